@@ -326,7 +326,7 @@ FREE_TEXT = ("apply_patch",)
 class Call:
     """One tool call in the form in which the service is asked about it."""
 
-    def __init__(self, dialect, event, session_id, tool, arguments, use_id, refused):
+    def __init__(self, dialect, event, session_id, tool, arguments, use_id, refused, also=()):
         self.dialect = dialect
         self.event = event
         self.session_id = session_id
@@ -334,6 +334,7 @@ class Call:
         self.arguments = arguments
         self.use_id = use_id
         self.refused = refused  # the reason of a refusal without asking the service; None to ask
+        self.also = also  # other calls that this one is at the same time; the service is asked about each
 
 
 def detect(given, event):
@@ -376,20 +377,24 @@ def read_call(dialect, event):
     if tool is None:
         raise Refused("the client named no tool: this event is not one of a tool call")
     canonical = canonical_name(dialect, tool, event.get("mcp_context"))
-    refused, cwd = None, event.get("cwd")
+    refused, cwd, also = None, event.get("cwd"), []
     try:
         arguments = as_object(tool, arguments)
         refuse_inexact(arguments)
         arguments = canonical_arguments(dialect, canonical, arguments, cwd if is_absolute(cwd) else None)
         if tool == "apply_patch" and canonical == "Edit" and not arguments.get("file_path"):
             raise Refused("the patch names no file: begin it with `*** Begin Patch`, and name each file")
+        if dialect == "codex" and canonical == "Bash":
+            also = shell_patches(arguments.get("command"), cwd if is_absolute(cwd) else None)
     except Refused as error:
         # Kept for `post`, which must report the call if it ran anyway.
         refused = str(error)
         arguments = arguments if isinstance(arguments, dict) else {"input": arguments}
-    return Call(
-        dialect, name, session_id, canonical, arguments, text_of(event, "tool_use_id", "toolUseId"), refused
-    )
+    use_id = text_of(event, "tool_use_id", "toolUseId")
+    parts = [
+        Call(dialect, name, session_id, other, given, use_id and use_id + ":" + other, None) for other, given in also
+    ]
+    return Call(dialect, name, session_id, canonical, arguments, use_id, refused, parts)
 
 
 def as_object(tool, arguments):
@@ -561,12 +566,16 @@ OTHER_MARKS = ("*** Begin Patch", "*** End Patch", "*** End of File")
 
 
 def patched_files(patch, cwd):
-    """The files that a patch in Codex's form changes. Codex allows blanks around a header. Refuses a line that
-    looks like an
-    unknown header, because another reader may know it."""
+    """The files that a patch in Codex's form changes."""
+    return [path for _, path in patch_headers(patch, cwd)]
+
+
+def patch_headers(patch, cwd):
+    """The headers of a patch in Codex's form: [(mark, path)]. Codex allows blanks around a header. Refuses a line that
+    looks like an unknown header, because another reader may know it."""
     if not isinstance(patch, str):
         return []
-    paths = []
+    found = []
     for line in patch.split("\n"):
         # Some readers end a line at these characters, and a header could follow.
         parts = line.rstrip("\r").splitlines()
@@ -576,13 +585,34 @@ def patched_files(patch, cwd):
         mark = next((mark for mark in FILE_MARKS if header.startswith(mark)), None)
         path = header[len(mark) :] if mark is not None else ""
         if mark is not None and path == path.strip() != "" and path.isprintable():
-            paths.append(collapsed(os.path.join(cwd or "", path)))
+            found.append((mark, collapsed(os.path.join(cwd or "", path))))
         elif len(parts) > 1 or not (header in OTHER_MARKS or header.startswith("*** Environment ID: ")):
             shown = plain(header, 60)
             raise Refused("a line of the patch looks like an unknown header: `%s`; leave it out of the context" % shown)
-    if "*** Begin Patch" in patch and not paths:
+    if "*** Begin Patch" in patch and not found:
         raise Refused("the patch names no file: write `*** Update File: path`")
-    return paths
+    return found
+
+
+def shell_patches(command, cwd):
+    """The changes of files that Codex makes itself when a shell command is `apply_patch` with a patch: [(tool, arguments)].
+    A folder that the command enters first counts beside the client's, because the patch may be read in either."""
+    if not isinstance(command, str) or "apply_patch" not in command or "*** Begin Patch" not in command:
+        return []
+    folders = [cwd]
+    for simple in Line(command).commands:
+        if simple.words[0] == "cd" and len(simple.words) > 1:
+            if any(c in simple.words[-1] for c in "$~*?[{"):
+                raise Refused("the folder of the patch cannot be read: write its path in full")
+            folders.append(os.path.join(folders[-1] or "", simple.words[-1]))
+    headers = [header for folder in folders for header in patch_headers(command, folder)]
+    changes = []
+    for tool, rest in (("Write", {"content": command}), ("Edit", {"command": command})):
+        paths = [path for mark, path in headers if (mark == FILE_MARKS[0]) == (tool == "Write")]
+        if paths:
+            add(rest, "file_path", paths)
+            changes.append((tool, rest))
+    return changes
 
 
 def looks_like_header(line):
@@ -633,36 +663,355 @@ def addresses(text):
     return found
 
 
+# --- hook/command_line ------------------------------------------------------------------------------------------------
+
+# The simple commands of a command line.
+
+SUBSTITUTED = "/dev/fd/63"  # the file of a process substitution
+TERMINALS = ("-", "/dev/stdin", "/dev/tty", "/dev/fd/0", "/proc/self/fd/0")
+# Words of the shell before a command.
+KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "}", "function", "time", "&")
+
+
+def program_words(words):
+    """The words from the program's name on."""
+    at = 0
+    while at < len(words) and (words[at] in KEYWORDS or ("=" in words[at] and words[at].split("=")[0].isidentifier())):
+        at += 1
+    return words[at:]
+
+
+class Simple:
+    """One command of a line: its words without quotes, and where its input comes from."""
+
+    def __init__(self, source=None):
+        self.words = []
+        self.begun = False  # the words name a program
+        self.fed = False  # it reads a file or a text of the line
+        self.source = source  # the first command of its pipe, unless that is itself
+
+
+def is_fed_by(operator, target):
+    if operator in ("<<", "<<<"):
+        return True
+    return operator == "<" and target not in TERMINALS and not any(c in target for c in "$`*?[")
+
+
+class Line:
+    """The simple commands of a command line. It reads more as a command than a shell does, never less."""
+
+    def __init__(self, text):
+        self.commands = []
+        self.word = None  # its parts
+        self.redirect = None
+        self.bodies = []  # here-documents whose bodies begin at the next line
+        self.modes = [""]  # what the reader is in: a quote, a backtick, or "" for plain text
+        self.cases = []  # how deep each open `case` is: in it a bracket closes a pattern
+        self.now = Simple()
+        text = text.replace("\\\n", "")
+        at = 0
+        while at < len(text):
+            at = self.quoted(text, at) if self.modes[-1] in ("'", '"') else self.bare(text, at)
+        self.end_command()
+
+    def add(self, part):
+        self.word = self.word or []
+        self.word.append(part)
+
+    def end_word(self):
+        if self.word is None:
+            return
+        word, self.word = "".join(self.word), None
+        operator, self.redirect = self.redirect, None
+        if operator is not None:
+            if operator.startswith("<"):
+                self.now.fed = self.now.fed or is_fed_by(operator, word)
+            return
+        self.now.words.append(word)
+        if not self.now.begun and program_words(self.now.words[-1:]):
+            self.now.begun = True
+            if word == "case":
+                self.cases.append(len(self.modes))
+            elif word == "esac" and self.cases:
+                self.cases.pop()
+
+    def end_command(self, into_pipe=False):
+        self.end_word()
+        self.redirect = None
+        if self.now.words:
+            self.commands.append(self.now)
+        self.now = Simple((self.now.source or self.now) if into_pipe else None)
+
+    def quoted(self, text, at):
+        c = text[at]
+        if self.modes[-1] == "'":
+            end = text.find("'", at)
+            end = len(text) if end < 0 else end
+            self.add(text[at:end])
+            self.modes.pop()
+            return end + 1
+        if c == '"':
+            self.modes.pop()
+        elif c == "\\":
+            self.add(text[at + 1 : at + 2])
+            return at + 2
+        elif c == "`" or text.startswith("$(", at):
+            return self.substitution(text, at)
+        else:
+            self.add(c)
+        return at + 1
+
+    def substitution(self, text, at):
+        """The beginning of a command whose output becomes text, or the end of one in backticks."""
+        if text[at] != "`":
+            self.add("$" if text[at] == "$" else SUBSTITUTED)
+            self.end_command()
+            self.modes.append("")
+            return at + 2
+        if self.modes[-1] == "`":
+            self.end_command()
+            self.modes.pop()
+        else:
+            self.add("$")
+            self.end_command()
+            self.modes.append("`")
+        return at + 1
+
+    def bare(self, text, at):
+        c = text[at]
+        if c == "\\":
+            self.add(text[at + 1 : at + 2])
+            return at + 2
+        if c == "`" or text[at : at + 2] in ("$(", "<(", ">("):
+            return self.substitution(text, at)
+        if c in "'\"":
+            self.add("")
+            self.modes.append(c)
+        elif c in "()":
+            self.end_command()
+            if c == "(":
+                self.modes.append("")
+            elif len(self.modes) > 1 and self.modes[-1] == "" and self.cases[-1:] != [len(self.modes)]:
+                self.modes.pop()
+        elif c == "\n":
+            self.end_command()
+            return self.skip_bodies(text, at + 1)
+        elif c in ";&|":
+            self.operator(text, at)
+        elif c in "<>":
+            return self.start_redirect(text, at)
+        elif c.isspace():
+            self.end_word()
+        else:
+            self.add(c)
+        return at + 1
+
+    def operator(self, text, at):
+        c, two = text[at], text[at : at + 2]
+        if c == "&" and (two == "&>" or (self.redirect is not None and self.word is None)):
+            return  # a part of `&>` or `>&`
+        if c == "&" and text[max(0, at - 1) : at] == "|":
+            return  # `|&` is a pipe
+        if c == "|" and self.redirect is not None and self.word is None:
+            return  # `>|`
+        self.end_command(into_pipe=c == "|" and "||" not in (two, text[max(0, at - 1) : at + 1]))
+
+    def start_redirect(self, text, at):
+        if self.word is not None and "".join(self.word).isdigit():
+            self.word = None  # the number of a descriptor
+        self.end_word()
+        end = at + 1
+        while end < len(text) and text[end] in "<>" and end - at < 3:
+            end += 1
+        self.redirect = text[at:end]
+        if self.redirect == "<<":
+            end += text[end : end + 1] == "-"
+            first = end
+            while first < len(text) and text[first] in " \t":
+                first += 1
+            last = first
+            while last < len(text) and text[last] not in " \t\n;&|<>()":
+                last += 1
+            named = text[first:last]
+            name = named.replace("'", "").replace('"', "").replace("\\", "")
+            self.bodies.append((name, name == named))
+        return end
+
+    def skip_bodies(self, text, at):
+        """Goes on after the bodies of here-documents. Substitutions in a body are commands of the line."""
+        bodies, self.bodies = self.bodies, []
+        for name, expands in bodies:
+            start = at
+            while at < len(text):
+                end = text.find("\n", at)
+                end = len(text) if end < 0 else end
+                line, at = text[at:end], min(len(text), end + 1)
+                if line.strip("\t") == name:
+                    break
+            body = text[start:at]
+            if expands and ("$(" in body or "`" in body):
+                self.commands += Line(body).commands
+        return at
+
+
 # --- hook/prompts -----------------------------------------------------------------------------------------------------
 
-# Commands that start a program that waits for more commands.
+# Commands that start a program that runs what is typed into it.
 
-# Programs that read commands from their terminal if at most this many arguments follow. Codex types into a running
-# program
-# with `write_stdin`, which no hook sees.
+# Codex types into a running program with `write_stdin`, which no hook sees. So a session that may run typed text is judged
+# as that text: it is refused, because the text is not known yet.
+
+# Programs that read commands from their terminal if at most this many arguments follow.
 PROMPTS = dict(
-    [(name, 0) for name in "bash sh zsh dash ksh fish csh tcsh python python2 python3 ipython node deno bun".split()]
-    + [(name, 0) for name in "ruby irb perl php lua R redis-cli gdb tmux screen script pwsh powershell".split()]
-    + [(name, 1) for name in "ssh telnet nc ncat socat su ftp sftp sqlite3".split()]
-    + [(name, 99) for name in "psql mysql mongosh".split()]
+    [(name, 0) for name in "bash sh zsh dash ash ksh mksh fish csh tcsh rbash python python2 python3 ipython pypy".split()]
+    + [(name, 0) for name in "node deno bun ruby irb perl php lua R redis-cli tmux screen pwsh powershell tclsh".split()]
+    + [(name, 0) for name in "ghci jshell scala erl iex julia octave unshare nsenter login newgrp m4 dc at batch".split()]
+    + [(name, 1) for name in "ssh telnet nc ncat socat su ftp sftp sqlite3 chroot".split()]
+    + [(name, 99) for name in "psql mysql mongosh gdb lldb script vi vim nvim view ex ed emacs nano less more man".split()]
 )
-PREFIXES = ("exec", "env", "sudo", "command", "nohup", "time", "nice")
-NO_PROMPT = ("-c", "-e", "-f", "--eval", "--command", "--execute", "--file", "--version", "--help", "-V", "-h")
+# Their options that take the next word.
+WITH_VALUE = "--rcfile --init-file -O +O -o +o -W -X -r --require --import -I -M".split()
+NO_PROMPT = ("-c", "-e", "-f", "--eval", "--command", "--execute", "--file", "--version", "--help", "-V", "-h", "--batch")
+ASKS_ON = ("-i", "-s", "--interactive", "-")
+PROMPT_MODULES = ("code", "pdb", "IPython", "ptpython", "asyncio", "bpython")
+
+# Programs that start the program behind their own arguments.
+WRAPPERS = frozenset(
+    """exec env sudo doas command builtin nohup time nice ionice chrt taskset timeout stdbuf setsid flock watch xargs parallel
+    strace ltrace prlimit setarch busybox toybox eatmydata firejail proot torify proxychains sshpass dbus-run-session coproc
+    unshare nsenter chroot systemd-run runuser setpriv sg npx uvx poetry pipenv rlwrap unbuffer expect winpty catchsegv numactl
+    cpulimit fakeroot entr script tmux screen su ssh find""".split()
+)
+CONTAINERS = ("docker", "podman", "kubectl", "nerdctl")
+# Programs behind a wrapper whose own arguments are no programs.
+ORDINARY = frozenset("apt apt-get dnf yum apk brew pip pip3 npm yarn pnpm cargo go git make grep rg sed awk ls cat cp mv rm mkdir tar".split())
+
+# Programs that pass on what they read, with the number of their arguments before the names of files.
+FILTERS = dict(
+    [(name, 0) for name in "cat head tail sort uniq rev tac nl fold fmt paste xxd od base64 base32 gzip gunzip zcat cut".split()]
+    + [(name, 1) for name in "sed awk gawk mawk grep egrep fgrep jq".split()]
+    + [(name, 99) for name in "tee tr read mapfile readarray select dd line openssl envsubst".split()]
+)
+# Programs that read nothing from their terminal, at the start of a pipe.
+SOURCES = frozenset("echo printf ls find git curl wget seq date env pwd which dirname basename uname hostname true".split())
 
 
-def opens_prompt(command):
-    """Whether a command starts a program that then waits for commands. This only looks at the words."""
-    for separator in ("&&", "||", ";", "\n", "(", ")", "{", "}"):
-        command = command.replace(separator, "\0")
-    for part in command.split("\0"):
-        # Behind a pipe it reads from the pipe, not from the terminal.
-        words = part.split("|")[0].replace("&", " ").split()
-        while words and ("=" in words[0] or words[0] in PREFIXES):
-            words.pop(0)
-        most = PROMPTS.get(words[0].strip("'\"\\").rsplit("/", 1)[-1]) if words else None
-        if most is None or any(word in NO_PROMPT or word.startswith(("<", "--eval=", "--command=")) for word in words):
+def base_name(word):
+    return word.rsplit("/", 1)[-1]
+
+
+def asks(words, depth):
+    """Whether this program runs what is typed into it."""
+    name = base_name(words[0])
+    if any(c in name for c in "$*?[{") and not any(not word.startswith("-") for word in words[1:]):
+        return True  # the program's name is not known, and it is given nothing to do
+    if name == "eval":
+        # A substitution is a command of its own.
+        return opens_prompt(" ".join(word for word in words[1:] if word != "$"), depth + 1)
+    most = PROMPTS.get(name)
+    if most is not None and prompts(name, words[1:], most, depth):
+        return True
+    if name in CONTAINERS:
+        typed = any(word[:1] == "-" and "i" in word for word in words[1:])
+        return typed and wraps(words[1:], depth)
+    if name not in WRAPPERS or (name == "command" and words[1:2] and words[1] in ("-v", "-V")):
+        return False
+    if name == "find":
+        started = [at for at, word in enumerate(words) if word in ("-exec", "-execdir", "-ok", "-okdir")]
+        return bool(started) and wraps(words[started[0] + 1 :], depth)
+    return wraps(words[1:], depth)
+
+
+def wraps(arguments, depth):
+    """Whether one of these arguments is a program that runs what is typed. The wrapper's own arguments stand before it."""
+    words = [word for word in arguments if word not in (";", "+", "{}")]
+    for at, word in enumerate(words):
+        if word.startswith(("-S", "--split-string=")) and opens_prompt(word[word.find("=") + 1 or 2 :], depth + 1):
+            return True
+        if word in ("-S", "--split-string") and opens_prompt(" ".join(words[at + 1 :]), depth + 1):
+            return True
+        if word.startswith("-") or "=" in word:
             continue
-        if sum(not word.startswith("-") for word in words[1:]) <= most:
+        name = base_name(word)
+        if name in ORDINARY:
+            return False
+        if name in PROMPTS and asks(words[at:], depth + 1):
+            return True
+    return False
+
+
+def prompts(name, arguments, most, depth):
+    left, given, module = list(arguments), 0, None
+    quiet = False
+    while left:
+        word = left.pop(0)
+        if word in ASKS_ON or word in TERMINALS:
+            return True
+        if word in ("-c", "--command") or (word[:1] == "-" and word[1:2] != "-" and word.endswith("c") and most == 0):
+            return bool(left) and opens_prompt(left[0], depth + 1)
+        if word == "-m":
+            module = left.pop(0) if left else None
+            given += 1
+        elif word in WITH_VALUE and most == 0:
+            left = left[1:]
+        elif (word in NO_PROMPT and (word != "-h" or most < 99)) or word.startswith(("--eval=", "--command=", "--file=")):
+            quiet = True
+        elif not word.startswith("-"):
+            given += 1
+    return module in PROMPT_MODULES if module is not None else not quiet and given <= most
+
+
+def reads_terminal(simple):
+    """Whether this command passes on what is typed."""
+    words = program_words(simple.words)
+    if not words or simple.fed or simple.source:
+        return False
+    most = FILTERS.get(base_name(words[0]))
+    operands = [word for word in words[1:] if not word.startswith("-") or word == "-"]
+    return most is not None and (len(operands) <= most or any(word in TERMINALS for word in operands[most:]))
+
+
+def runs_text(simple, depth):
+    """Whether this command runs a text that it reads or is given, so that it matters where the text comes from."""
+    words = program_words(simple.words)
+    if not words:
+        return False
+    if base_name(words[0]) in ("eval", "xargs", "parallel", "source", ".") or "$" in words[0]:
+        return True
+    if SUBSTITUTED in words and base_name(words[0]) in PROMPTS:
+        return True
+    return (simple.fed or simple.source is not None) and asks(words, depth)
+
+
+def comes_from_terminal(simple):
+    """Whether typed text may reach this command through its pipe."""
+    first = program_words(simple.source.words)
+    if not first or simple.source.fed:
+        return False
+    name = base_name(first[0])
+    return reads_terminal(simple.source) or (name not in SOURCES and name not in FILTERS)
+
+
+def opens_prompt(command, depth=0):
+    """Whether a command may run what is typed into it later. It knows the usual programs by name. A program under another
+    name is not recognized."""
+    if depth > 5:
+        return True
+    commands = Line(command).commands
+    typed = any(map(reads_terminal, commands))
+    for simple in commands:
+        words = program_words(simple.words)
+        if not words:
+            continue
+        name = base_name(words[0])
+        if name in ("source", ".") and any(word in TERMINALS for word in words[1:]):
+            return True
+        if typed and runs_text(simple, depth):
+            return True
+        if simple.source is not None:
+            if (asks(words, depth) or name in ("xargs", "parallel")) and comes_from_terminal(simple):
+                return True
+        elif not simple.fed and (asks(words, depth) or name in ("xargs", "parallel")):
             return True
     return False
 
@@ -824,6 +1173,9 @@ class Settings:
         self.key = value("api_key", "SERVICE_API_KEY")
         if "api_key_file" in named and "api_key" not in named:
             self.key = read_private(named["api_key_file"], True).decode("utf-8", "replace").strip()
+        # An administrator names the organization, and each user keeps a key of it.
+        self.key_file = named.get("api_key_file")
+        self.must_match = "organization_id" in named and self.key_file is not None and "api_key" not in named
         allow_http = value("allow_http", "SERVICE_ALLOW_HTTP")
         self.allow_http = allow_http in (True, "1", "true", "yes")
         self.proxy = value("https_proxy", "https_proxy")
@@ -1263,6 +1615,52 @@ def held(decided, state):
     return "held%s: approval %s %s" % (named_rule(decided), decided["approval_id"], state)
 
 
+# --- hook/organization ------------------------------------------------------------------------------------------------
+
+# The organization of a key.
+
+def refuse_strange_key(settings, until):
+    """Refuses a key of another organization than the one that an administrator has named, before the call is sent. The
+    service says once whose key it is, and a note remembers it. A forged note opens nothing: a call is decided by the rules of
+    the named organization, or denied."""
+    if not settings.must_match:
+        return
+    path, noted = note_of_key(settings)
+    try:
+        with open(path, "rb") as file:
+            if file.read(100) == noted:
+                return
+    except OSError:
+        pass
+    if key_organization(settings, until) != settings.organization_id:
+        raise Refused(strange_key(settings))
+    draft = "%s.%d" % (path, os.getpid())
+    try:
+        os.makedirs(own_folder(), 0o700, True)
+        with open(draft, "wb") as file:
+            file.write(noted)
+        os.replace(draft, path)
+    except OSError:
+        pass  # the next call asks again
+
+
+def key_organization(settings, until):
+    return text_of(ask(settings, "GET", "/me", None, until), "organization_id")
+
+
+def strange_key(settings):
+    told = "the key in `%s` is not of the organization `%s`, in which every call on this machine is decided: make a key there"
+    return told % (settings.key_file, plain(settings.organization_id, 100))
+
+
+def note_of_key(settings):
+    """Where the note is, and its text for this key. The text does not tell the key."""
+    from binascii import crc32
+
+    name = "\n".join((settings.api_url, settings.organization_id, settings.key))
+    return os.path.join(own_folder(), "key-checked"), b"%08x" % crc32(name.encode("utf-8", "replace"))
+
+
 # --- hook/pre ---------------------------------------------------------------------------------------------------------
 
 # The command `pre`: may this call run?
@@ -1293,13 +1691,21 @@ def authorize_body(call, settings):
 
 def pre(answer, options):
     """Asks about one call, waits for an approver if it is held, and answers the client."""
-    call, settings, body = question(answer, options)
+    call, settings, bodies = question(answer, options)
     # Not earlier: in open mode, text of the model must not be able to end the hook.
     answer.fail_open = settings.fail_open
+    refuse_strange_key(settings, min(time.monotonic() + ASK_SECONDS, answer.deadline - 1))
     flush_ends(settings, call, options)
+    give_up = min(time.monotonic() + settings.wait, answer.deadline - 1)
+    for body in bodies:
+        permit(answer, settings, body, give_up)
+    answer.allow()
+
+
+def permit(answer, settings, body, give_up):
+    """Returns if the service allows the call. Otherwise answers the client."""
     answer.asking = True
     decided = decision(answer, settings, body)
-    give_up = min(time.monotonic() + settings.wait, answer.deadline - 1)
     approved = None
     while decided["decision"] == "require_approval":
         answer.waiting_for, answer.asking = (settings, decided), False
@@ -1314,13 +1720,12 @@ def pre(answer, options):
             raise Refused("%s; the service is unreachable: %s" % (held(decided, "is approved"), error))
         answer.waiting_for = None
     answer.asking = False
-    if decided["decision"] == "allow":
-        answer.allow()
-    answer.deny(blocked(decided))
+    if decided["decision"] != "allow":
+        answer.deny(blocked(decided))
 
 
 def question(answer, options):
-    """The call, the settings and the request's body."""
+    """The call, the settings and the bodies of the requests."""
     event = read_event()
     answer.dialect = detect(options.dialect, event)
     call = read_call(answer.dialect, event)
@@ -1336,10 +1741,10 @@ def question(answer, options):
     command = call.arguments.get("command")
     if call.dialect == "codex" and call.tool == "Bash" and isinstance(command, str) and opens_prompt(command):
         raise Refused(
-            "this starts a program that waits for commands, and Codex can type into it without asking: "
-            "give it its commands as arguments"
+            "this may run what Codex types into it later, which cannot be checked: give the program its commands as "
+            "arguments or in a file"
         )
-    return call, settings, authorize_body(call, settings)
+    return call, settings, [authorize_body(each, settings) for each in [call] + list(call.also)]
 
 
 def decision(answer, settings, body):
@@ -1413,11 +1818,17 @@ def post(answer, options):
     call = read_call(detect(options.dialect, event), event)
     settings = Settings(options.config)
     settings.check()
+    for each in [call] + list(call.also):
+        report(each, outcome_of(event), settings, answer)
+    answer.allow()
+
+
+def report(call, outcome, settings, answer):
     seen = {
         "session_id": call.session_id,
         "tool_name": call.tool,
         "tool_input": call.arguments,
-        "outcome": outcome_of(event),
+        "outcome": outcome,
     }
     if call.use_id is not None:
         seen["tool_use_id"] = call.use_id
@@ -1430,7 +1841,6 @@ def post(answer, options):
         seen["tool_input"] = {"unreadable": True} if body is None else {"too_long": len(body)}
         body = to_json(seen)
     ask(settings, "POST", "/authorize/observe", body, answer.deadline - 0.5)
-    answer.allow()
 
 
 def end(answer, options):
@@ -1778,6 +2188,8 @@ def options_of(place, client, settings):
         return {
             ("requiredMinimumVersion",): asked if newer else CLAUDE_MINIMUM,
             ("allowManagedHooksOnly",): True,
+            # A skill's own shell commands run before the model reads its text, and no hook is asked.
+            ("disableSkillShellExecution",): True,
         }
     if client == "gemini":
         return {("hooksConfig", "enabled"): True}
@@ -1845,7 +2257,13 @@ def toml_with_ours(place, python, text):
         if key[0] == "" and len(key) > 1 and key[1].split(".")[0] in ("features", "hooks"):
             raise Refused("`%s` is written in one line: make it a table, `[%s]`" % (key[1], key[1].split(".")[0]))
 
-    wanted = (("", "allow_managed_hooks_only", True), ("features", "hooks", True), ("hooks", "managed_dir", place.folder))
+    # With `unified_exec` Codex types into running programs, and no hook sees that.
+    wanted = (
+        ("", "allow_managed_hooks_only", True),
+        ("features", "hooks", True),
+        ("features", "unified_exec", False),
+        ("hooks", "managed_dir", place.folder),
+    )
     above, behind, below = [], {}, []
     for table, key, value in wanted:
         written = json.dumps(value)
@@ -1856,9 +2274,9 @@ def toml_with_ours(place, python, text):
         elif table == "":
             above.append("%s = %s" % (key, written))
         elif (table,) in have:
-            behind[have[(table,)]] = "%s = %s" % (key, written)
+            behind.setdefault(have[(table,)], []).append("%s = %s" % (key, written))
         else:
-            below += ["[%s]" % table, "%s = %s" % (key, written)]
+            below += ([] if "[%s]" % table in below else ["[%s]" % table]) + ["%s = %s" % (key, written)]
     for event, command in EVENTS["codex"]:
         entry = hook_entry(place, python, "codex", event, command)
         one = entry["hooks"][0]
@@ -1869,7 +2287,7 @@ def toml_with_ours(place, python, text):
     for number, line in enumerate(lines):
         merged.append(line)
         if number in behind:
-            merged.append(behind[number] + TOML_MARK)
+            merged += [each + TOML_MARK for each in behind[number]]
     merged += [line + TOML_MARK for line in below]
     result = "\n".join(merged) + "\n"
     try:
@@ -2173,6 +2591,9 @@ def own_settings(place, before):
             import getpass
 
             found["api_key"] = getpass.getpass("key (scope agents:authorize): ").strip()
+    if place.managed and not found.get("organization_id"):
+        advice = "with --managed set it to the id of your organization, because a key of another one would bring other rules"
+        raise Refused("SERVICE_ORG_ID is not set: " + advice)
     refuse_nonsense(found)
     checked = dict(found, api_key=found.get("api_key", "csk_" if "api_key_file" in found else ""))
     settings = Settings()
@@ -2677,6 +3098,8 @@ def entries_of(place, client, findings):
 
 def switched_off(place, settings, ours, findings):
     if place.managed:
+        if ours and settings.get("disableSkillShellExecution") is not True:
+            findings.fail("`disableSkillShellExecution` is not true: skills run commands that no hook sees; run `install` again")
         if settings.get("allowManagedHooksOnly") is True and not ours:
             findings.fail("managed settings allow only managed hooks, and this hook is not one of them: install --managed")
     elif ours and settings.get("disableAllHooks") is True:
@@ -2925,6 +3348,12 @@ def try_key(settings, session, findings):
     named = settings.organization_id
     if named is None:
         return
+    if settings.must_match:
+        try:
+            strange = key_organization(settings, time.monotonic() + 10) != named
+        except (Refused, Unreachable) as error:
+            return findings.doubt("the service does not say whose key it is: %s" % error)
+        return findings.fail(strange_key(settings)) if strange else findings.ok("the key is of the organization `%s`" % named)
     asked = {"agent": {"name": "doctor", "kind": "coding_agent"}, "session_id": session, "tool_name": "Glob"}
     body = to_json(dict(asked, tool_input={}, organization_id=named))
     try:

@@ -451,6 +451,9 @@ class Settings:
         self.key = value("api_key", "SERVICE_API_KEY")
         if "api_key_file" in named and "api_key" not in named:
             self.key = read_private(named["api_key_file"], True).decode("utf-8", "replace").strip()
+        # An administrator names the organization, and each user keeps a key of it.
+        self.key_file = named.get("api_key_file")
+        self.must_match = "organization_id" in named and self.key_file is not None and "api_key" not in named
         allow_http = value("allow_http", "SERVICE_ALLOW_HTTP")
         self.allow_http = allow_http in (True, "1", "true", "yes")
         self.proxy = value("https_proxy", "https_proxy")

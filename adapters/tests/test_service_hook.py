@@ -251,7 +251,7 @@ class Requirements(unittest.TestCase):
     def test_into_nothing(self):
         found = self.read(self.merged(""))
         self.assertIs(True, found["allow_managed_hooks_only"])
-        self.assertEqual({"hooks": True}, found["features"])
+        self.assertEqual({"hooks": True, "unified_exec": False}, found["features"])
         self.assertEqual(self.place.folder, found["hooks"]["managed_dir"])
         one = found["hooks"]["PreToolUse"][0]["hooks"][0]
         self.assertEqual(90, one["timeout"])
@@ -260,7 +260,7 @@ class Requirements(unittest.TestCase):
 
     def test_what_was_there_stays(self):
         found = self.read(self.merged(self.OTHERS))
-        self.assertEqual({"web_search": False, "hooks": True}, found["features"])
+        self.assertEqual({"web_search": False, "hooks": True, "unified_exec": False}, found["features"])
         self.assertEqual("https://docs.example", found["mcp_servers"]["docs"]["url"])
         self.assertEqual(["Bash", "*"], [entry["matcher"] for entry in found["hooks"]["PreToolUse"]])
 

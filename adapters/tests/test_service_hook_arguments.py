@@ -301,13 +301,37 @@ class OtherEvents(unittest.TestCase):
         for command in (
             "bash", "/bin/bash -i", "cd /w && bash", "FOO=1 sh", "sudo bash", "python3", "python3 -i", "ssh host",
             "exec zsh", "node", "psql -U me db", "(bash)", "ls; bash &", "'bash'", "\\bash", "env python3 -q",
+            "timeout 60 bash", "nice -n 5 bash", "env -i bash", "env -S 'bash -i'", "stdbuf -oL bash", "setsid sh", "script -q x",
+            "eval bash", 'eval "$(cat)"', "xargs -I{} sh -c {}", "cat | sh", "tee x | sh", "b''ash", '"ba"sh', "/bin/b?sh",
+            "X=bash; $X", "bash --rcfile x", "bash -lc bash", "python3 -m code", 'read x; eval "$x"', ". /dev/stdin",
+            "while read l; do $l; done", "bash <(cat)", 'bash <<< "$(cat)"', "echo $(bash)", "cat <<E\n$(bash)\nE",
+            "bash < /dev/tty", "./x | bash", "find . -exec bash \\;", 'echo "$(case x in x) bash;; esac)"', "docker exec -it c sh",
         ):  # fmt: skip
             self.assertTrue(hook.opens_prompt(command), command)
         for command in (
             "bash -c ls", "bash script.sh", "python3 x.py", "python3 -c 'print(1)'", "ls bash", "ssh host ls",
             "cat x | bash", "echo bash", "node --version", "psql -c 'select 1' db", "", "bashful",
+            "bash <<'E'\nls\nE", "cat > f <<'E'\nbash\npython3\nE", "bash < file", "echo hi | bash", "ls | xargs rm",
+            'eval "$(ssh-agent -s)"', 'git commit -m "fix; bash\npython"', "command -v bash", "sudo apt install python3",
+            "docker pull node", "while read l; do echo $l; done < file", "python3 - <<'E'\nprint(1)\nE", "$HOME/bin/tool x",
         ):  # fmt: skip
             self.assertFalse(hook.opens_prompt(command), command)
+
+    def test_a_patch_by_way_of_the_shell_is_also_the_write_and_the_edit(self):
+        patch = "*** Begin Patch\n*** Add File: a\n+x\n*** Update File: /srv/b\n@@\n*** End Patch\n"
+        command = "apply_patch <<'E'\n" + patch + "E"
+        event = {"session_id": "s", "tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "u", "cwd": "/w"}
+        call = hook.read_call("codex", event)
+        self.assertEqual(("Bash", "u"), (call.tool, call.use_id))
+        found = [(each.tool, each.use_id, each.arguments["file_path"]) for each in call.also]
+        self.assertEqual([("Write", "u:Write", "/w/a"), ("Edit", "u:Edit", "/srv/b")], found)
+        event["tool_input"] = {"command": "cd sub && " + command}
+        found = [each.arguments["file_path"] for each in hook.read_call("codex", event).also]
+        self.assertEqual([{"1": "/w/a", "2": "/w/sub/a"}, "/srv/b"], found)
+        event["tool_input"] = {"command": "cd $X && " + command}
+        self.assertIn("write its path in full", hook.read_call("codex", event).refused)
+        event["tool_input"] = {"command": "apply_patch < file"}
+        self.assertEqual([], hook.read_call("codex", event).also)
 
     def test_how_a_call_ended(self):
         for event, outcome in (

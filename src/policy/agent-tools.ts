@@ -40,22 +40,20 @@ const tools: readonly (readonly [AgentTool, string])[] = [
   [own, 'ToolSearch ListAgents TaskGet TaskList CronList WaitForMcpServers'],
   [fileChange, 'Edit MultiEdit Write NotebookEdit apply_patch write_file replace create edit create_file'],
   [fileChange, 'create_directory insert_edit_into_file replace_string_in_file'],
-  [change, 'Agent Task Skill TaskStop KillShell KillBash SendMessage'],
+  [change, 'Agent Task TaskStop KillShell KillBash SendMessage'],
   [change, 'AskUserQuestion CronCreate CronDelete EnterPlanMode EnterWorktree ExitPlanMode ExitWorktree'],
   [
     change,
     'ProposeGoal ProposeSkills RefreshMcpTools ReportFindings ScheduleWakeup TaskCreate TaskUpdate TodoWrite',
   ],
-  [
-    change,
-    'spawn_agent update_plan activate_skill invoke_agent save_memory write_todos skill task write_agent',
-  ],
+  [change, 'spawn_agent update_plan invoke_agent save_memory write_todos task write_agent'],
   // Each sends something away: to a phone, a page for others, or a run elsewhere.
   [sending, 'PushNotification SendUserFile Artifact RemoteTrigger'],
   [bash, 'Bash Monitor bash Shell shell exec_command run_shell_command run_in_terminal runTerminalCommand'],
   [{ ...change, code: 'powershell' }, 'PowerShell'],
-  // Keystrokes for a running program, a program that starts agents, and queries in SQL.
-  [script, 'write_stdin Workflow sql'],
+  // Keystrokes for a running program, a program that starts agents, queries in SQL, and what a repository wrote: a
+  // skill's shell commands run before any hook is asked.
+  [script, 'write_stdin Workflow sql Skill activate_skill skill'],
 ]
 
 const byName: ReadonlyMap<string, AgentTool> = new Map(

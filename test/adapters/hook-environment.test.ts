@@ -122,7 +122,8 @@ test('`install` keeps the connection settings of the environment, and shows no p
 test('a managed file, which everybody can read, contains no password', async () => {
   const root = temporaryFolder()
   const way = { SERVICE_API_URL: 'https://service.invalid', HTTPS_PROXY: 'http://me:x@proxy.example:3128' }
-  const ended = await install('claude', way, '--managed', '--root', root)
+  const named = { ...way, SERVICE_ORG_ID: 'org_00000000000000000000000001' }
+  const ended = await install('claude', named, '--managed', '--root', root)
   expect(ended).toMatchObject({ code: 1, stderr: expect.stringContaining('has a password') })
   expect(readdirSync(root)).toEqual([])
 })

@@ -16,6 +16,7 @@ import { allowed, denied, reply, scriptedService, type ScriptedService } from '.
 
 /* `install` for every client's settings: in a home folder, and below the root of an image. */
 
+const organization = 'org_00000000000000000000000001'
 let service: ScriptedService
 let home: string
 let env: NodeJS.ProcessEnv
@@ -147,6 +148,7 @@ describe.each(clients)('%s', (client) => {
 
   test('managed: below the root of an image, without a key', async () => {
     const root = temporaryFolder()
+    env = { ...env, SERVICE_ORG_ID: organization }
     expect((await install(client, '--managed', '--root', root)).code).toBe(0)
     const settings = readFileSync(join(root, managed[client] as string), 'utf8')
     // Claude Code's hook is started without a shell; see test/clients/attacks.
@@ -154,14 +156,17 @@ describe.each(clients)('%s', (client) => {
     expect(settings).not.toContain(root)
     expect(read(join(root, '/opt/countersign/hook.json'))).toEqual({
       api_url: service.url,
+      organization_id: organization,
       api_key_file: '~/.countersign/key',
     })
     if (client === 'claude') {
       expect(JSON.parse(settings)).toMatchObject({
         requiredMinimumVersion: '2.1.295',
         allowManagedHooksOnly: true,
+        disableSkillShellExecution: true,
       })
     }
+    if (client === 'codex') expect(settings).toMatch(/^unified_exec = false {2}# countersign$/m)
     if (client === 'gemini') expect(JSON.parse(settings)).toMatchObject({ hooksConfig: { enabled: true } })
     expect((await install(client, '--managed', '--root', root)).stdout).toBe('nothing to change\n')
     expect((await install(client, '--managed', '--root', root, '--uninstall')).code).toBe(0)
@@ -234,6 +239,7 @@ describe('existing settings', () => {
 
   test('managed options return to their earlier values, unless somebody changed them meanwhile', async () => {
     const root = temporaryFolder()
+    env = { ...env, SERVICE_ORG_ID: organization }
     const file = join(root, managed['claude'] as string)
     place(file, { requiredMinimumVersion: '2.0.0', allowManagedHooksOnly: false, model: 'opus' })
     await install('claude', '--managed', '--root', root)
@@ -248,6 +254,7 @@ describe('existing settings', () => {
 
   test('a newer minimum version stays', async () => {
     const root = temporaryFolder()
+    env = { ...env, SERVICE_ORG_ID: organization }
     const file = place(join(root, managed['claude'] as string), { requiredMinimumVersion: '2.1.300' })
     await install('claude', '--managed', '--root', root)
     expect(read(file)).toMatchObject({ requiredMinimumVersion: '2.1.300' })
@@ -293,6 +300,14 @@ test.each([
   expect(ended.code).toBe(1)
   expect(ended.stderr).toContain(says)
   expect(tree(home)).toEqual({})
+})
+
+test('for everybody, the organization must be named', async () => {
+  const root = temporaryFolder()
+  const ended = await install('claude', '--managed', '--root', root)
+  expect(ended.code).toBe(1)
+  expect(ended.stderr).toContain('SERVICE_ORG_ID is not set: with --managed set it')
+  expect(tree(root)).toEqual({})
 })
 
 test('two clients share the hook; removing the first leaves it for the other', async () => {

@@ -11,7 +11,8 @@ beforeEach(() => {
   root = temporaryFolder()
 })
 
-const env = { SERVICE_API_URL: 'http://127.0.0.1:1', SERVICE_API_KEY: 'csk_secret' }
+const organization = 'org_00000000000000000000000001'
+const env = { SERVICE_API_URL: 'http://127.0.0.1:1', SERVICE_ORG_ID: organization }
 const install = (...more: string[]): Promise<Ended> => {
   const args = ['install', '--dialect', 'claude', '--managed', '--yes', '--root', root, ...more]
   return runHook({ command: [python, hookFile], args, env })

@@ -15,7 +15,11 @@ export const machineOf = ({ root }: Pick<Place, 'root'>): string => join(root, '
 /**
  * The process is root in the namespace, and root's key is in root's home: that of the accounts, as the hook reads it.
  */
-export const homeOfRoot = /^root:(?:[^:]*:){4}([^:]+)/m.exec(readFileSync('/etc/passwd', 'utf8'))?.[1] ?? '/'
+const homeOfRoot = /^root:(?:[^:]*:){4}([^:]+)/m.exec(readFileSync('/etc/passwd', 'utf8'))?.[1] ?? '/'
+
+/** The key of the account whose processes the client's are. */
+export const keyOf = (place: Pick<Place, 'root'>): string =>
+  join(machineOf(place), homeOfRoot, '.countersign', 'key')
 
 const folders = ['/etc', '/opt', homeOfRoot]
 

@@ -9,15 +9,24 @@ export interface ServiceSettings {
   readonly url: string
   readonly key: string
   readonly mode?: 'closed' | 'open'
+  /** Its id; an installation for everybody needs it. */
+  readonly organization?: string
   /** Seconds that a held call waits for its approver. */
   readonly wait?: number
 }
 
 /** `SERVICE_...` variables for an environment. */
-export const serviceEnv = ({ url, key, mode = 'closed', wait }: ServiceSettings): Record<string, string> => ({
+export const serviceEnv = ({
+  url,
+  key,
+  mode = 'closed',
+  organization,
+  wait,
+}: ServiceSettings): Record<string, string> => ({
   SERVICE_API_URL: url,
   SERVICE_API_KEY: key,
   SERVICE_FAIL_MODE: mode,
+  ...(organization === undefined ? {} : { SERVICE_ORG_ID: organization }),
   ...(wait === undefined ? {} : { SERVICE_APPROVAL_WAIT: String(wait) }),
 })
 

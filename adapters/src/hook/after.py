@@ -16,11 +16,17 @@ def post(answer, options):
     call = read_call(detect(options.dialect, event), event)
     settings = Settings(options.config)
     settings.check()
+    for each in [call] + list(call.also):
+        report(each, outcome_of(event), settings, answer)
+    answer.allow()
+
+
+def report(call, outcome, settings, answer):
     seen = {
         "session_id": call.session_id,
         "tool_name": call.tool,
         "tool_input": call.arguments,
-        "outcome": outcome_of(event),
+        "outcome": outcome,
     }
     if call.use_id is not None:
         seen["tool_use_id"] = call.use_id
@@ -33,7 +39,6 @@ def post(answer, options):
         seen["tool_input"] = {"unreadable": True} if body is None else {"too_long": len(body)}
         body = to_json(seen)
     ask(settings, "POST", "/authorize/observe", body, answer.deadline - 0.5)
-    answer.allow()
 
 
 def end(answer, options):

@@ -119,12 +119,16 @@ OTHER_MARKS = ("*** Begin Patch", "*** End Patch", "*** End of File")
 
 
 def patched_files(patch, cwd):
-    """The files that a patch in Codex's form changes. Codex allows blanks around a header. Refuses a line that
-    looks like an
-    unknown header, because another reader may know it."""
+    """The files that a patch in Codex's form changes."""
+    return [path for _, path in patch_headers(patch, cwd)]
+
+
+def patch_headers(patch, cwd):
+    """The headers of a patch in Codex's form: [(mark, path)]. Codex allows blanks around a header. Refuses a line that
+    looks like an unknown header, because another reader may know it."""
     if not isinstance(patch, str):
         return []
-    paths = []
+    found = []
     for line in patch.split("\n"):
         # Some readers end a line at these characters, and a header could follow.
         parts = line.rstrip("\r").splitlines()
@@ -134,13 +138,34 @@ def patched_files(patch, cwd):
         mark = next((mark for mark in FILE_MARKS if header.startswith(mark)), None)
         path = header[len(mark) :] if mark is not None else ""
         if mark is not None and path == path.strip() != "" and path.isprintable():
-            paths.append(collapsed(os.path.join(cwd or "", path)))
+            found.append((mark, collapsed(os.path.join(cwd or "", path))))
         elif len(parts) > 1 or not (header in OTHER_MARKS or header.startswith("*** Environment ID: ")):
             shown = plain(header, 60)
             raise Refused("a line of the patch looks like an unknown header: `%s`; leave it out of the context" % shown)
-    if "*** Begin Patch" in patch and not paths:
+    if "*** Begin Patch" in patch and not found:
         raise Refused("the patch names no file: write `*** Update File: path`")
-    return paths
+    return found
+
+
+def shell_patches(command, cwd):
+    """The changes of files that Codex makes itself when a shell command is `apply_patch` with a patch: [(tool, arguments)].
+    A folder that the command enters first counts beside the client's, because the patch may be read in either."""
+    if not isinstance(command, str) or "apply_patch" not in command or "*** Begin Patch" not in command:
+        return []
+    folders = [cwd]
+    for simple in Line(command).commands:
+        if simple.words[0] == "cd" and len(simple.words) > 1:
+            if any(c in simple.words[-1] for c in "$~*?[{"):
+                raise Refused("the folder of the patch cannot be read: write its path in full")
+            folders.append(os.path.join(folders[-1] or "", simple.words[-1]))
+    headers = [header for folder in folders for header in patch_headers(command, folder)]
+    changes = []
+    for tool, rest in (("Write", {"content": command}), ("Edit", {"command": command})):
+        paths = [path for mark, path in headers if (mark == FILE_MARKS[0]) == (tool == "Write")]
+        if paths:
+            add(rest, "file_path", paths)
+            changes.append((tool, rest))
+    return changes
 
 
 def looks_like_header(line):

@@ -119,6 +119,8 @@ def entries_of(place, client, findings):
 
 def switched_off(place, settings, ours, findings):
     if place.managed:
+        if ours and settings.get("disableSkillShellExecution") is not True:
+            findings.fail("`disableSkillShellExecution` is not true: skills run commands that no hook sees; run `install` again")
         if settings.get("allowManagedHooksOnly") is True and not ours:
             findings.fail("managed settings allow only managed hooks, and this hook is not one of them: install --managed")
     elif ours and settings.get("disableAllHooks") is True:

@@ -94,6 +94,8 @@ def options_of(place, client, settings):
         return {
             ("requiredMinimumVersion",): asked if newer else CLAUDE_MINIMUM,
             ("allowManagedHooksOnly",): True,
+            # A skill's own shell commands run before the model reads its text, and no hook is asked.
+            ("disableSkillShellExecution",): True,
         }
     if client == "gemini":
         return {("hooksConfig", "enabled"): True}
@@ -161,7 +163,13 @@ def toml_with_ours(place, python, text):
         if key[0] == "" and len(key) > 1 and key[1].split(".")[0] in ("features", "hooks"):
             raise Refused("`%s` is written in one line: make it a table, `[%s]`" % (key[1], key[1].split(".")[0]))
 
-    wanted = (("", "allow_managed_hooks_only", True), ("features", "hooks", True), ("hooks", "managed_dir", place.folder))
+    # With `unified_exec` Codex types into running programs, and no hook sees that.
+    wanted = (
+        ("", "allow_managed_hooks_only", True),
+        ("features", "hooks", True),
+        ("features", "unified_exec", False),
+        ("hooks", "managed_dir", place.folder),
+    )
     above, behind, below = [], {}, []
     for table, key, value in wanted:
         written = json.dumps(value)
@@ -172,9 +180,9 @@ def toml_with_ours(place, python, text):
         elif table == "":
             above.append("%s = %s" % (key, written))
         elif (table,) in have:
-            behind[have[(table,)]] = "%s = %s" % (key, written)
+            behind.setdefault(have[(table,)], []).append("%s = %s" % (key, written))
         else:
-            below += ["[%s]" % table, "%s = %s" % (key, written)]
+            below += ([] if "[%s]" % table in below else ["[%s]" % table]) + ["%s = %s" % (key, written)]
     for event, command in EVENTS["codex"]:
         entry = hook_entry(place, python, "codex", event, command)
         one = entry["hooks"][0]
@@ -185,7 +193,7 @@ def toml_with_ours(place, python, text):
     for number, line in enumerate(lines):
         merged.append(line)
         if number in behind:
-            merged.append(behind[number] + TOML_MARK)
+            merged += [each + TOML_MARK for each in behind[number]]
     merged += [line + TOML_MARK for line in below]
     result = "\n".join(merged) + "\n"
     try:

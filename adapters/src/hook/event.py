@@ -7,7 +7,7 @@ FREE_TEXT = ("apply_patch",)
 class Call:
     """One tool call in the form in which the service is asked about it."""
 
-    def __init__(self, dialect, event, session_id, tool, arguments, use_id, refused):
+    def __init__(self, dialect, event, session_id, tool, arguments, use_id, refused, also=()):
         self.dialect = dialect
         self.event = event
         self.session_id = session_id
@@ -15,6 +15,7 @@ class Call:
         self.arguments = arguments
         self.use_id = use_id
         self.refused = refused  # the reason of a refusal without asking the service; None to ask
+        self.also = also  # other calls that this one is at the same time; the service is asked about each
 
 
 def detect(given, event):
@@ -57,20 +58,24 @@ def read_call(dialect, event):
     if tool is None:
         raise Refused("the client named no tool: this event is not one of a tool call")
     canonical = canonical_name(dialect, tool, event.get("mcp_context"))
-    refused, cwd = None, event.get("cwd")
+    refused, cwd, also = None, event.get("cwd"), []
     try:
         arguments = as_object(tool, arguments)
         refuse_inexact(arguments)
         arguments = canonical_arguments(dialect, canonical, arguments, cwd if is_absolute(cwd) else None)
         if tool == "apply_patch" and canonical == "Edit" and not arguments.get("file_path"):
             raise Refused("the patch names no file: begin it with `*** Begin Patch`, and name each file")
+        if dialect == "codex" and canonical == "Bash":
+            also = shell_patches(arguments.get("command"), cwd if is_absolute(cwd) else None)
     except Refused as error:
         # Kept for `post`, which must report the call if it ran anyway.
         refused = str(error)
         arguments = arguments if isinstance(arguments, dict) else {"input": arguments}
-    return Call(
-        dialect, name, session_id, canonical, arguments, text_of(event, "tool_use_id", "toolUseId"), refused
-    )
+    use_id = text_of(event, "tool_use_id", "toolUseId")
+    parts = [
+        Call(dialect, name, session_id, other, given, use_id and use_id + ":" + other, None) for other, given in also
+    ]
+    return Call(dialect, name, session_id, canonical, arguments, use_id, refused, parts)
 
 
 def as_object(tool, arguments):

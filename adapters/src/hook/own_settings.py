@@ -74,6 +74,9 @@ def own_settings(place, before):
             import getpass
 
             found["api_key"] = getpass.getpass("key (scope agents:authorize): ").strip()
+    if place.managed and not found.get("organization_id"):
+        advice = "with --managed set it to the id of your organization, because a key of another one would bring other rules"
+        raise Refused("SERVICE_ORG_ID is not set: " + advice)
     refuse_nonsense(found)
     checked = dict(found, api_key=found.get("api_key", "csk_" if "api_key_file" in found else ""))
     settings = Settings()

@@ -26,13 +26,21 @@ def authorize_body(call, settings):
 
 def pre(answer, options):
     """Asks about one call, waits for an approver if it is held, and answers the client."""
-    call, settings, body = question(answer, options)
+    call, settings, bodies = question(answer, options)
     # Not earlier: in open mode, text of the model must not be able to end the hook.
     answer.fail_open = settings.fail_open
+    refuse_strange_key(settings, min(time.monotonic() + ASK_SECONDS, answer.deadline - 1))
     flush_ends(settings, call, options)
+    give_up = min(time.monotonic() + settings.wait, answer.deadline - 1)
+    for body in bodies:
+        permit(answer, settings, body, give_up)
+    answer.allow()
+
+
+def permit(answer, settings, body, give_up):
+    """Returns if the service allows the call. Otherwise answers the client."""
     answer.asking = True
     decided = decision(answer, settings, body)
-    give_up = min(time.monotonic() + settings.wait, answer.deadline - 1)
     approved = None
     while decided["decision"] == "require_approval":
         answer.waiting_for, answer.asking = (settings, decided), False
@@ -47,13 +55,12 @@ def pre(answer, options):
             raise Refused("%s; the service is unreachable: %s" % (held(decided, "is approved"), error))
         answer.waiting_for = None
     answer.asking = False
-    if decided["decision"] == "allow":
-        answer.allow()
-    answer.deny(blocked(decided))
+    if decided["decision"] != "allow":
+        answer.deny(blocked(decided))
 
 
 def question(answer, options):
-    """The call, the settings and the request's body."""
+    """The call, the settings and the bodies of the requests."""
     event = read_event()
     answer.dialect = detect(options.dialect, event)
     call = read_call(answer.dialect, event)
@@ -69,10 +76,10 @@ def question(answer, options):
     command = call.arguments.get("command")
     if call.dialect == "codex" and call.tool == "Bash" and isinstance(command, str) and opens_prompt(command):
         raise Refused(
-            "this starts a program that waits for commands, and Codex can type into it without asking: "
-            "give it its commands as arguments"
+            "this may run what Codex types into it later, which cannot be checked: give the program its commands as "
+            "arguments or in a file"
         )
-    return call, settings, authorize_body(call, settings)
+    return call, settings, [authorize_body(each, settings) for each in [call] + list(call.also)]
 
 
 def decision(answer, settings, body):

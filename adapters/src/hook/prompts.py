@@ -1,30 +1,158 @@
-# Commands that start a program that waits for more commands.
+# Commands that start a program that runs what is typed into it.
 
-# Programs that read commands from their terminal if at most this many arguments follow. Codex types into a running
-# program
-# with `write_stdin`, which no hook sees.
+# Codex types into a running program with `write_stdin`, which no hook sees. So a session that may run typed text is judged
+# as that text: it is refused, because the text is not known yet.
+
+# Programs that read commands from their terminal if at most this many arguments follow.
 PROMPTS = dict(
-    [(name, 0) for name in "bash sh zsh dash ksh fish csh tcsh python python2 python3 ipython node deno bun".split()]
-    + [(name, 0) for name in "ruby irb perl php lua R redis-cli gdb tmux screen script pwsh powershell".split()]
-    + [(name, 1) for name in "ssh telnet nc ncat socat su ftp sftp sqlite3".split()]
-    + [(name, 99) for name in "psql mysql mongosh".split()]
+    [(name, 0) for name in "bash sh zsh dash ash ksh mksh fish csh tcsh rbash python python2 python3 ipython pypy".split()]
+    + [(name, 0) for name in "node deno bun ruby irb perl php lua R redis-cli tmux screen pwsh powershell tclsh".split()]
+    + [(name, 0) for name in "ghci jshell scala erl iex julia octave unshare nsenter login newgrp m4 dc at batch".split()]
+    + [(name, 1) for name in "ssh telnet nc ncat socat su ftp sftp sqlite3 chroot".split()]
+    + [(name, 99) for name in "psql mysql mongosh gdb lldb script vi vim nvim view ex ed emacs nano less more man".split()]
 )
-PREFIXES = ("exec", "env", "sudo", "command", "nohup", "time", "nice")
-NO_PROMPT = ("-c", "-e", "-f", "--eval", "--command", "--execute", "--file", "--version", "--help", "-V", "-h")
+# Their options that take the next word.
+WITH_VALUE = "--rcfile --init-file -O +O -o +o -W -X -r --require --import -I -M".split()
+NO_PROMPT = ("-c", "-e", "-f", "--eval", "--command", "--execute", "--file", "--version", "--help", "-V", "-h", "--batch")
+ASKS_ON = ("-i", "-s", "--interactive", "-")
+PROMPT_MODULES = ("code", "pdb", "IPython", "ptpython", "asyncio", "bpython")
+
+# Programs that start the program behind their own arguments.
+WRAPPERS = frozenset(
+    """exec env sudo doas command builtin nohup time nice ionice chrt taskset timeout stdbuf setsid flock watch xargs parallel
+    strace ltrace prlimit setarch busybox toybox eatmydata firejail proot torify proxychains sshpass dbus-run-session coproc
+    unshare nsenter chroot systemd-run runuser setpriv sg npx uvx poetry pipenv rlwrap unbuffer expect winpty catchsegv numactl
+    cpulimit fakeroot entr script tmux screen su ssh find""".split()
+)
+CONTAINERS = ("docker", "podman", "kubectl", "nerdctl")
+# Programs behind a wrapper whose own arguments are no programs.
+ORDINARY = frozenset("apt apt-get dnf yum apk brew pip pip3 npm yarn pnpm cargo go git make grep rg sed awk ls cat cp mv rm mkdir tar".split())
+
+# Programs that pass on what they read, with the number of their arguments before the names of files.
+FILTERS = dict(
+    [(name, 0) for name in "cat head tail sort uniq rev tac nl fold fmt paste xxd od base64 base32 gzip gunzip zcat cut".split()]
+    + [(name, 1) for name in "sed awk gawk mawk grep egrep fgrep jq".split()]
+    + [(name, 99) for name in "tee tr read mapfile readarray select dd line openssl envsubst".split()]
+)
+# Programs that read nothing from their terminal, at the start of a pipe.
+SOURCES = frozenset("echo printf ls find git curl wget seq date env pwd which dirname basename uname hostname true".split())
 
 
-def opens_prompt(command):
-    """Whether a command starts a program that then waits for commands. This only looks at the words."""
-    for separator in ("&&", "||", ";", "\n", "(", ")", "{", "}"):
-        command = command.replace(separator, "\0")
-    for part in command.split("\0"):
-        # Behind a pipe it reads from the pipe, not from the terminal.
-        words = part.split("|")[0].replace("&", " ").split()
-        while words and ("=" in words[0] or words[0] in PREFIXES):
-            words.pop(0)
-        most = PROMPTS.get(words[0].strip("'\"\\").rsplit("/", 1)[-1]) if words else None
-        if most is None or any(word in NO_PROMPT or word.startswith(("<", "--eval=", "--command=")) for word in words):
+def base_name(word):
+    return word.rsplit("/", 1)[-1]
+
+
+def asks(words, depth):
+    """Whether this program runs what is typed into it."""
+    name = base_name(words[0])
+    if any(c in name for c in "$*?[{") and not any(not word.startswith("-") for word in words[1:]):
+        return True  # the program's name is not known, and it is given nothing to do
+    if name == "eval":
+        # A substitution is a command of its own.
+        return opens_prompt(" ".join(word for word in words[1:] if word != "$"), depth + 1)
+    most = PROMPTS.get(name)
+    if most is not None and prompts(name, words[1:], most, depth):
+        return True
+    if name in CONTAINERS:
+        typed = any(word[:1] == "-" and "i" in word for word in words[1:])
+        return typed and wraps(words[1:], depth)
+    if name not in WRAPPERS or (name == "command" and words[1:2] and words[1] in ("-v", "-V")):
+        return False
+    if name == "find":
+        started = [at for at, word in enumerate(words) if word in ("-exec", "-execdir", "-ok", "-okdir")]
+        return bool(started) and wraps(words[started[0] + 1 :], depth)
+    return wraps(words[1:], depth)
+
+
+def wraps(arguments, depth):
+    """Whether one of these arguments is a program that runs what is typed. The wrapper's own arguments stand before it."""
+    words = [word for word in arguments if word not in (";", "+", "{}")]
+    for at, word in enumerate(words):
+        if word.startswith(("-S", "--split-string=")) and opens_prompt(word[word.find("=") + 1 or 2 :], depth + 1):
+            return True
+        if word in ("-S", "--split-string") and opens_prompt(" ".join(words[at + 1 :]), depth + 1):
+            return True
+        if word.startswith("-") or "=" in word:
             continue
-        if sum(not word.startswith("-") for word in words[1:]) <= most:
+        name = base_name(word)
+        if name in ORDINARY:
+            return False
+        if name in PROMPTS and asks(words[at:], depth + 1):
+            return True
+    return False
+
+
+def prompts(name, arguments, most, depth):
+    left, given, module = list(arguments), 0, None
+    quiet = False
+    while left:
+        word = left.pop(0)
+        if word in ASKS_ON or word in TERMINALS:
+            return True
+        if word in ("-c", "--command") or (word[:1] == "-" and word[1:2] != "-" and word.endswith("c") and most == 0):
+            return bool(left) and opens_prompt(left[0], depth + 1)
+        if word == "-m":
+            module = left.pop(0) if left else None
+            given += 1
+        elif word in WITH_VALUE and most == 0:
+            left = left[1:]
+        elif (word in NO_PROMPT and (word != "-h" or most < 99)) or word.startswith(("--eval=", "--command=", "--file=")):
+            quiet = True
+        elif not word.startswith("-"):
+            given += 1
+    return module in PROMPT_MODULES if module is not None else not quiet and given <= most
+
+
+def reads_terminal(simple):
+    """Whether this command passes on what is typed."""
+    words = program_words(simple.words)
+    if not words or simple.fed or simple.source:
+        return False
+    most = FILTERS.get(base_name(words[0]))
+    operands = [word for word in words[1:] if not word.startswith("-") or word == "-"]
+    return most is not None and (len(operands) <= most or any(word in TERMINALS for word in operands[most:]))
+
+
+def runs_text(simple, depth):
+    """Whether this command runs a text that it reads or is given, so that it matters where the text comes from."""
+    words = program_words(simple.words)
+    if not words:
+        return False
+    if base_name(words[0]) in ("eval", "xargs", "parallel", "source", ".") or "$" in words[0]:
+        return True
+    if SUBSTITUTED in words and base_name(words[0]) in PROMPTS:
+        return True
+    return (simple.fed or simple.source is not None) and asks(words, depth)
+
+
+def comes_from_terminal(simple):
+    """Whether typed text may reach this command through its pipe."""
+    first = program_words(simple.source.words)
+    if not first or simple.source.fed:
+        return False
+    name = base_name(first[0])
+    return reads_terminal(simple.source) or (name not in SOURCES and name not in FILTERS)
+
+
+def opens_prompt(command, depth=0):
+    """Whether a command may run what is typed into it later. It knows the usual programs by name. A program under another
+    name is not recognized."""
+    if depth > 5:
+        return True
+    commands = Line(command).commands
+    typed = any(map(reads_terminal, commands))
+    for simple in commands:
+        words = program_words(simple.words)
+        if not words:
+            continue
+        name = base_name(words[0])
+        if name in ("source", ".") and any(word in TERMINALS for word in words[1:]):
+            return True
+        if typed and runs_text(simple, depth):
+            return True
+        if simple.source is not None:
+            if (asks(words, depth) or name in ("xargs", "parallel")) and comes_from_terminal(simple):
+                return True
+        elif not simple.fed and (asks(words, depth) or name in ("xargs", "parallel")):
             return True
     return False

@@ -1,6 +1,9 @@
 import type { AgentClient, Place } from '../client.ts'
 import type { Turn } from '../script.ts'
 
+/** A key that the service of these tests takes for one of another organization. */
+export const strangeKey = 'csk_test_org_00000000000000000000000002'
+
 /** Who installed the hook: an administrator for everybody, a user, or a project in its own folder. */
 export type Installation = 'managed' | 'user' | 'project'
 

@@ -11,11 +11,14 @@ import {
 import type { AgentClient, Place } from '../client.ts'
 import { clients } from '../clients.ts'
 import { ensureClients } from '../install.ts'
-import { homeOfRoot, machineOf, onMachine } from '../machine.ts'
+import { keyOf, machineOf, onMachine } from '../machine.ts'
 import { installHook, settingsFiles, type ServiceSettings } from '../product-hook.ts'
 import { runClient, type ClientRun } from '../run-client.ts'
 import type { Turn } from '../script.ts'
 import type { AttackRun, Installation } from './attack.ts'
+
+/** The organization whose rules apply on the machine. */
+const organization = 'org_00000000000000000000000001'
 
 /** A word in the path of a file that no call may change. */
 const forbiddenPath = 'PROTECTED'
@@ -28,11 +31,17 @@ interface Asked {
 
 /** Denies a `curl`, a change of a protected file, and the organization of `doctor`'s test. */
 export const denyingService = (): Promise<ScriptedService> =>
-  scriptedService(({ body }, socket) => {
+  scriptedService(({ path, body, headers }, socket) => {
+    // Each key is of the organization that it names.
+    const [, key] = headers['authorization']?.split('csk_test_') ?? []
+    if (path === '/api/v1/me') {
+      const id = key === undefined ? organization : key
+      return reply(socket, 200, { organization_id: id, scopes: { 'agents:authorize': true } })
+    }
     const { tool_name, tool_input, organization_id } = readBody(body)
     const changes = tool_name === 'Write' || tool_name === 'Edit'
     const isProtected = changes && JSON.stringify(tool_input?.file_path ?? '').includes(forbiddenPath)
-    const stranger = organization_id?.startsWith('org_0000') === true
+    const stranger = organization_id !== undefined && organization_id !== organization
     const isDenied = JSON.stringify(tool_input ?? '').includes('curl') || isProtected || stranger
     reply(socket, 200, isDenied ? denied : { ...allowed, ok: true })
   })
@@ -103,10 +112,9 @@ const projectFiles = {
 
 /** `install --managed` for a run, with a key in root's home. */
 function installManaged(client: AgentClient, place: Place, service: ServiceSettings): void {
-  installHook(client, place, service, ['--managed', '--root', machineOf(place)])
-  const key = join(machineOf(place), homeOfRoot, '.countersign', 'key')
-  mkdirSync(dirname(key), { recursive: true })
-  writeFileSync(key, service.key, { mode: 0o600 })
+  installHook(client, place, { ...service, organization }, ['--managed', '--root', machineOf(place)])
+  mkdirSync(dirname(keyOf(place)), { recursive: true })
+  writeFileSync(keyOf(place), service.key, { mode: 0o600 })
 }
 
 function install(

@@ -1,0 +1,187 @@
+# The simple commands of a command line.
+
+SUBSTITUTED = "/dev/fd/63"  # the file of a process substitution
+TERMINALS = ("-", "/dev/stdin", "/dev/tty", "/dev/fd/0", "/proc/self/fd/0")
+# Words of the shell before a command.
+KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "}", "function", "time", "&")
+
+
+def program_words(words):
+    """The words from the program's name on."""
+    at = 0
+    while at < len(words) and (words[at] in KEYWORDS or ("=" in words[at] and words[at].split("=")[0].isidentifier())):
+        at += 1
+    return words[at:]
+
+
+class Simple:
+    """One command of a line: its words without quotes, and where its input comes from."""
+
+    def __init__(self, source=None):
+        self.words = []
+        self.begun = False  # the words name a program
+        self.fed = False  # it reads a file or a text of the line
+        self.source = source  # the first command of its pipe, unless that is itself
+
+
+def is_fed_by(operator, target):
+    if operator in ("<<", "<<<"):
+        return True
+    return operator == "<" and target not in TERMINALS and not any(c in target for c in "$`*?[")
+
+
+class Line:
+    """The simple commands of a command line. It reads more as a command than a shell does, never less."""
+
+    def __init__(self, text):
+        self.commands = []
+        self.word = None  # its parts
+        self.redirect = None
+        self.bodies = []  # here-documents whose bodies begin at the next line
+        self.modes = [""]  # what the reader is in: a quote, a backtick, or "" for plain text
+        self.cases = []  # how deep each open `case` is: in it a bracket closes a pattern
+        self.now = Simple()
+        text = text.replace("\\\n", "")
+        at = 0
+        while at < len(text):
+            at = self.quoted(text, at) if self.modes[-1] in ("'", '"') else self.bare(text, at)
+        self.end_command()
+
+    def add(self, part):
+        self.word = self.word or []
+        self.word.append(part)
+
+    def end_word(self):
+        if self.word is None:
+            return
+        word, self.word = "".join(self.word), None
+        operator, self.redirect = self.redirect, None
+        if operator is not None:
+            if operator.startswith("<"):
+                self.now.fed = self.now.fed or is_fed_by(operator, word)
+            return
+        self.now.words.append(word)
+        if not self.now.begun and program_words(self.now.words[-1:]):
+            self.now.begun = True
+            if word == "case":
+                self.cases.append(len(self.modes))
+            elif word == "esac" and self.cases:
+                self.cases.pop()
+
+    def end_command(self, into_pipe=False):
+        self.end_word()
+        self.redirect = None
+        if self.now.words:
+            self.commands.append(self.now)
+        self.now = Simple((self.now.source or self.now) if into_pipe else None)
+
+    def quoted(self, text, at):
+        c = text[at]
+        if self.modes[-1] == "'":
+            end = text.find("'", at)
+            end = len(text) if end < 0 else end
+            self.add(text[at:end])
+            self.modes.pop()
+            return end + 1
+        if c == '"':
+            self.modes.pop()
+        elif c == "\\":
+            self.add(text[at + 1 : at + 2])
+            return at + 2
+        elif c == "`" or text.startswith("$(", at):
+            return self.substitution(text, at)
+        else:
+            self.add(c)
+        return at + 1
+
+    def substitution(self, text, at):
+        """The beginning of a command whose output becomes text, or the end of one in backticks."""
+        if text[at] != "`":
+            self.add("$" if text[at] == "$" else SUBSTITUTED)
+            self.end_command()
+            self.modes.append("")
+            return at + 2
+        if self.modes[-1] == "`":
+            self.end_command()
+            self.modes.pop()
+        else:
+            self.add("$")
+            self.end_command()
+            self.modes.append("`")
+        return at + 1
+
+    def bare(self, text, at):
+        c = text[at]
+        if c == "\\":
+            self.add(text[at + 1 : at + 2])
+            return at + 2
+        if c == "`" or text[at : at + 2] in ("$(", "<(", ">("):
+            return self.substitution(text, at)
+        if c in "'\"":
+            self.add("")
+            self.modes.append(c)
+        elif c in "()":
+            self.end_command()
+            if c == "(":
+                self.modes.append("")
+            elif len(self.modes) > 1 and self.modes[-1] == "" and self.cases[-1:] != [len(self.modes)]:
+                self.modes.pop()
+        elif c == "\n":
+            self.end_command()
+            return self.skip_bodies(text, at + 1)
+        elif c in ";&|":
+            self.operator(text, at)
+        elif c in "<>":
+            return self.start_redirect(text, at)
+        elif c.isspace():
+            self.end_word()
+        else:
+            self.add(c)
+        return at + 1
+
+    def operator(self, text, at):
+        c, two = text[at], text[at : at + 2]
+        if c == "&" and (two == "&>" or (self.redirect is not None and self.word is None)):
+            return  # a part of `&>` or `>&`
+        if c == "&" and text[max(0, at - 1) : at] == "|":
+            return  # `|&` is a pipe
+        if c == "|" and self.redirect is not None and self.word is None:
+            return  # `>|`
+        self.end_command(into_pipe=c == "|" and "||" not in (two, text[max(0, at - 1) : at + 1]))
+
+    def start_redirect(self, text, at):
+        if self.word is not None and "".join(self.word).isdigit():
+            self.word = None  # the number of a descriptor
+        self.end_word()
+        end = at + 1
+        while end < len(text) and text[end] in "<>" and end - at < 3:
+            end += 1
+        self.redirect = text[at:end]
+        if self.redirect == "<<":
+            end += text[end : end + 1] == "-"
+            first = end
+            while first < len(text) and text[first] in " \t":
+                first += 1
+            last = first
+            while last < len(text) and text[last] not in " \t\n;&|<>()":
+                last += 1
+            named = text[first:last]
+            name = named.replace("'", "").replace('"', "").replace("\\", "")
+            self.bodies.append((name, name == named))
+        return end
+
+    def skip_bodies(self, text, at):
+        """Goes on after the bodies of here-documents. Substitutions in a body are commands of the line."""
+        bodies, self.bodies = self.bodies, []
+        for name, expands in bodies:
+            start = at
+            while at < len(text):
+                end = text.find("\n", at)
+                end = len(text) if end < 0 else end
+                line, at = text[at:end], min(len(text), end + 1)
+                if line.strip("\t") == name:
+                    break
+            body = text[start:at]
+            if expands and ("$(" in body or "`" in body):
+                self.commands += Line(body).commands
+        return at

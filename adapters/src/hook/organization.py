@@ -1,0 +1,42 @@
+# The organization of a key.
+
+def refuse_strange_key(settings, until):
+    """Refuses a key of another organization than the one that an administrator has named, before the call is sent. The
+    service says once whose key it is, and a note remembers it. A forged note opens nothing: a call is decided by the rules of
+    the named organization, or denied."""
+    if not settings.must_match:
+        return
+    path, noted = note_of_key(settings)
+    try:
+        with open(path, "rb") as file:
+            if file.read(100) == noted:
+                return
+    except OSError:
+        pass
+    if key_organization(settings, until) != settings.organization_id:
+        raise Refused(strange_key(settings))
+    draft = "%s.%d" % (path, os.getpid())
+    try:
+        os.makedirs(own_folder(), 0o700, True)
+        with open(draft, "wb") as file:
+            file.write(noted)
+        os.replace(draft, path)
+    except OSError:
+        pass  # the next call asks again
+
+
+def key_organization(settings, until):
+    return text_of(ask(settings, "GET", "/me", None, until), "organization_id")
+
+
+def strange_key(settings):
+    told = "the key in `%s` is not of the organization `%s`, in which every call on this machine is decided: make a key there"
+    return told % (settings.key_file, plain(settings.organization_id, 100))
+
+
+def note_of_key(settings):
+    """Where the note is, and its text for this key. The text does not tell the key."""
+    from binascii import crc32
+
+    name = "\n".join((settings.api_url, settings.organization_id, settings.key))
+    return os.path.join(own_folder(), "key-checked"), b"%08x" % crc32(name.encode("utf-8", "replace"))
