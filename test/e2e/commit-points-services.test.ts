@@ -39,7 +39,6 @@ interface Service {
 
 let home: CrashHome
 const services = new Map<string, Service>()
-let connectionId: string
 
 async function startService(part: FaultService): Promise<void> {
   const emulator = await part.start()
@@ -63,13 +62,12 @@ beforeAll(async () => {
     startService(trello),
   ])
   await home.owner.settings({ approvals_enabled: true })
-  await connect('jira_comment')
-  await connect('trello_comment')
+  // A call that was sent is looked for with the same connection alone, so they stay.
+  for (const tool of ['github_comment', 'calendar_create_event', 'jira_comment', 'trello_comment'] as const)
+    await connect(tool)
 })
-beforeEach(async () => {
+beforeEach(() => {
   for (const { proxy } of services.values()) proxy.choose = () => 'pass'
-  await connect('calendar_create_event')
-  connectionId = await connect('github_comment')
 })
 afterAll(async () => {
   await home?.close()
@@ -167,6 +165,10 @@ describe('a run is cancelled while a request is in flight', () => {
 })
 
 describe('a connection ends', () => {
+  let connectionId: string
+  beforeEach(async () => {
+    connectionId = await connect('github_comment')
+  })
   const statusOf = async () => {
     const { data } = await home.member.good<{ data: { id: string; status: string }[] }>('GET', '/connections')
     return data.find(({ id }) => id === connectionId)?.status
