@@ -2031,6 +2031,12 @@ SETTINGS_FILES = {
         "/etc/github-copilot/policy.d/countersign.json",
         "C:\\ProgramData\\GitHub\\Copilot\\policy.d\\countersign.json",
     ),
+    "copilot-policy": (
+        None,
+        "/etc/github-copilot/managed-settings.json",
+        "/etc/github-copilot/managed-settings.json",
+        None,
+    ),
     "cursor": (
         ".cursor/hooks.json",
         "/etc/cursor/hooks.json",
@@ -2136,7 +2142,7 @@ def hook_entry(place, python, client, event, command):
         return dict({"command": line, "timeout": limit}, **({"failClosed": True} if blocking else {}))
     one = {"type": "command", "command": line, "timeout": limit * 1000 if client == "gemini" else limit}
     if client == "gemini":
-        one["name"] = "countersign"
+        one.update(gemini_path(place))
     if client == "claude" and (os.name == "nt" or place.managed):
         # Without a shell: a variable such as SHELLOPTS could stop it from running anything. Only where the version is
         # pinned that
@@ -2144,7 +2150,8 @@ def hook_entry(place, python, client, event, command):
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"
-    return {"matcher": "*", "hooks": [one]}
+    # In sequence Gemini CLI gives each hook the call as the ones before it have changed it.
+    return dict({"matcher": "*", "hooks": [one]}, **({"sequential": True} if client == "gemini" else {}))
 
 
 def is_ours(entry):
@@ -2192,7 +2199,9 @@ def options_of(place, client, settings):
             ("disableSkillShellExecution",): True,
         }
     if client == "gemini":
-        return {("hooksConfig", "enabled"): True}
+        return gemini_options(place, settings)
+    if client == COPILOT_POLICY:
+        return {("allowManagedHooksOnly",): True}
     if client in ("copilot", "cursor"):
         return {("version",): settings.get("version", 1)}
     return {}
@@ -2223,12 +2232,17 @@ def with_ours(place, python, client, settings):
     for path, value in options_of(place, client, settings).items():
         found = put(found, path, value)
     hooks = dict(found.get("hooks", {}))
-    for event, command in EVENTS[client]:
+    name = gemini_name(settings)
+    for event, command in EVENTS.get(client, ()):
         entries = hooks.get(event, [])
         if not isinstance(entries, list):
             raise Refused("`hooks.%s` is not a list: correct it first" % event)
-        hooks[event] = entries + [hook_entry(place, python, client, event, command)]
-    found["hooks"] = hooks
+        ours = hook_entry(place, python, client, event, command)
+        if client == "gemini":
+            ours["hooks"][0]["name"] = name
+        hooks[event] = entries + [ours]
+    if hooks:
+        found["hooks"] = hooks
     return found
 
 
@@ -2299,6 +2313,168 @@ def toml_with_ours(place, python, text):
     except ValueError as error:
         raise Refused("the file cannot be merged with: %s" % error)
     return result
+
+
+# --- hook/gemini ------------------------------------------------------------------------------------------------------
+
+# Gemini CLI: its options beside the hooks, and what switches hooks off.
+
+# With these variables a shell or the loader of programs does not run the hook, or runs something else first. Gemini CLI
+# reads them from `.env` files of projects too.
+STOPPING_VARIABLES = (
+    "BASHOPTS BASH_ENV DYLD_FRAMEWORK_PATH DYLD_INSERT_LIBRARIES DYLD_LIBRARY_PATH ENV GLIBC_TUNABLES LD_AUDIT "
+    "LD_BIND_NOW LD_DEBUG LD_LIBRARY_PATH LD_PRELOAD LD_PROFILE LD_SHOW_AUXV LD_TRACE_LOADED_OBJECTS LD_VERBOSE LD_WARN "
+    "SHELLOPTS"
+).split()
+REDACTION = ("security", "environmentVariableRedaction")
+
+
+def gemini_options(place, settings):
+    """The options by path. In a managed file `hooksConfig` is no object, so that Gemini CLI drops the one of users and
+    projects, with `enabled` and `disabled` (docs/decisions/0159)."""
+    if not place.managed:
+        return {("hooksConfig", "enabled"): True}
+    blocked, allowed = (look_up(settings, REDACTION + (name,)) for name in ("blocked", "allowed"))
+    blocked = blocked if isinstance(blocked, list) else []
+    return {
+        ("hooksConfig",): [],
+        REDACTION + ("enabled",): True,
+        REDACTION + ("allowed",): allowed if isinstance(allowed, list) else [],
+        REDACTION + ("blocked",): blocked + [name for name in STOPPING_VARIABLES if name not in blocked],
+    }
+
+
+def gemini_name(settings):
+    """The hook's name: the installed one, or a new one. A repository that could guess it could switch the hook off."""
+    found = [one.get("name") for one in gemini_hooks(settings) if is_ours(one)]
+    if found and isinstance(found[0], str) and found[0].startswith("countersign-"):
+        return found[0]
+    from binascii import hexlify
+
+    return "countersign-" + hexlify(os.urandom(8)).decode("ascii")
+
+
+def gemini_hooks(settings):
+    """The single hooks of all events."""
+    hooks = settings.get("hooks")
+    for entries in hooks.values() if isinstance(hooks, dict) else ():
+        for entry in entries if isinstance(entries, list) else ():
+            inner = entry.get("hooks") if isinstance(entry, dict) else None
+            for one in inner if isinstance(inner, list) else ():
+                if isinstance(one, dict):
+                    yield one
+
+
+def gemini_path(place):
+    """The environment of a managed hook: Gemini CLI looks for `bash` in it, and a user's PATH may have another one."""
+    folders = [folder for folder in ("/usr/bin", "/bin") if os.path.exists(place.at(folder + "/bash"))]
+    return {"env": {"PATH": ":".join(folders)}} if place.managed and folders else {}
+
+
+def gemini_switched_off(place, path, settings, ours, findings):
+    """What in the file with the hook lets others switch the hook off."""
+    again = " in %s: run `install` again" % path
+    if not place.managed and look_up(settings, ("hooksConfig", "enabled")) is not True:
+        findings.fail("`hooksConfig.enabled` is not true" + again)
+    if place.managed:
+        for steps, wanted in gemini_options(place, settings).items():
+            if look_up(settings, steps) != wanted:
+                findings.fail("`%s` lets users switch the hook off%s" % (".".join(steps), again))
+    if any(entry.get("sequential") is not True for entry in ours):
+        findings.fail("`sequential` is not true, so a project's hook can change a call after it was judged," + again)
+    if "GEMINI_CLI_SYSTEM_SETTINGS_PATH" in os.environ and place.managed:
+        findings.fail("`GEMINI_CLI_SYSTEM_SETTINGS_PATH` replaces the managed settings: remove it from the environment")
+
+
+def gemini_around(place, hook_settings, findings):
+    """What the user's files and this folder's files do to the hook."""
+    names = {one.get("name") for one in gemini_hooks(hook_settings) if is_ours(one)}
+    home, here = os.path.expanduser("~"), os.getcwd()
+    for folder in dict.fromkeys((home, here)):
+        path = os.path.join(folder, ".gemini", "settings.json")
+        try:
+            settings = parse_json((read_text(path) or "{}").lstrip("\ufeff"))
+        except (Refused, ValueError):
+            findings.doubt("`%s` cannot be read: check that it does not switch hooks off" % path)
+            continue
+        off = look_up(settings, ("hooksConfig", "disabled"))
+        if not place.managed and isinstance(off, list) and any(one in names for one in off):
+            findings.fail("`hooksConfig.disabled` in %s switches the hook off: remove its name there" % path)
+        if not place.managed and folder != home and look_up(settings, ("hooks", "BeforeTool")):
+            told = "a project's hook in %s can change a call after it was judged: remove it, or install --managed"
+            findings.fail(told % path)
+        is_own = not place.managed and folder == home
+        if not is_own and isinstance(settings, dict) and any(one.get("name") in names for one in gemini_hooks(settings)):
+            findings.fail("%s has a copy of the hook, which Gemini CLI runs in place of the installed one: remove it" % path)
+    if not place.managed:
+        dangerous_variables(here, findings)
+
+
+def dangerous_variables(folder, findings):
+    """Fails for variables of the `.env` file that Gemini CLI reads: the first one on the way up from the folder."""
+    while True:
+        for name in (os.path.join(".gemini", ".env"), ".env"):
+            path = os.path.join(folder, name)
+            try:
+                lines = (read_text(path) or "").splitlines()
+            except Refused:
+                lines = []
+            set_here = {line.partition("=")[0].replace("export ", "").strip() for line in lines if "=" in line}
+            for variable in sorted(set_here & set(STOPPING_VARIABLES)):
+                findings.fail("`%s` in %s keeps the hook from running: remove it, or install --managed" % (variable, path))
+        above = os.path.dirname(folder)
+        if above == folder:
+            return
+        folder = above
+
+
+# --- hook/copilot -----------------------------------------------------------------------------------------------------
+
+# Copilot CLI: its managed options beside the hooks, and a project's hooks.
+
+COPILOT_POLICY = "copilot-policy"
+
+
+def parts_of(place, client):
+    """The client, and the file of options that its managed installation needs too. Copilot CLI runs a project's hooks after
+    ours, and they can change a call that was judged already, unless only managed hooks are allowed."""
+    if client == "copilot" and place.managed and os.name != "nt":
+        return [client, COPILOT_POLICY]
+    return [client]
+
+
+def copilot_around(place, findings):
+    """What others can do to the hook: users if the policy is missing, and the project of this folder."""
+    if place.managed:
+        if os.name != "nt":
+            path = place.settings_file(COPILOT_POLICY)
+            if read_settings(path).get("allowManagedHooksOnly") is not True:
+                told = "`allowManagedHooksOnly` is not true in %s, so a project's hook can change a call after it was judged: run `install` again"
+                findings.fail(told % path)
+        return
+    for path in project_hooks(os.getcwd()):
+        told = "a project's hook in %s can change a call after it was judged: remove it, or install --managed"
+        findings.fail(told % path)
+
+
+def project_hooks(folder):
+    """The files of a project whose hooks Copilot CLI runs before a call."""
+    own = os.path.join(folder, ".github", "hooks")
+    try:
+        names = sorted(name for name in os.listdir(own) if name.endswith(".json"))
+    except OSError:
+        names = []
+    files = [os.path.join(own, name) for name in names]
+    files += [os.path.join(folder, *name.split("/")) for name in PROJECT_FILES["copilot"][0]]
+    found = []
+    for path in files:
+        try:
+            hooks = look_up(parse_json((read_text(path) or "{}").lstrip("\ufeff")), ("hooks",))
+        except (Refused, ValueError):
+            hooks = {"preToolUse": True}  # it may be read in another way
+        if isinstance(hooks, dict) and (hooks.get("preToolUse") or hooks.get("PreToolUse")):
+            found.append(path)
+    return found
 
 
 # --- hook/files -------------------------------------------------------------------------------------------------------
@@ -2393,7 +2569,8 @@ class Change:
         path = os.path.realpath(self.path)
         copy = copy_of(path)
         os.makedirs(os.path.dirname(path), 0o700 if private else 0o755, True)
-        if not self.ours and self.before is not None and OUR_NAME not in self.before and not os.path.exists(copy):
+        is_first = self.before is not None and self.after is not None and OUR_NAME not in self.before
+        if not self.ours and is_first and not os.path.exists(copy):
             self.write(copy, self.before)
         if self.after is None:
             os.unlink(path)
@@ -2826,8 +3003,9 @@ def client_change(place, python, client, record, uninstall):
             after = as_it_was(target, found) or after
         return Change(target, text, after, mode), noted
     found = with_ours(place, python, client, settings)
-    if client not in record:
-        for steps, ours in options_of(place, client, settings).items():
+    known = [steps for steps, _, _ in noted["options"]]
+    for steps, ours in options_of(place, client, settings).items():
+        if list(steps) not in known:
             noted["options"].append([list(steps), look_up(settings, steps), ours])
     return Change(target, text, text if found == settings else pretty(found), mode), noted
 
@@ -2903,7 +3081,7 @@ def install(words):
 
 def additions(place, recorded, record, client, python):
     """The changes that make a client ask: our own files first, then its settings. Prints the saved values that stay."""
-    change, noted = client_change(place, python, client, record, False)
+    parts = [(part,) + client_change(place, python, part, record, False) for part in parts_of(place, client)]
     mode = 0o644 if place.managed else 0o600
     hook, config, noting = (place.at(path) for path in (place.hook, place.config, place.record))
     # Read from this file, also if it is the installed one.
@@ -2917,9 +3095,8 @@ def additions(place, recorded, record, client, python):
     return [
         Change(hook, read_text(hook), own, 0o755, True),
         Change(config, before, after, mode, True),
-        Change(noting, recorded, pretty(dict(record, **{client: noted})), mode, True),
-        change,
-    ]
+        Change(noting, recorded, pretty(dict(record, **{part: noted for part, _, noted in parts})), mode, True),
+    ] + [change for _, change, _ in parts]
 
 
 def removals(place, recorded, record, client):
@@ -2927,7 +3104,7 @@ def removals(place, recorded, record, client):
     notes of ended
     sessions to delete."""
     changes, left = [], dict(record)
-    for each in [client] if client else sorted(EVENTS):
+    for each in [part for one in ([client] if client else sorted(EVENTS)) for part in parts_of(place, one)]:
         try:
             changes.append(client_change(place, None, each, record, True)[0])
         except Refused:
@@ -3066,11 +3243,11 @@ def entries_of(place, client, findings):
     ours = [entry for entry in entries if isinstance(entry, dict) and is_ours(entry)] if isinstance(entries, list) else []
     if client == "claude":
         switched_off(place, settings, ours, findings)
-    if ours and client == "gemini" and look_up(settings, ("hooksConfig", "enabled")) is not True:
-        findings.fail("`hooksConfig.enabled` is not true in %s: run `install` again" % path)
-    off = look_up(settings, ("hooksConfig", "disabled")) or look_up(settings, ("hooks", "disabled"))
-    if ours and client == "gemini" and isinstance(off, list) and any(is_ours(one) or one == "countersign" for one in off):
-        findings.fail("`hooksConfig.disabled` in %s switches the hook off: remove it" % path)
+    if ours and client == "gemini":
+        gemini_switched_off(place, path, settings, ours, findings)
+        gemini_around(place, settings, findings)
+    if ours and client == "copilot":
+        copilot_around(place, findings)
     if ours and client in ("copilot", "codex", "cursor") and settings.get("disableAllHooks") is True:
         findings.fail("`disableAllHooks` in %s switches the hook off: remove it" % path)
     found = []
@@ -3110,6 +3287,16 @@ def switched_off(place, settings, ours, findings):
 PROJECT_FILES = {
     "claude": ((".claude/settings.json", ".claude/settings.local.json"), ("disableAllHooks",), True),
     "gemini": ((".gemini/settings.json",), ("hooksConfig", "enabled"), False),
+    "copilot": (
+        (
+            ".github/copilot/settings.json",
+            ".github/copilot/settings.local.json",
+            ".claude/settings.json",
+            ".claude/settings.local.json",
+        ),
+        ("disableAllHooks",),
+        True,
+    ),
 }
 
 

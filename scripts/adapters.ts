@@ -31,6 +31,8 @@ const parts = {
     'hook/after',
     'hook/clients',
     'hook/entries',
+    'hook/gemini',
+    'hook/copilot',
     'hook/files',
     'hook/interpreter',
     'hook/own_settings',

@@ -167,7 +167,21 @@ describe.each(clients)('%s', (client) => {
       })
     }
     if (client === 'codex') expect(settings).toMatch(/^unified_exec = false {2}# countersign$/m)
-    if (client === 'gemini') expect(JSON.parse(settings)).toMatchObject({ hooksConfig: { enabled: true } })
+    if (client === 'copilot') {
+      const policy = read(join(root, '/etc/github-copilot/managed-settings.json'))
+      expect(policy).toEqual({ allowManagedHooksOnly: true })
+    }
+    if (client === 'gemini') {
+      expect(JSON.parse(settings)).toMatchObject({
+        hooksConfig: [],
+        security: { environmentVariableRedaction: { enabled: true, allowed: [] } },
+        hooks: {
+          BeforeTool: [
+            { sequential: true, hooks: [{ name: expect.stringMatching(/^countersign-\w{16}$/) }] },
+          ],
+        },
+      })
+    }
     expect((await install(client, '--managed', '--root', root)).stdout).toBe('nothing to change\n')
     expect((await install(client, '--managed', '--root', root, '--uninstall')).code).toBe(0)
     expect(tree(root)).toEqual({})

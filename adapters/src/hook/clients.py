@@ -32,6 +32,12 @@ SETTINGS_FILES = {
         "/etc/github-copilot/policy.d/countersign.json",
         "C:\\ProgramData\\GitHub\\Copilot\\policy.d\\countersign.json",
     ),
+    "copilot-policy": (
+        None,
+        "/etc/github-copilot/managed-settings.json",
+        "/etc/github-copilot/managed-settings.json",
+        None,
+    ),
     "cursor": (
         ".cursor/hooks.json",
         "/etc/cursor/hooks.json",

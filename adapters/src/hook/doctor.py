@@ -87,11 +87,11 @@ def entries_of(place, client, findings):
     ours = [entry for entry in entries if isinstance(entry, dict) and is_ours(entry)] if isinstance(entries, list) else []
     if client == "claude":
         switched_off(place, settings, ours, findings)
-    if ours and client == "gemini" and look_up(settings, ("hooksConfig", "enabled")) is not True:
-        findings.fail("`hooksConfig.enabled` is not true in %s: run `install` again" % path)
-    off = look_up(settings, ("hooksConfig", "disabled")) or look_up(settings, ("hooks", "disabled"))
-    if ours and client == "gemini" and isinstance(off, list) and any(is_ours(one) or one == "countersign" for one in off):
-        findings.fail("`hooksConfig.disabled` in %s switches the hook off: remove it" % path)
+    if ours and client == "gemini":
+        gemini_switched_off(place, path, settings, ours, findings)
+        gemini_around(place, settings, findings)
+    if ours and client == "copilot":
+        copilot_around(place, findings)
     if ours and client in ("copilot", "codex", "cursor") and settings.get("disableAllHooks") is True:
         findings.fail("`disableAllHooks` in %s switches the hook off: remove it" % path)
     found = []
@@ -131,6 +131,16 @@ def switched_off(place, settings, ours, findings):
 PROJECT_FILES = {
     "claude": ((".claude/settings.json", ".claude/settings.local.json"), ("disableAllHooks",), True),
     "gemini": ((".gemini/settings.json",), ("hooksConfig", "enabled"), False),
+    "copilot": (
+        (
+            ".github/copilot/settings.json",
+            ".github/copilot/settings.local.json",
+            ".claude/settings.json",
+            ".claude/settings.local.json",
+        ),
+        ("disableAllHooks",),
+        True,
+    ),
 }
 
 

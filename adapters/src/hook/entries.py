@@ -42,7 +42,7 @@ def hook_entry(place, python, client, event, command):
         return dict({"command": line, "timeout": limit}, **({"failClosed": True} if blocking else {}))
     one = {"type": "command", "command": line, "timeout": limit * 1000 if client == "gemini" else limit}
     if client == "gemini":
-        one["name"] = "countersign"
+        one.update(gemini_path(place))
     if client == "claude" and (os.name == "nt" or place.managed):
         # Without a shell: a variable such as SHELLOPTS could stop it from running anything. Only where the version is
         # pinned that
@@ -50,7 +50,8 @@ def hook_entry(place, python, client, event, command):
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"
-    return {"matcher": "*", "hooks": [one]}
+    # In sequence Gemini CLI gives each hook the call as the ones before it have changed it.
+    return dict({"matcher": "*", "hooks": [one]}, **({"sequential": True} if client == "gemini" else {}))
 
 
 def is_ours(entry):
@@ -98,7 +99,9 @@ def options_of(place, client, settings):
             ("disableSkillShellExecution",): True,
         }
     if client == "gemini":
-        return {("hooksConfig", "enabled"): True}
+        return gemini_options(place, settings)
+    if client == COPILOT_POLICY:
+        return {("allowManagedHooksOnly",): True}
     if client in ("copilot", "cursor"):
         return {("version",): settings.get("version", 1)}
     return {}
@@ -129,12 +132,17 @@ def with_ours(place, python, client, settings):
     for path, value in options_of(place, client, settings).items():
         found = put(found, path, value)
     hooks = dict(found.get("hooks", {}))
-    for event, command in EVENTS[client]:
+    name = gemini_name(settings)
+    for event, command in EVENTS.get(client, ()):
         entries = hooks.get(event, [])
         if not isinstance(entries, list):
             raise Refused("`hooks.%s` is not a list: correct it first" % event)
-        hooks[event] = entries + [hook_entry(place, python, client, event, command)]
-    found["hooks"] = hooks
+        ours = hook_entry(place, python, client, event, command)
+        if client == "gemini":
+            ours["hooks"][0]["name"] = name
+        hooks[event] = entries + [ours]
+    if hooks:
+        found["hooks"] = hooks
     return found
 
 

@@ -88,7 +88,8 @@ class Change:
         path = os.path.realpath(self.path)
         copy = copy_of(path)
         os.makedirs(os.path.dirname(path), 0o700 if private else 0o755, True)
-        if not self.ours and self.before is not None and OUR_NAME not in self.before and not os.path.exists(copy):
+        is_first = self.before is not None and self.after is not None and OUR_NAME not in self.before
+        if not self.ours and is_first and not os.path.exists(copy):
             self.write(copy, self.before)
         if self.after is None:
             os.unlink(path)

@@ -86,8 +86,9 @@ def client_change(place, python, client, record, uninstall):
             after = as_it_was(target, found) or after
         return Change(target, text, after, mode), noted
     found = with_ours(place, python, client, settings)
-    if client not in record:
-        for steps, ours in options_of(place, client, settings).items():
+    known = [steps for steps, _, _ in noted["options"]]
+    for steps, ours in options_of(place, client, settings).items():
+        if list(steps) not in known:
             noted["options"].append([list(steps), look_up(settings, steps), ours])
     return Change(target, text, text if found == settings else pretty(found), mode), noted
 
@@ -163,7 +164,7 @@ def install(words):
 
 def additions(place, recorded, record, client, python):
     """The changes that make a client ask: our own files first, then its settings. Prints the saved values that stay."""
-    change, noted = client_change(place, python, client, record, False)
+    parts = [(part,) + client_change(place, python, part, record, False) for part in parts_of(place, client)]
     mode = 0o644 if place.managed else 0o600
     hook, config, noting = (place.at(path) for path in (place.hook, place.config, place.record))
     # Read from this file, also if it is the installed one.
@@ -177,9 +178,8 @@ def additions(place, recorded, record, client, python):
     return [
         Change(hook, read_text(hook), own, 0o755, True),
         Change(config, before, after, mode, True),
-        Change(noting, recorded, pretty(dict(record, **{client: noted})), mode, True),
-        change,
-    ]
+        Change(noting, recorded, pretty(dict(record, **{part: noted for part, _, noted in parts})), mode, True),
+    ] + [change for _, change, _ in parts]
 
 
 def removals(place, recorded, record, client):
@@ -187,7 +187,7 @@ def removals(place, recorded, record, client):
     notes of ended
     sessions to delete."""
     changes, left = [], dict(record)
-    for each in [client] if client else sorted(EVENTS):
+    for each in [part for one in ([client] if client else sorted(EVENTS)) for part in parts_of(place, one)]:
         try:
             changes.append(client_change(place, None, each, record, True)[0])
         except Refused:
