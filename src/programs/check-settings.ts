@@ -1,5 +1,7 @@
 import { accessSync, constants, existsSync, mkdtempSync, rmdirSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
+import { parseSender } from '../activities/tools/mail-message.ts'
+import { parseSmtpUrl } from '../activities/tools/smtp-url.ts'
 import { readTlsKeyPair } from '../api/tls.ts'
 import { readConfig, type Config } from '../shared/config.ts'
 import { WrongSettings } from '../shared/environment.ts'
@@ -17,13 +19,17 @@ export interface CheckedSettings {
  * no database, settings that `npm start` creates itself (the database, and keys outside production) may be missing.
  */
 export function checkSettings(env: NodeJS.ProcessEnv): CheckedSettings {
-  const wrong = [...linesOf(() => readStackSettings(env)), ...wrongPlaces(env), ...missingPackages(env)]
+  const wrong = [
+    ...linesOf(() => readStackSettings(env)),
+    ...wrongMail(env),
+    ...wrongPlaces(env),
+    ...missingPackages(env),
+    ...wrongCertificate(env),
+  ]
   let warnings: readonly string[] = []
   wrong.push(
     ...linesOf(() => {
-      const { warnings: found, http } = readConfig(withStandIns(env))
-      warnings = found
-      if (http.tls !== null) readTlsKeyPair(http.tls)
+      warnings = readConfig(withStandIns(env)).warnings
     }),
   )
   return { wrong: [...new Set(wrong)], warnings }
@@ -36,11 +42,29 @@ export function checkSettings(env: NodeJS.ProcessEnv): CheckedSettings {
 export function readProcessConfig(places: readonly ('FILE_ROOT' | 'LOG_DIR')[]): Config {
   const wrong = [
     ...wrongPlaces(Object.fromEntries(places.map((name) => [name, process.env[name]]))),
+    ...wrongMail(process.env),
     ...missingPackages(process.env),
   ]
   const lines = linesOf(() => readConfig())
   if (wrong.length + lines.length > 0) throw new WrongSettings([...lines, ...wrong])
   return readConfig()
+}
+
+/** What the tool for mails cannot use. `readConfig` says whether SMTP_URL is an address at all. */
+function wrongMail({ SMTP_URL: server, MAIL_FROM: sender }: NodeJS.ProcessEnv): string[] {
+  return [
+    ...(server && /^smtps?:\/\/[^/]/.test(server) && URL.canParse(server)
+      ? linesOf(() => parseSmtpUrl(server))
+      : []),
+    ...(sender ? linesOf(() => parseSender(sender)) : []),
+  ]
+}
+
+function wrongCertificate({
+  TLS_CERT_FILE: certFile,
+  TLS_KEY_FILE: keyFile,
+}: NodeJS.ProcessEnv): readonly string[] {
+  return certFile && keyFile ? linesOf(() => readTlsKeyPair({ certFile, keyFile })) : []
 }
 
 function wrongPlaces({ FILE_ROOT, LOG_DIR, DATA_DIR }: NodeJS.ProcessEnv): string[] {

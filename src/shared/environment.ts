@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { z } from 'zod'
 import { defaultModelPrices, modelPrices } from './model-prices.ts'
 import { connectionHosts } from './outgoing/hosts.ts'
@@ -47,11 +48,11 @@ const fields = {
   TEMPORAL_TLS_KEY_FILE: z.string().optional(),
   TEMPORAL_TASK_QUEUE: z.string().min(1).default('countersign'),
   PORT: port.default(8080),
-  HOST: z.string().default('127.0.0.1'),
+  HOST: listenHost().default('127.0.0.1'),
   METRICS_PORT: port.optional(),
   WORKER_METRICS_PORT: port.optional(),
-  METRICS_HOST: z.string().default('127.0.0.1'),
-  PUBLIC_URL: address(['http:', 'https:'], 'https://countersign.example.com').optional(),
+  METRICS_HOST: listenHost().default('127.0.0.1'),
+  PUBLIC_URL: readableAddress(['http:', 'https:'], 'https://countersign.example.com').optional(),
   TRUSTED_PROXY_HOSTS: z.string().default('').transform(proxyHosts),
   TLS_CERT_FILE: z.string().optional(),
   TLS_KEY_FILE: z.string().optional(),
@@ -66,16 +67,16 @@ const fields = {
     .string()
     .regex(/^[\w/+=.@-]{1,200}$/, 'write letters, digits and `/_+=.@-`, such as `countersign/`')
     .default('countersign/'),
-  SMTP_URL: address(['smtp:', 'smtps:'], 'smtp://user:password@host:587').optional(),
+  SMTP_URL: readableAddress(['smtp:', 'smtps:'], 'smtp://user:password@host:587').optional(),
   MAIL_FROM: z.string().default('Countersign <countersign@localhost>'),
   FILE_ROOT: z.string().default('samples'),
   INSTALLATION_TOOLS: oneOf(['all', 'named']).optional(),
   CONNECTION_HOSTS: z.string().transform(connectionHosts).optional(),
-  TRACKER_BASE_URL: address(['http:', 'https:'], 'https://acme.atlassian.net').optional(),
+  TRACKER_BASE_URL: readableAddress(['http:', 'https:'], 'https://acme.atlassian.net').optional(),
   LLM_PRICES: z.string().default(defaultModelPrices).transform(modelPrices),
   GOOGLE_CLIENT_ID: clientText('client id').optional(),
   GOOGLE_CLIENT_SECRET: clientText('client secret').optional(),
-  GOOGLE_BASE_URL: address(['http:', 'https:'], 'https://google.internal').optional(),
+  GOOGLE_BASE_URL: readableAddress(['http:', 'https:'], 'https://google.internal').optional(),
   SIGN_UP: signUpSetting.optional(),
   ORGANIZATIONS_PER_PERSON: z
     .union([z.literal('unlimited').transform(() => null), wholeNumber(0, 1_000_000)], {
@@ -146,5 +147,21 @@ function clientText(what: string): z.ZodType<string, string> {
 function address(schemes: readonly string[], example: string): z.ZodType<string, string> {
   return z.string().refine((text) => schemes.some((scheme) => text.startsWith(`${scheme}/`)), {
     error: `it must begin with ${schemes.map((scheme) => `\`${scheme}//\``).join(' or ')}, such as \`${example}\``,
+    abort: true,
+  })
+}
+
+/** Like `address`, for addresses that this service's own reader takes apart. */
+function readableAddress(schemes: readonly string[], example: string): z.ZodType<string, string> {
+  return address(schemes, example).refine((text) => URL.canParse(text) && new URL(text).hostname !== '', {
+    error: `its host or port cannot be read: write it such as \`${example}\``,
+  })
+}
+
+/** An address or a name of this machine. A name does not end with a number, as an address with a mistake does. */
+function listenHost(): z.ZodType<string, string> {
+  const name = /^(?=.{1,253}$)[a-z\d](?:[a-z\d_-]*[a-z\d])?(?:\.[a-z\d](?:[a-z\d_-]*[a-z\d])?)*$/i
+  return z.string().refine((text) => isIP(text) !== 0 || (name.test(text) && !/(?:^|\.)\d+$/.test(text)), {
+    error: 'write an address or a name of this machine, such as `127.0.0.1` or `0.0.0.0`',
   })
 }

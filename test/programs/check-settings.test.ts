@@ -51,6 +51,38 @@ describe('checkSettings', () => {
     expect(wrong.join()).not.toContain('hunter2')
   })
 
+  const repeated = 'hunter2'
+  test.each([
+    ['a sender that is no address', { MAIL_FROM: 'Countersign' }, 'MAIL_FROM is not a sender address; set it to'],
+    ['a sender with a second line', { MAIL_FROM: `a@b.example\nBcc: ${repeated}@c.example` }, 'MAIL_FROM is not'],
+    ['a mail server without a host', { SMTP_URL: 'smtp://' }, 'SMTP_URL is wrong: its host or port cannot be read'],
+    ['a port that is none', { SMTP_URL: `smtp://u:${repeated}@h:99999` }, 'SMTP_URL is wrong: its host or port'],
+    ['an option that is none', { SMTP_URL: `smtp://u:${repeated}@h?tls=no` }, 'SMTP_URL has an unknown option'],
+    ['an address with a space', { PUBLIC_URL: 'https://a b' }, 'PUBLIC_URL is wrong: its host or port'],
+    ['numbers that are no address', { HOST: '300.1.1.1' }, 'HOST is wrong: write an address or a name of this machine'],
+    ['words for a host', { METRICS_HOST: 'any host' }, 'METRICS_HOST is wrong: write an address'],
+  ])('refuses %s, and says what to change', (_what, env, line) => {
+    const { wrong } = checkSettings(env)
+    expect(wrong).toEqual([expect.stringContaining(line)])
+    expect(wrong.join()).not.toContain(repeated)
+  }) // prettier-ignore
+
+  test.each(['localhost', '::', '0.0.0.0', 'api-1.internal', '10.example'])('takes %s to listen on', (host) =>
+    expect(checkSettings({ HOST: host, METRICS_HOST: host }).wrong).toEqual([]),
+  )
+
+  test('a certificate that cannot be read is told beside other mistakes', () => {
+    const { wrong } = checkSettings({
+      PORT: 'abc',
+      TLS_CERT_FILE: '/absent/cert',
+      TLS_KEY_FILE: '/absent/key',
+    })
+    expect(wrong).toEqual([
+      expect.stringContaining('PORT is wrong'),
+      'TLS_CERT_FILE `/absent/cert` cannot be read (ENOENT)',
+    ])
+  })
+
   describe('of folders', () => {
     beforeEach(() => {
       folder = temporaryFolder()

@@ -76,7 +76,8 @@ export function messageIdOf(idempotencyKey: string): string {
   return `<${createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 40)}@countersign>`
 }
 
-function parseSender(mailFrom: string): Mailbox {
+/** Throws a `ToolError` for a sender that cannot be read. */
+export function parseSender(mailFrom: string): Mailbox {
   try {
     refuseHeaderBreaks('MAIL_FROM', mailFrom)
     return parseMailbox('MAIL_FROM', mailFrom)
