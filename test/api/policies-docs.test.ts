@@ -1,10 +1,13 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { readDocsPage } from './docs-page.ts'
 
 /* The commands of docs/policies.md. Its tables are tested in test/docs. */
 
 test('the page’s commands do what it says', async () => {
-  const [, blocked, refused, open, limited, previewed, overridden] = await readDocsPage('docs/policies.md')
+  const answers = await readDocsPage('docs/policies.md')
+  const [, blocked, refused, open, limited, previewed, overridden, left] = answers
   expect(blocked).toBe('memory_set member false')
   expect(refused).toBe(
     'run_denied denied: tool blocked for role member; a tool policy of role `member` blocks `memory_set`',
@@ -32,4 +35,15 @@ test('the page’s commands do what it says', async () => {
     'member',
     'allow',
   ])
+  expect(left?.trim()).toBe('[]')
+  // The page shows what the commands print.
+  expect(shownAnswers()).toEqual(answers.slice(1).map((answer) => answer.trim()))
 })
+
+/** The blocks below the commands of the page. */
+function shownAnswers(): string[] {
+  const blocks = readFileSync(join(import.meta.dirname, '../../docs/policies.md'), 'utf8').matchAll(
+    /^```(\w*)\n([\s\S]*?)^```$/gm,
+  )
+  return [...blocks].filter(([, language]) => language === '').map(([, , text = '']) => text.trim())
+}
