@@ -2,6 +2,10 @@ import { mostArrivalSeconds } from '../src/api/file-upload.ts'
 import { format, resolveConfig } from 'prettier'
 import { maxOutputLength } from '../src/activities/ended.ts'
 import { defaultRetry } from '../src/activities/retry.ts'
+import {
+  mostAttempts as mostChatAttempts,
+  mostFailures as mostChatFailures,
+} from '../src/activities/notify/send.ts'
 import { maxFileSize } from '../src/activities/tools/file-read.ts'
 import { mostAnswerBytes } from '../src/activities/tools/github/client.ts'
 import { agentBodyLimit, mostAgentValues } from '../src/api/agent-question.ts'
@@ -19,10 +23,17 @@ import { mostOfPreview } from '../src/catalog/preview.ts'
 import { mostReferences } from '../src/contract/definition-check.ts'
 import { mostItems, mostSteps } from '../src/contract/definition.ts'
 import { deepestJson, longestKey } from '../src/contract/json.ts'
+import { usualMailDelay } from '../src/contract/mail-delay.ts'
 import { ceiling } from '../src/contract/plan-limits.ts'
 import { mostAttempts } from '../src/contract/status.ts'
 import { approvalSeconds } from '../src/governance/agents/ask.ts'
 import { mostWaiting, shared } from '../src/governance/limits/request-shares.ts'
+import { mostSingleItems } from '../src/governance/notifications/plan-slack.ts'
+import { mostRecipients } from '../src/governance/notifications/recipients.ts'
+import {
+  mostAttempts as mostMailAttempts,
+  mostOfHour as mostMailsOfHour,
+} from '../src/governance/notifications/send-mail.ts'
 import { mostGuesses, secondsForOneMore } from '../src/governance/people/guesses.ts'
 import { mailsAnHour } from '../src/governance/people/invitations.ts'
 import { mostRuleBytes, mostRuleValues } from '../src/governance/rules/size-limit.ts'
@@ -244,14 +255,29 @@ const rules: Rows = [
   ['overrides of roles of an organization', count(mostRoleOverrides)],
   ['webhooks of an organization', count(mostWebhooks)],
   ['`url` of a webhook', `${of('WebhookRequest.url.maxLength')} characters`],
-  ['messages that wait for a webhook', count(mostWaitingMessages)],
-  ['ended deliveries of a webhook that are kept', `${count(keptDeliveries)}, for ${keptDays} days`],
-  ['messages to one webhook', `${mostOfTurn} a second`],
-  ['time of one attempt at a message', `${attemptMilliseconds / 1_000} seconds`],
   ['`allowed_domains` of a policy', of('ToolRestrictions.allowed_domains.maxItems')],
   ['`category_flags`, `external_tools`', `${count(mostFlags)}, ${count(mostExternalTools)}`],
   ['drafts of `POST /organizations/{id}/rules/test`', of('RuleTrialRequest.rules.maxItems')],
   ['comparisons of one decision', `${count(comparisonBudget)}; a call that needs more is denied`],
+]
+const messages: Rows = [
+  ['people who get a message about one approval, in each channel', count(mostRecipients)],
+  ['items of a step that have messages of their own in Slack', `${mostSingleItems}; more items share one`],
+  ['tries of a message in Slack', count(mostChatAttempts)],
+  [
+    'looks for a message that may have arrived, and edits of one, until one succeeds',
+    count(mostChatFailures),
+  ],
+  [
+    '`delay_seconds` of mails',
+    `${of('MailPreferencesRequest.delay_seconds.maximum')}; ${usualMailDelay} unless a person chooses`,
+  ],
+  ['mails of an organization about what waits', `${mostMailsOfHour} an hour; the others wait`],
+  ['tries of a mail that certainly did not leave', count(mostMailAttempts)],
+  ['messages that wait for a webhook', count(mostWaitingMessages)],
+  ['ended deliveries of a webhook that are kept', `${count(keptDeliveries)}, for ${keptDays} days`],
+  ['messages to one webhook', `${mostOfTurn} a second`],
+  ['time of one attempt at a message to a webhook', `${attemptMilliseconds / 1_000} seconds`],
 ]
 const agents: Rows = [
   ['names: session, tool, call', characters('AuthorizeRequest.session_id')],
@@ -319,6 +345,8 @@ ${table('Files', files)}
 ${table('Tools', tools)}
 
 ${table('Rules, policies and settings', rules)}
+
+${table('Messages', messages)}
 
 ${table('Agents', agents)}
 

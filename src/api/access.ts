@@ -116,6 +116,7 @@ export const access = {
   'GET /runs/{id}/steps/{step}/calls': needs('runs:read', 'viewer', 'run'),
   'POST /runs/{id}/steps/{step}/resolve': needs('approvals:decide', 'admin', 'run'),
 
+  'GET /organizations/{id}/approvals/summary': needs('approvals:read', 'member', 'organization'),
   'GET /approvals': needs('approvals:read', 'member', 'own'),
   'GET /approvals/{id}': needs('approvals:read', 'member', 'approval'),
   'POST /approvals/{id}/approve': needs('approvals:decide', 'admin', 'approval'),

@@ -14,7 +14,6 @@ export function pages(context: Pick<Context, 'config'>): Router {
     else sendAnswer(response, { status: 200, body: pointer(context) })
   })
   router.get('/console', (_request, response) => sendTo(response, '/console/'))
-  router.get('/console/', (_request, response) => sendTo(response, '/console/approvals'))
   return router
 }
 

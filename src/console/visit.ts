@@ -1,4 +1,5 @@
 import type { ComponentChild } from 'preact'
+import { homePath } from '../contract/pages.ts'
 import type { Role } from '../policy/types.ts'
 
 /*
@@ -79,5 +80,5 @@ export function ownPlace(given: string | null): string {
     given.length <= 500 &&
     /^\/console\/[\w\-./?=&%~]*$/.test(given) &&
     new URL(given, 'http://console').href === `http://console${given}`
-  return inside && !given.startsWith('/console/sign-in') ? given : '/console/approvals'
+  return inside && !given.startsWith('/console/sign-in') ? given : homePath
 }

@@ -1,5 +1,7 @@
 /* Paths of the console's pages to which mails, answers of the API and other pages lead. */
 
+/** Leads each person to the first list that their role may read. */
+export const homePath = '/console/'
 export const signInPath = '/console/sign-in'
 export const signUpPath = '/console/sign-up'
 /** With `?token=`, it sets a new password; without, it sends a mail with such a link. */

@@ -12,6 +12,7 @@ export const governanceSettings = z.strictObject({
   approvals_enabled: z.boolean().default(false),
   approval_required_from: z.enum(['low', 'medium', 'high', 'critical']).nullable().default(null),
   slack_approval_notifications: z.boolean().default(true),
+  mail_approval_notifications: z.boolean().default(true),
   external_tools: z
     .record(
       z.string().min(1).max(200),

@@ -11,7 +11,12 @@ test('the page’s commands do what it says', async () => {
   const receiver = await startScriptedServer()
   try {
     const before = `RECEIVER=${receiver.url}/hooks`
-    expect(await readDocsPage('docs/notifications.md', { before })).toEqual(['', 'true', 'true 1800'])
+    expect(await readDocsPage('docs/notifications.md', { before })).toEqual([
+      '',
+      'true',
+      'true 1800',
+      'false',
+    ])
   } finally {
     await receiver.close()
   }

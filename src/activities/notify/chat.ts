@@ -1,9 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Context } from '../../governance/context.ts'
-import { dueMessages, leaveLane, renewLane, takeLanes } from '../../governance/notifications/lanes.ts'
-import type { Turn } from '../../governance/notifications/record.ts'
+import {
+  dueMessages,
+  leaveLane,
+  renewLane,
+  takeLanes,
+  type Turn,
+} from '../../governance/notifications/lanes.ts'
 import { Pace } from './pace.ts'
-import { handleMessage, type Sending } from './send.ts'
+import { handleMessage, type ChatTiming, type Sending } from './send.ts'
 
 /**
  * Sends and edits the messages of the chat. Each organization has a lane of its own: one process sends in it at a time,
@@ -14,15 +19,13 @@ export interface Chat {
   stop(): Promise<void>
 }
 
-export interface ChatTiming {
-  readonly pollMilliseconds: number
-  /** Seconds before a failed message is tried again. */
-  readonly retrySeconds: number
-  /** Multiplies the limits of the service. */
-  readonly speed: number
+const usual: ChatTiming = {
+  pollMilliseconds: 1_000,
+  retrySeconds: 10,
+  speed: 1,
+  leaveMilliseconds: 5_000,
+  turnMilliseconds: 20_000,
 }
-
-const usual: ChatTiming = { pollMilliseconds: 1_000, retrySeconds: 10, speed: 1 }
 
 /** The most organizations that this process sends for at once. */
 const mostLanes = 50
@@ -48,7 +51,7 @@ export function startChat(context: Context, timing: ChatTiming = usual): Chat {
       // It outlives the turn: the service counts on.
       if (paces.size >= mostPaces) paces.clear()
       paces.set(organizationId, pace)
-      const lane = runLane(context, taken, { pace, retrySeconds: timing.retrySeconds }, ending.signal)
+      const lane = runLane(context, taken, { pace, timing }, ending.signal)
         .catch((error: unknown) => {
           const about = { err: error as Error, organization_id: organizationId }
           context.sparseLog.warn(
@@ -82,7 +85,7 @@ export function startChat(context: Context, timing: ChatTiming = usual): Chat {
 async function runLane(
   context: Context,
   turn: Turn,
-  how: Pick<Sending, 'pace' | 'retrySeconds'>,
+  { pace, timing }: { readonly pace: Pace; readonly timing: ChatTiming },
   ending: AbortSignal,
 ): Promise<void> {
   let pauseSeconds = 0
@@ -93,31 +96,40 @@ async function runLane(
       () => undefined, // the lease outlasts some failures, and an intent asks for it
     )
   }, renewMilliseconds)
-  const isOver = (): boolean => ending.aborted || isLost || pauseSeconds > 0
+  const end = performance.now() + timing.turnMilliseconds
+  const mustStop = (): boolean => ending.aborted || isLost || pauseSeconds > 0
+  const isOver = (): boolean => mustStop() || performance.now() > end
   const sending: Sending = {
     context,
     turn,
-    ...how,
+    pace,
+    timing,
     pause: (seconds) => (pauseSeconds = Math.max(pauseSeconds, seconds)),
   }
   try {
     // New messages do not wait for edits, which have another limit.
-    await Promise.all([drain(sending, 'new', isOver), drain(sending, 'sent', isOver)])
+    await Promise.all([drain(sending, 'new', mustStop, isOver), drain(sending, 'sent', mustStop, isOver)])
   } finally {
     clearInterval(renewing)
     await leaveLane(context.db, turn, pauseSeconds)
   }
 }
 
-async function drain(sending: Sending, kind: 'new' | 'sent', isOver: () => boolean): Promise<void> {
+/** Each turn handles something, however short it is. */
+async function drain(
+  sending: Sending,
+  kind: 'new' | 'sent',
+  mustStop: () => boolean,
+  isOver: () => boolean,
+): Promise<void> {
   const { context, turn } = sending
-  while (!isOver()) {
+  do {
     const due = [...(await dueMessages(context.db, turn.organizationId, kind, batchSize))]
     if (due.length === 0) return
     const worker = async (): Promise<void> => {
-      for (let id = due.shift(); id !== undefined && !isOver(); id = due.shift())
+      for (let id = due.shift(); id !== undefined && !mustStop(); id = isOver() ? undefined : due.shift())
         await handleMessage(sending, id)
     }
     await Promise.all(Array.from({ length: inFlight }, worker))
-  }
+  } while (!isOver())
 }

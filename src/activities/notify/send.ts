@@ -1,5 +1,6 @@
 import type { Context } from '../../governance/context.ts'
 import { isOfUse, readSentMessage, type SentMessage } from '../../governance/notifications/message.ts'
+import type { Turn } from '../../governance/notifications/lanes.ts'
 import {
   hashOfText,
   markDone,
@@ -9,7 +10,6 @@ import {
   markSent,
   markUpdated,
   removeUnsent,
-  type Turn,
 } from '../../governance/notifications/record.ts'
 import { publicBase } from '../../shared/config.ts'
 import { OutcomeUnknown, ToolError } from '../tools/executor.ts'
@@ -21,21 +21,32 @@ import { conversationWith } from '../tools/slack/place.ts'
 import type { Pace } from './pace.ts'
 import { textOf } from './text.ts'
 
+export interface ChatTiming {
+  readonly pollMilliseconds: number
+  /** Seconds before a failed message is tried again. */
+  readonly retrySeconds: number
+  /** Multiplies the limits of the service. */
+  readonly speed: number
+  /** How long after its intent a message may leave. */
+  readonly leaveMilliseconds: number
+  /** After so long, an organization lets others have its place in this process. */
+  readonly turnMilliseconds: number
+}
+
 /** What sending for one organization needs. */
 export interface Sending {
   readonly context: Context
   readonly turn: Turn
   readonly pace: Pace
-  /** Seconds before a failed message is tried again. */
-  readonly retrySeconds: number
+  readonly timing: Pick<ChatTiming, 'retrySeconds' | 'leaveMilliseconds'>
   /** The service asks to send nothing for so many seconds. */
   pause(seconds: number): void
 }
 
 /** A message that fails twice is given up. */
-const mostAttempts = 2
+export const mostAttempts = 2
 /** Looks and edits repeat nothing, so they are tried for half a day. */
-const mostFailures = 12
+export const mostFailures = 12
 const longestWaitSeconds = 7_200
 /** If Slack does not say how long to wait. */
 const waitSeconds = 30
@@ -72,7 +83,7 @@ interface Progress {
 }
 
 async function send(sending: Sending, message: SentMessage, progress: Progress): Promise<void> {
-  const { context, pace, turn } = sending
+  const { context, pace, timing, turn } = sending
   // It was given up, and what it is about has changed since.
   if (message.state === 'failed') return markDone(context.db, message)
   const account = message.person?.slackAccount ?? null
@@ -80,12 +91,16 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
     await removeUnsent(context.db, message)
     return count(sending, 'dropped')
   }
-  const slack = await slackFor(sending)
+  let mayLeave = (): boolean => true
+  const slack = await slackFor(sending, () => mayLeave())
   const conversation = await pace.conversation(account, () => conversationWith(slack, account))
   const text = textOf(message, publicBase(context.config))
   await pace.take('post')
   await pace.take('conversation', conversation)
   const place = { account, conversation }
+  // A process that stood still after its intent may find that another one has sent the message (lanes.ts).
+  const end = performance.now() + timing.leaveMilliseconds
+  mayLeave = () => performance.now() < end
   // False if something has changed meanwhile: the message is read again.
   progress.begun = await markIntent(context.db, turn, message, place)
   if (!progress.begun) return
@@ -124,7 +139,13 @@ async function look(sending: Sending, message: SentMessage): Promise<void> {
   const error = 'slack_unknown'
   const { attempts, failures } = message
   if (attempts >= mostAttempts) return fail(sending, message, error, attempts)
-  await markRetry(context.db, message.id, { seconds: 0, error, attempts, failures, isUnsent: true })
+  await markRetry(context.db, sending.turn, message.id, {
+    seconds: 0,
+    error,
+    attempts,
+    failures,
+    isUnsent: true,
+  })
 }
 
 async function edit(sending: Sending, message: SentMessage): Promise<void> {
@@ -144,9 +165,9 @@ async function edit(sending: Sending, message: SentMessage): Promise<void> {
 }
 
 /** Slack with the connection of the organization, never with that of a person. */
-async function slackFor({ context, turn }: Sending): Promise<Slack> {
+async function slackFor({ context, turn }: Sending, mayWrite = (): boolean => true): Promise<Slack> {
   const call = { organizationId: turn.organizationId, requester: { userId: null } }
-  return slackAt(await connectionOfCall(context, call, 'slack_send_message', 'slack'), null)
+  return slackAt(await connectionOfCall(context, call, 'slack_send_message', 'slack'), null, mayWrite)
 }
 
 async function noteFailure(
@@ -164,21 +185,39 @@ async function noteFailure(
     count(sending, 'rate_limited')
     // Slack has not begun, so this was no attempt.
     const { attempts, failures } = message
-    return markRetry(db, message.id, { seconds, error: code, attempts, failures, isUnsent: doing === 'send' })
+    return markRetry(db, sending.turn, message.id, {
+      seconds,
+      error: code,
+      attempts,
+      failures,
+      isUnsent: doing === 'send',
+    })
   }
   const failures = message.failures + 1
   if (doing !== 'send' || (notSent && code === 'unexpected')) {
     const { attempts } = message
     if (failures >= mostFailures) return fail(sending, message, code, attempts)
-    const seconds = Math.min(sending.retrySeconds * 2 ** message.failures, longestWaitSeconds)
-    return markRetry(db, message.id, { seconds, error: code, attempts, failures, isUnsent: notSent })
+    const seconds = Math.min(sending.timing.retrySeconds * 2 ** message.failures, longestWaitSeconds)
+    return markRetry(db, sending.turn, message.id, {
+      seconds,
+      error: code,
+      attempts,
+      failures,
+      isUnsent: notSent,
+    })
   }
   const attempts = message.attempts + 1
   // Otherwise it may have been sent, and is looked for.
   const isUnsent = notSent || error instanceof ToolError
   if (isUnsent && attempts >= mostAttempts) return fail(sending, message, code, attempts)
-  const seconds = sending.retrySeconds
-  await markRetry(db, message.id, { seconds, error: code, attempts, failures: message.failures, isUnsent })
+  const seconds = sending.timing.retrySeconds
+  await markRetry(db, sending.turn, message.id, {
+    seconds,
+    error: code,
+    attempts,
+    failures: message.failures,
+    isUnsent,
+  })
 }
 
 function codeOf(error: unknown): string {
@@ -188,7 +227,7 @@ function codeOf(error: unknown): string {
 
 async function fail(sending: Sending, message: SentMessage, code: string, attempts: number): Promise<void> {
   const { context, turn } = sending
-  await markFailed(context.db, message, code, attempts)
+  await markFailed(context.db, turn, message, code, attempts)
   count(sending, 'failed')
   const about = { organization_id: turn.organizationId, notification_id: message.id, error_code: code }
   context.log.warn(about, 'a message of the chat was given up')

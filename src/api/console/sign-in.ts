@@ -1,5 +1,5 @@
 import { codePage, signInPage } from '../../console/pages/sign-in.ts'
-import { inboxPath, signInPath } from '../../contract/pages.ts'
+import { homePath, signInPath } from '../../contract/pages.ts'
 import { ownPlace } from '../../console/visit.ts'
 import { offersSignUp } from './accounts.ts'
 import { queryOf, requireToken } from './forms.ts'
@@ -52,6 +52,6 @@ export function signInPages({ context, services, get, post }: OpenPages): void {
     await requireOwnForm(request, sent)
     const id = sent.get('organization_id') ?? ''
     if (organizationId.test(id)) response.setHeader('Set-Cookie', organizationCookie(context.config, id))
-    sendTo(response, inboxPath)
+    sendTo(response, homePath)
   })
 }

@@ -2,13 +2,14 @@ import { z } from 'zod'
 import { listApprovals, readApproval } from '../../governance/approvals/read.ts'
 import { readDetail } from '../../governance/approvals/detail.ts'
 import { listResolutions, readResolution } from '../../governance/approvals/resolutions.ts'
+import { readWaitingSummary } from '../../governance/approvals/summary.ts'
 import { vote, type VoteRequest } from '../../governance/approvals/vote.ts'
 import { DomainError } from '../../governance/errors.ts'
 import { actOnce } from '../../governance/idempotency.ts'
 import { filter, flag } from '../query.ts'
 import { ok, route, type Call } from '../route.ts'
 import { listOf, listQuery, riskLevel } from '../schemas/common.ts'
-import { approval, approveBody, rejectBody } from '../schemas/approvals.ts'
+import { approval, approveBody, rejectBody, waitingSummary } from '../schemas/approvals.ts'
 import { approvalStatus, waitingKind } from '../schemas/runs.ts'
 
 const tag = 'Approvals'
@@ -43,6 +44,18 @@ export const getApprovals = route({
     return ok(
       isEmpty ? { data: [], next_cursor: null } : await listResolutions(context, caller, filters, page),
     )
+  },
+})
+
+export const getWaitingSummary = route({
+  key: 'GET /organizations/{id}/approvals/summary',
+  summary: 'How many approvals wait, by kind, rule, requester and risk',
+  description:
+    'Each list has the values that `GET /approvals?status=pending` can be filtered by, at most 100, the most frequent first.',
+  tag,
+  responses: { 200: waitingSummary },
+  async handle({ context, caller }) {
+    return ok(await readWaitingSummary(context.db, caller.organizationId))
   },
 })
 

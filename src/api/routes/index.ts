@@ -2,7 +2,7 @@ import type { Route } from '../route.ts'
 import { agentSessionRoutes } from './agent-sessions.ts'
 import { agentRoutes } from './agents.ts'
 import { deleteApiKey, getApiKeys, patchApiKey, postApiKey, postApiKeyConfirm } from './api-keys.ts'
-import { getApproval, getApprovals, postApprove, postReject } from './approvals.ts'
+import { getApproval, getApprovals, getWaitingSummary, postApprove, postReject } from './approvals.ts'
 import { getVerify } from './audit-verify.ts'
 import { postClaudeCode } from './claude-code.ts'
 import { connectionRoutes } from './connections.ts'
@@ -47,7 +47,14 @@ const workflowRoutes = [
   postRollback,
 ]
 const runDetailRoutes = [getReceipt, getRunEvents, getStepOutput, getStepCalls, postResolve]
-const approvalRoutes = [getApprovals, getApproval, postApprove, postReject, getNotifications]
+const approvalRoutes = [
+  getApprovals,
+  getWaitingSummary,
+  getApproval,
+  postApprove,
+  postReject,
+  getNotifications,
+]
 const governanceRoutes = [
   getGovernance,
   patchGovernance,

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { anyJson, approver, id, labels, reversible, side, time } from './common.ts'
+import { anyJson, approver, id, labels, reversible, riskLevel, side, time } from './common.ts'
 import {
   approvalStatus,
   itemIndex,
@@ -94,6 +94,18 @@ export const approval = z
     console_url: z.string(),
   })
   .meta({ id: 'Approval' })
+
+const count = z.int().min(1)
+
+export const waitingSummary = z
+  .strictObject({
+    total: z.int().min(0),
+    kinds: z.array(z.strictObject({ kind: waitingKind.exclude(['resolution']), count })),
+    rules: z.array(z.strictObject({ rule_id: id, rule_name: z.string(), count })),
+    requesters: z.array(z.strictObject({ user_id: id, email: z.string(), count })),
+    risks: z.array(z.strictObject({ level: riskLevel, count })),
+  })
+  .meta({ id: 'WaitingSummary' })
 
 export const approveBody = z.strictObject({ comment: words.default('') })
 export const rejectBody = z

@@ -178,12 +178,16 @@ function relativeWords(milliseconds) {
   return relative.format(Math.trunc(seconds / size) || -0, unit)
 }
 
+/** How far this device's clock is ahead of the server's, which wrote the page. */
+const ahead = Date.now() - (Date.parse(document.documentElement.getAttribute('data-now') ?? '') || Date.now())
+const serverTime = () => Date.now() - ahead
+
 /** Times in the reader's time zone, with words that stay true. */
 function showTimes() {
   for (const time of document.querySelectorAll('time[datetime]')) {
     const at = Date.parse(time.getAttribute('datetime') ?? '')
     if (Number.isNaN(at)) continue
-    const words = relativeWords(at - Date.now())
+    const words = relativeWords(at - serverTime())
     const date = dates.format(at)
     time.setAttribute('title', date)
     const text = time.hasAttribute('data-exact') ? `${words} (${date})` : words
@@ -191,7 +195,7 @@ function showTimes() {
   }
 }
 
-/** Milliseconds between two looks at the clock. */
+/** Milliseconds between two showings of the times. */
 const tick = 5_000
 
 showTimes()

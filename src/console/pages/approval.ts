@@ -2,6 +2,7 @@ import { h } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { RunSummary } from '../parts/outcome.ts'
 import { Approval, sentenceOf } from '../parts/approval.ts'
+import { onceOf } from '../parts/ask.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
@@ -50,12 +51,6 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
     },
   )
   return voted.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, voted, comment)
-}
-
-/** A form that is sent twice, by a second tap, acts once. */
-const onceOf = (form: Form): { idempotencyKey?: string } => {
-  const once = form.get('once') ?? ''
-  return /^[\w-]{8,80}$/.test(once) ? { idempotencyKey: once } : {}
 }
 
 /** The rule as it is now. It may be deleted, or changed since the call was held. */

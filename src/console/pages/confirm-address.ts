@@ -1,5 +1,5 @@
 import { h } from 'preact'
-import { confirmPath, inboxPath, signInPath } from '../../contract/pages.ts'
+import { confirmPath, homePath, signInPath } from '../../contract/pages.ts'
 import { Email } from '../parts/field.ts'
 import { Words } from '../parts/words.ts'
 import type { Page } from '../visit.ts'
@@ -18,7 +18,7 @@ export const confirmAddressPage = (token: string): Page =>
 export const addressConfirmedPage = (): Page =>
   plainPage('Your address is confirmed', [
     h('p', null, 'Were you invited? Then open the link of the invitation again.'),
-    h('p', null, h('a', { class: 'button', href: inboxPath }, 'Go on')),
+    h('p', null, h('a', { class: 'button', href: homePath }, 'Go on')),
   ])
 
 /** Sends the link again: the one before has ended, or there is none. */

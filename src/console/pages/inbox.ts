@@ -1,5 +1,6 @@
 import { h } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
+import type { WaitingSummary } from '../../governance/approvals/summary.ts'
 import type { Page as ListPage } from '../../governance/page.ts'
 import { chooserOf } from '../may-decide.ts'
 import { Inbox, type Done } from '../parts/inbox.ts'
@@ -20,13 +21,18 @@ export async function inboxPage(visit: PersonsVisit, done: Done | null = null): 
     }),
   )
   const own = organization === null ? {} : { organization_id: organization.id }
-  const [listed, unknown] = await Promise.all([
+  const [listed, unknown, waiting] = await Promise.all([
     visit.api.call<ListPage<ApprovalView>>('GET /approvals', {
       query: { status: 'pending', limit: perPage, ...own, ...chosen },
     }),
     visit.api.call<ListPage<ApprovalView>>('GET /approvals', {
       query: { kind: 'resolution', limit: perPage, ...own },
     }),
+    organization === null
+      ? null
+      : visit.api.call<WaitingSummary>('GET /organizations/{id}/approvals/summary', {
+          params: { id: organization.id },
+        }),
   ])
   if (!listed.ok) return problemPage(listed, visit.place)
   const isFirst = Object.keys(chosen).length === 0
@@ -38,6 +44,7 @@ export async function inboxPage(visit: PersonsVisit, done: Done | null = null): 
       chosen,
       done,
       items: listed.body.data,
+      waiting: waiting?.ok === true ? waiting.body : null,
       next: listed.body.next_cursor,
       unknown: isFirst && unknown.ok ? unknown.body.data : [],
     }),

@@ -1,3 +1,5 @@
+import { homePath } from '../../contract/pages.ts'
+import { homeOf } from '../home.ts'
 import type { Form, PersonsVisit, Shown } from '../visit.ts'
 import { accountPage, changeAccount } from './account.ts'
 import { approvalPage, decideApproval } from './approval.ts'
@@ -16,6 +18,7 @@ export interface PageRoute {
 }
 
 export const pages: readonly PageRoute[] = [
+  { path: homePath, get: ({ person }) => Promise.resolve({ redirect: homeOf(person) }) },
   {
     path: '/console/account',
     get: (visit) => accountPage(visit),

@@ -1,5 +1,5 @@
 import { h } from 'preact'
-import { inboxPath, invitationPath, signInPath, signUpPath } from '../../contract/pages.ts'
+import { homePath, invitationPath, signInPath, signUpPath } from '../../contract/pages.ts'
 import { PostForm } from '../parts/layout.ts'
 import { Words } from '../parts/words.ts'
 import type { Page } from '../visit.ts'
@@ -49,7 +49,7 @@ export function acceptPage(given: {
 export const joinedPage = ({ name, role }: { readonly name: string; readonly role: string }): Page =>
   plainPage('You have joined', [
     h('p', null, ['You are now ', role, ' of ', h('strong', null, h(Words, { text: name })), '.']),
-    h('p', null, h('a', { class: 'button', href: inboxPath }, 'Go on')),
+    h('p', null, h('a', { class: 'button', href: homePath }, 'Go on')),
   ])
 
 /** A link without a token that could be right. */

@@ -1,5 +1,5 @@
 import { h } from 'preact'
-import { inboxPath, secondFactorPath } from '../../contract/pages.ts'
+import { homePath, secondFactorPath } from '../../contract/pages.ts'
 import { ownPlace, type Page, type Problem } from '../visit.ts'
 import { Message } from '../parts/words.ts'
 
@@ -34,7 +34,9 @@ export function problemPage({ status, code, message }: Problem, place: string): 
       code === 'mfa_required'
         ? h('p', null, h('a', { class: 'button', href: factorPlace(place) }, 'Go to the second factor'))
         : null,
-      status === 403 ? null : h('p', null, h('a', { href: inboxPath }, 'What waits for a decision')),
+      status === 403 && code !== 'insufficient_role'
+        ? null
+        : h('p', null, h('a', { href: homePath }, 'Go to the first page')),
     ]),
   }
 }

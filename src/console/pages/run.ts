@@ -1,5 +1,6 @@
 import { h } from 'preact'
-import { onceOf, reasonOf } from '../parts/ask.ts'
+import { nothingDone, onceOf, reasonOf } from '../parts/ask.ts'
+import { outcomeChoices } from '../parts/outcome-choices.ts'
 import { Run } from '../parts/run.ts'
 import { runFields, type RunShown } from '../run-shown.ts'
 import { stepsPerPage } from '../parts/steps.ts'
@@ -40,7 +41,7 @@ function partOf(given: string | null, steps: number): number {
   return Number.isInteger(part) && part >= 0 && part * stepsPerPage < steps ? part : 0
 }
 
-const outcomes = new Set(['retry', 'done', 'fail'])
+const outcomes = new Set<string>(outcomeChoices.map(([outcome]) => outcome))
 
 /** `POST /console/runs/{id}`: cancels the run, or settles calls whose outcome is unknown. */
 export async function changeRun(visit: PersonsVisit, form: Form): Promise<Shown> {
@@ -54,12 +55,7 @@ export async function changeRun(visit: PersonsVisit, form: Form): Promise<Shown>
           only: ['id'],
           ...onceOf(form),
         })
-      : ({
-          ok: false,
-          status: 422,
-          code: 'validation_error',
-          message: 'Nothing was done: press one of the buttons.',
-        } as const)
+      : nothingDone
   return done.ok ? { redirect: `/console/runs/${id}` } : runPage(visit, done)
 }
 

@@ -1,7 +1,7 @@
 import { h } from 'preact'
 import type { AgentSessionView } from '../../governance/agents/read.ts'
 import type { RunView } from '../../governance/runs/read/read.ts'
-import { onceOf, reasonOf } from '../parts/ask.ts'
+import { nothingDone, onceOf, reasonOf } from '../parts/ask.ts'
 import { Session, type UnapprovedCall } from '../parts/session.ts'
 import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
@@ -55,14 +55,13 @@ async function unapprovedOf(
 /** `POST /console/sessions/{id}`: revokes the session for good. */
 export async function endSession(visit: PersonsVisit, form: Form): Promise<Shown> {
   const id = visit.params['id'] ?? ''
-  if (form.get('action') !== 'revoke') {
-    const message = 'Nothing was done: press one of the buttons.'
-    return sessionPage(visit, { status: 422, code: 'validation_error', message })
-  }
-  const done = await visit.api.call('POST /agent-sessions/{id}/revoke', {
-    params: { id },
-    body: reasonOf(form),
-    ...onceOf(form),
-  })
+  const done =
+    form.get('action') === 'revoke'
+      ? await visit.api.call('POST /agent-sessions/{id}/revoke', {
+          params: { id },
+          body: reasonOf(form),
+          ...onceOf(form),
+        })
+      : nothingDone
   return done.ok ? { redirect: `/console/sessions/${id}` } : sessionPage(visit, done)
 }

@@ -1,7 +1,7 @@
 import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { PersonsVisit } from '../visit.ts'
-import { PostForm } from './layout.ts'
+import { OnceField, PostForm } from './layout.ts'
 import { Message } from './words.ts'
 
 /** The form, or why there is none. */
@@ -22,7 +22,7 @@ export function Decide({
       h('p', null, h(Message, { text: refused })),
     ])
   return h(PostForm, { action: `/console/approvals/${approval.id}`, token: visit.token, class: 'decide' }, [
-    h('input', { type: 'hidden', name: 'once', value: crypto.randomUUID() }),
+    h(OnceField, null),
     h('div', { class: 'comment' }, [
       h('label', { for: 'comment' }, 'Comment'),
       h('textarea', { id: 'comment', name: 'comment', rows: 1, maxlength: 2000 }, comment),

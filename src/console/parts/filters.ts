@@ -63,7 +63,8 @@ export function Choice({
   readonly name: string
   readonly label: string
   readonly chosen: Chosen
-  readonly options: readonly (readonly [string, string])[]
+  /** A value, its words, and words that are never cut. */
+  readonly options: readonly (readonly [string, string, string?])[]
 }): ComponentChild {
   const value = chosen[name] ?? ''
   const isListed = value === '' || options.some(([id]) => id === value)
@@ -72,7 +73,9 @@ export function Choice({
     h('select', { id: name, name }, [
       h('option', { value: '' }, 'any'),
       isListed ? null : h('option', { value, selected: true }, shown(value, 60)),
-      options.map(([id, words]) => h('option', { value: id, selected: id === value }, shown(words, 80))),
+      options.map(([id, words, end = '']) =>
+        h('option', { value: id, selected: id === value }, shown(words, 80) + end),
+      ),
     ]),
   ])
 }

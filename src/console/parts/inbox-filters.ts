@@ -1,34 +1,53 @@
 import { h, type ComponentChild } from 'preact'
-import type { ApprovalView } from '../../governance/approvals/read.ts'
+import type { WaitingSummary } from '../../governance/approvals/summary.ts'
 import { inboxPath } from '../../contract/pages.ts'
 import { Choice, Filters } from './filters.ts'
 
-/** Choices that are on the page now: one for each rule and person of the listed items. */
+/** The choices that something waits for, each with how many. */
 export function InboxFilters({
   chosen,
-  items,
+  waiting,
 }: {
   readonly chosen: Readonly<Record<string, string>>
-  readonly items: readonly ApprovalView[]
+  readonly waiting: WaitingSummary | null
 }): ComponentChild {
-  const rules = new Map(items.map(({ rule_id, rule_name }) => [rule_id ?? '', rule_name ?? '']))
-  const people = new Map(
-    items.map(({ requested_by, requester_email }) => [requested_by, requester_email ?? requested_by]),
-  )
+  const { kinds = [], rules = [], requesters = [], risks = [] } = waiting ?? {}
+  const choice = (name: string, label: string, options: readonly Option[]): ComponentChild =>
+    h(Choice, {
+      name,
+      label,
+      chosen,
+      options: options.map(
+        ([value, words, count]) => [value, words, ` (${count.toLocaleString('en')})`] as const,
+      ),
+    })
   return h(Filters, { path: inboxPath, chosen, names, title: 'Filter' }, [
-    h(Choice, { name: 'kind', label: 'Kind', chosen, options: kinds }),
-    h(Choice, { name: 'rule_id', label: 'Rule', chosen, options: [...rules].filter(([id]) => id !== '') }),
-    h(Choice, { name: 'requested_by', label: 'Asked by', chosen, options: [...people] }),
-    h(Choice, { name: 'risk', label: 'Risk', chosen, options: risks }),
+    choice(
+      'kind',
+      'Kind',
+      kinds.map(({ kind, count }) => [kind, kindWords[kind], count]),
+    ),
+    choice(
+      'rule_id',
+      'Rule',
+      rules.map(({ rule_id, rule_name, count }) => [rule_id, rule_name, count]),
+    ),
+    choice(
+      'requested_by',
+      'Asked by',
+      requesters.map(({ user_id, email, count }) => [user_id, email, count]),
+    ),
+    choice(
+      'risk',
+      'Risk',
+      risks.map(({ level, count }) => [level, level, count]),
+    ),
   ])
 }
 
+/** A value of the address, its words, and how many it has. */
+type Option = readonly [string, string, number]
+
 const names = ['kind', 'rule_id', 'requested_by', 'risk']
 
-const kinds: readonly (readonly [string, string])[] = [
-  ['step', 'Steps of runs'],
-  ['run', 'Whole runs'],
-  ['agent_call', 'Calls of agents'],
-]
-
-const risks = (['low', 'medium', 'high', 'critical'] as const).map((each) => [each, each] as const)
+const kindWords = { step: 'Steps of runs', run: 'Whole runs', agent_call: 'Calls of agents' } as const

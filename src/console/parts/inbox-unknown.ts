@@ -2,7 +2,7 @@ import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { PersonsVisit } from '../visit.ts'
 import { sentenceOf } from './approval.ts'
-import { PostForm } from './layout.ts'
+import { callFields, OutcomeChoices } from './outcome-choices.ts'
 import { Badge } from './state.ts'
 import { Time } from './time.ts'
 import { Words } from './words.ts'
@@ -43,35 +43,17 @@ export function Unknown({
             h(Time, { at: each.created_at, now: visit.now }),
           ]),
           mayChoose
-            ? h(Choices, { call: each, token: visit.token })
+            ? h('details', null, [
+                h('summary', null, 'What became of it?'),
+                h(OutcomeChoices, {
+                  runId: each.run_id ?? '',
+                  token: visit.token,
+                  fields: callFields(each),
+                }),
+              ])
             : h('p', { class: 'quiet small' }, 'An admin or owner says what became of it.'),
         ]),
       ),
     ),
-  ])
-}
-
-/** The run's page takes the choice, and shows what becomes of the run. */
-function Choices({
-  call: { attempt, run_id, step_id, item_index },
-  token,
-}: {
-  readonly call: ApprovalView
-  readonly token: string
-}): ComponentChild {
-  return h('details', null, [
-    h('summary', null, 'What became of it?'),
-    h(PostForm, { action: `/console/runs/${run_id ?? ''}`, token, class: 'stack' }, [
-      h('input', { type: 'hidden', name: 'once', value: crypto.randomUUID() }),
-      h('input', { type: 'hidden', name: 'step', value: step_id ?? '' }),
-      item_index === null ? null : h('input', { type: 'hidden', name: 'item_index', value: item_index }),
-      h('input', { type: 'hidden', name: 'attempt', value: attempt ?? '' }),
-      h('p', null, 'Look at the service it was sent to, then choose:'),
-      h('div', { class: 'buttons' }, [
-        h('button', { name: 'outcome', value: 'done' }, 'It happened: go on'),
-        h('button', { name: 'outcome', value: 'retry' }, 'It did not: make it again'),
-        h('button', { name: 'outcome', value: 'fail', class: 'danger' }, 'Count it as failed'),
-      ]),
-    ]),
   ])
 }

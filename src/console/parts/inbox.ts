@@ -1,5 +1,6 @@
 import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
+import type { WaitingSummary } from '../../governance/approvals/summary.ts'
 import type { Chooser } from '../may-decide.ts'
 import { sentenceOf } from './approval.ts'
 import { InboxFilters } from './inbox-filters.ts'
@@ -21,6 +22,8 @@ export interface InboxProps {
   /** The filters of the address. */
   readonly chosen: Readonly<Record<string, string>>
   readonly items: readonly ApprovalView[]
+  /** What waits in the whole organization; null if it is not known. */
+  readonly waiting: WaitingSummary | null
   readonly next: string | null
   /** Calls whose outcome is unknown. */
   readonly unknown: readonly ApprovalView[]
@@ -28,7 +31,7 @@ export interface InboxProps {
   readonly done: Done | null
 }
 
-export function Inbox({ chooser, chosen, items, next, unknown, done }: InboxProps): ComponentChild {
+export function Inbox({ chooser, chosen, items, waiting, next, unknown, done }: InboxProps): ComponentChild {
   const { visit } = chooser
   const { organization } = visit.person
   return h('article', { class: 'page' }, [
@@ -38,9 +41,15 @@ export function Inbox({ chooser, chosen, items, next, unknown, done }: InboxProp
     ]),
     done === null ? null : h(Told, { done, items }),
     unknown.length === 0 ? null : h(Unknown, { unknown, visit }),
-    h(InboxFilters, { chosen, items }),
+    h(InboxFilters, { chosen, waiting }),
     items.length === 0
-      ? h('p', { class: 'card quiet' }, 'Nothing waits for a decision.')
+      ? h(
+          'p',
+          { class: 'card quiet' },
+          Object.keys(chosen).length === 0
+            ? 'Nothing waits for a decision.'
+            : 'Nothing that waits is like that.',
+        )
       : h(Waiting, { chooser, chosen, items, kept: done?.kept ?? null }),
     next === null
       ? null

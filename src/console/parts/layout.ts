@@ -1,7 +1,7 @@
 import { h, type ComponentChild, type ComponentChildren } from 'preact'
 import { renderToString } from 'preact-render-to-string'
-import { accountPath } from '../../contract/pages.ts'
-import { hasRole } from '../role.ts'
+import { accountPath, homePath } from '../../contract/pages.ts'
+import { placesOf } from '../home.ts'
 import type { Page, Person } from '../visit.ts'
 import { Icon } from './state.ts'
 import { visible, Words } from './words.ts'
@@ -18,7 +18,7 @@ export interface Frame {
 export function document(page: Page, frame: Frame): string {
   const { assets } = frame
   return `<!doctype html>${renderToString(
-    h('html', { lang: 'en' }, [
+    h('html', { lang: 'en', 'data-now': new Date().toISOString() }, [
       h('head', null, [
         h('meta', { charset: 'utf-8' }),
         h('title', null, `${visible(page.title)} · Countersign`),
@@ -36,21 +36,10 @@ export function document(page: Page, frame: Frame): string {
   )}`
 }
 
-/** The pages that lists are on, and the lowest role that may read them. */
-const places = [
-  ['/console/approvals', 'Approvals', 'member'],
-  ['/console/runs', 'Runs', 'viewer'],
-  ['/console/sessions', 'Agents', 'admin'],
-] as const
-
-/** Who has no organization yet sees the places of members. */
-const placesOf = ({ organization }: Person) =>
-  places.filter(([, , least]) => hasRole(organization?.role ?? 'member', least))
-
 function Header({ frame: { person, token, place } }: { readonly frame: Frame }): ComponentChild {
   const shown = person === null ? [] : placesOf(person)
   return h('header', { class: 'top' }, [
-    h('a', { class: 'brand', href: shown[0]?.[0] ?? '/console/approvals' }, 'Countersign'),
+    h('a', { class: 'brand', href: homePath }, 'Countersign'),
     person === null
       ? null
       : [
@@ -106,6 +95,10 @@ function OrganizationSwitch({
     h('button', { class: 'plain' }, 'Switch'),
   ])
 }
+
+/** A form with this field acts once, also if it is sent twice by a second tap. */
+export const OnceField = (): ComponentChild =>
+  h('input', { type: 'hidden', name: 'once', value: crypto.randomUUID() })
 
 /** A form that changes something: by POST, with the session's token. */
 export function PostForm({

@@ -1,6 +1,5 @@
 import { h, type ComponentChild } from 'preact'
 import { runEnded } from '../../contract/status.ts'
-import type { ReceiptView } from '../../governance/runs/read/receipt.ts'
 import type { Role } from '../../policy/types.ts'
 import { hasRole } from '../role.ts'
 import type { RunShown } from '../run-shown.ts'
@@ -10,7 +9,7 @@ import { Ask } from './ask.ts'
 import { Facts } from './facts.ts'
 import { Live } from './live.ts'
 import { Picture } from './picture.ts'
-import { Receipts } from './receipts.ts'
+import { Receipts, type ReceiptsProps } from './receipts.ts'
 import { Badge, Risk, RunState } from './state.ts'
 import { Steps, type StepsPart } from './steps.ts'
 import { duration, Time } from './time.ts'
@@ -25,7 +24,7 @@ export interface RunProps {
   /** Which part of the list of steps is shown. */
   readonly steps: StepsPart
   /** A page of the receipt, or why it cannot be read. */
-  readonly receipt: (Pick<ReceiptView, 'decisions'> & { readonly next_cursor: string | null }) | Problem
+  readonly receipt: ReceiptsProps['receipt']
   readonly visit: PersonsVisit
   readonly refused: Problem | null
 }
@@ -69,19 +68,16 @@ export function Run({ run, role, steps, receipt, visit, refused }: RunProps): Co
       ]),
       h('div', { class: 'column' }, [
         h(About, { run, visit }),
-        h(Live, { name: 'run-cancel', version: String(mayCancel) }, [
-          mayCancel
-            ? h(Ask, {
-                action: path,
-                token: visit.token,
-                value: 'cancel',
-                open: 'Cancel the run…',
-                explanation:
-                  'Steps that have not begun will not run. Calls that were made are not taken back.',
-                sure: 'Yes, cancel it',
-              })
-            : null,
-        ]),
+        h(Ask, {
+          name: 'run-cancel',
+          isOffered: mayCancel,
+          action: path,
+          token: visit.token,
+          value: 'cancel',
+          open: 'Cancel the run…',
+          explanation: 'Steps that have not begun will not run. Calls that were made are not taken back.',
+          sure: 'Yes, cancel it',
+        }),
       ]),
     ]),
   ])

@@ -45,7 +45,6 @@ export function Session({
   const path = `${sessionsPath}/${session.id}`
   const role = roleIn(visit, session.organization_id)
   const { now } = visit
-  const mayRevoke = session.status !== 'revoked' && hasRole(role, 'admin')
   return h('article', { class: 'page' }, [
     h(
       Live,
@@ -73,19 +72,17 @@ export function Session({
         h(Counts, { session }),
         h(Labelled, { session }),
         h(About, { session, now }),
-        h(Live, { name: 'session-revoke', version: String(mayRevoke) }, [
-          mayRevoke
-            ? h(Ask, {
-                action: path,
-                token: visit.token,
-                value: 'revoke',
-                open: 'Revoke the session…',
-                explanation:
-                  'Every later call of this session is denied, and its waiting approvals are withdrawn. This cannot be taken back.',
-                sure: 'Yes, revoke it',
-              })
-            : null,
-        ]),
+        h(Ask, {
+          name: 'session-revoke',
+          isOffered: session.status !== 'revoked' && hasRole(role, 'admin'),
+          action: path,
+          token: visit.token,
+          value: 'revoke',
+          open: 'Revoke the session…',
+          explanation:
+            'Every later call of this session is denied, and its waiting approvals are withdrawn. This cannot be taken back.',
+          sure: 'Yes, revoke it',
+        }),
       ]),
     ]),
   ])

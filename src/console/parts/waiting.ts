@@ -3,8 +3,8 @@ import type { WaitingView } from '../../governance/runs/read/read.ts'
 import type { Role } from '../../policy/types.ts'
 import { hasRole } from '../role.ts'
 import type { PersonsVisit } from '../visit.ts'
-import { PostForm } from './layout.ts'
 import { Live } from './live.ts'
+import { callFields, OutcomeChoices } from './outcome-choices.ts'
 import type { RunShown } from '../run-shown.ts'
 import { Badge } from './state.ts'
 import { Time } from './time.ts'
@@ -114,7 +114,7 @@ function Unknown({
   readonly role: Role | null
   readonly visit: PersonsVisit
 }): ComponentChild {
-  const { attempt, item_index: item, since, step_id, tool } = waiting
+  const { item_index: item, since, tool } = waiting
   return h('li', { class: 'plain-item stack' }, [
     h('p', { class: 'split' }, [
       h('strong', null, h(Place, { waiting })),
@@ -132,12 +132,7 @@ function Unknown({
       run,
       role,
       visit,
-      fields: [
-        ['step', step_id ?? ''],
-        ['attempt', String(attempt ?? '')],
-        ...(item === null ? [] : [['item_index', String(item)] as const]),
-      ],
-      question: 'Look at the service it was sent to, then choose:',
+      fields: callFields(waiting),
       of: item === null ? '' : `, item ${item}`,
     }),
   ])
@@ -184,43 +179,20 @@ function ManyUnknown({
   )
 }
 
-const outcomes = [
-  ['done', 'It happened: go on', ''],
-  ['retry', 'It did not: make it again', ''],
-  ['fail', 'Count it as failed', 'danger'],
-] as const
-
 function Choices({
   run,
   role,
   visit,
-  fields,
-  question,
-  of,
+  ...choices
 }: {
   readonly run: Pick<RunShown, 'id'>
   readonly role: Role | null
   readonly visit: PersonsVisit
   readonly fields: readonly (readonly [string, string])[]
-  readonly question: string
-  /** Tells the buttons of several forms apart, for a screen reader. */
+  readonly question?: string
   readonly of: string
 }): ComponentChild {
-  if (!hasRole(role, 'admin')) return h('p', { class: 'quiet' }, 'An admin or owner says what became of it.')
-  return h(PostForm, { action: `/console/runs/${run.id}`, token: visit.token, class: 'stack' }, [
-    h('input', { type: 'hidden', name: 'once', value: crypto.randomUUID() }),
-    fields.map(([name, value]) => h('input', { type: 'hidden', name, value })),
-    h('p', null, question),
-    h(
-      'div',
-      { class: 'buttons' },
-      outcomes.map(([outcome, words, kind]) =>
-        h(
-          'button',
-          { name: 'outcome', value: outcome, ...(kind === '' ? {} : { class: kind }) },
-          of === '' ? words : [words, h('span', { class: 'unseen' }, of)],
-        ),
-      ),
-    ),
-  ])
+  return hasRole(role, 'admin')
+    ? h(OutcomeChoices, { runId: run.id, token: visit.token, ...choices })
+    : h('p', { class: 'quiet' }, 'An admin or owner says what became of it.')
 }

@@ -40,6 +40,7 @@ import { webhooks } from './0051-webhooks.ts'
 import { mailPreferences } from './0052-mail-preferences.ts'
 import { keyedCalls } from './0059-keyed-calls.ts'
 import { lackingRights } from './0062-lacking-rights.ts'
+import { listsOfMessages } from './0063-lists-of-messages.ts'
 
 /** In order, forward only. A released migration is never edited. */
 export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
@@ -85,4 +86,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0052-mail-preferences', sql: mailPreferences },
   { name: '0059-keyed-calls', sql: keyedCalls },
   { name: '0062-lacking-rights', sql: lackingRights },
+  { name: '0063-lists-of-messages', sql: listsOfMessages },
 ]

@@ -42,6 +42,10 @@ export const commitPoints = {
     'before: the message is there and is found by its metadata; after: its place is known, and its end edits it',
   'notification.updated':
     'before: the message is edited again to the same text; after: it shows the newest state',
+  'mail.intent':
+    'before: the final dot has not left, and the mail is sent again when its lease ends; after: it may have left, and is never sent again',
+  'mail.sent':
+    'before: the mail has arrived, and is listed as one whose outcome is unknown; after: it is listed as sent',
   'org.change': 'before: the change is not saved; after: it holds from the next decision on',
 } as const
 export type CommitPoint = keyof typeof commitPoints

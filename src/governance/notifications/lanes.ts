@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import { takeDueLanes } from '../../db/queries/notifications/take-lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
-import type { Turn } from './record.ts'
 
 /*
  * One process at a time sends the messages of an organization, in a turn of its own. So its limits at the service hold,
@@ -9,8 +8,17 @@ import type { Turn } from './record.ts'
  * by itself.
  */
 
-/** Longer than the longest request: what a dead process has sent has arrived when the next turn looks for it. */
+/**
+ * Longer than a message takes from its intent to the end of its request: what a dead process has sent has arrived when the
+ * next turn looks for it.
+ */
 export const leaseSeconds = 45
+
+/** The right to send for an organization, which one process has at a time. */
+export interface Turn {
+  readonly organizationId: string
+  readonly turn: string
+}
 
 /** Takes the lanes of organizations with due messages. `turn` names the turns of this call. */
 export async function takeLanes(

@@ -1,7 +1,10 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
+import { callId, readCallId } from '../../contract/effect-key.ts'
+import { idPrefixes } from '../../contract/ids.ts'
+import type { EventData, WebhookEvent } from '../../contract/webhook-events.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { NotificationChannel, NotificationState } from '../../db/schema/notifications.ts'
-import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
+import { pageOf, readCursor, readPage, writeCursor, type Page, type PageRequest } from '../page.ts'
 
 /** A message as the list shows it. */
 export interface NotificationView {
@@ -26,13 +29,44 @@ export interface NotificationFilters {
   readonly approval_id?: string | undefined
 }
 
-/** Messages of an organization, the newest first. Rows that share a message have its state. */
+/**
+ * Messages of an organization, the newest first: those to people, and deliveries to webhooks. Rows that share a message
+ * have its state.
+ */
 export async function listNotifications(
   db: Db,
   organizationId: string,
   filters: NotificationFilters,
-  page: PageRequest,
+  { limit, cursor }: PageRequest,
 ): Promise<Page<NotificationView>> {
+  const after = readCursor(cursor, /^[0-9A-Z]{26}$/)
+  const pageAfter = (kind: 'notification' | 'delivery'): PageRequest => ({
+    limit,
+    cursor: after === null ? null : writeCursor(`${idPrefixes[kind]}_${after}`),
+  })
+  const { channel } = filters
+  const [messages, deliveries] = await Promise.all([
+    channel === 'webhook' ? [] : messagesOf(db, organizationId, filters, pageAfter('notification')),
+    channel === undefined || channel === 'webhook'
+      ? deliveriesOf(db, organizationId, filters, pageAfter('delivery'))
+      : [],
+  ])
+  const both = [...messages, ...deliveries].toSorted((a, b) => (timePart(a) < timePart(b) ? 1 : -1))
+  return pageOf(both, limit, timePart, (row) => row)
+}
+
+/** What follows the prefix of an id: ids of both kinds sort by it. */
+const timePart = ({ id }: Pick<NotificationView, 'id'>): string => id.slice(id.indexOf('_') + 1)
+
+/** One row more than the page has, if there are more. */
+const withNext = ({ limit, cursor }: PageRequest): PageRequest => ({ limit: limit + 1, cursor })
+
+async function messagesOf(
+  db: Db,
+  organizationId: string,
+  filters: NotificationFilters,
+  page: PageRequest,
+): Promise<readonly NotificationView[]> {
   let query = db
     .selectFrom('notifications as n')
     .innerJoin('notifications as m', 'm.id', 'n.message_id')
@@ -43,7 +77,8 @@ export async function listNotifications(
   if (filters.state !== undefined) query = query.where('m.state', '=', filters.state)
   if (filters.approval_id !== undefined)
     query = query.where('n.subject', '=', filters.approval_id).where('n.kind', '<>', sql.lit('run'))
-  return viewPage(await readPage(db, query, 'n.id', page, (row) => row.id), (row) => ({
+  const { data } = await readPage(db, query, 'n.id', withNext(page), (row) => row.id)
+  return data.map((row) => ({
     id: row.id,
     channel: row.channel,
     event: row.event,
@@ -56,4 +91,62 @@ export async function listNotifications(
     created_at: row.created_at.toISOString(),
     sent_at: row.sent_at?.toISOString() ?? null,
   }))
+}
+
+const deliveryStates = { waiting: 'pending', delivered: 'sent', failed: 'failed' } as const
+
+async function deliveriesOf(
+  db: Db,
+  organizationId: string,
+  { state, approval_id: approvalId }: NotificationFilters,
+  page: PageRequest,
+): Promise<readonly NotificationView[]> {
+  let query = db
+    .selectFrom('webhook_deliveries as d')
+    .innerJoin('webhook_events as e', 'e.id', 'd.event_id')
+    .select(['d.id', 'd.webhook_id', 'd.state', 'd.attempts', 'd.last_error', 'd.created_at', 'd.ended_at'])
+    .select(['e.type', 'e.data'])
+    .where('d.organization_id', '=', organizationId)
+  if (state !== undefined)
+    query = query.where((eb) =>
+      eb.or(
+        Object.entries(deliveryStates).flatMap(([own, shown]) =>
+          shown === state ? [eb('d.state', '=', own as keyof typeof deliveryStates)] : [],
+        ),
+      ),
+    )
+  if (approvalId !== undefined) query = query.where(isAbout(approvalId))
+  const { data } = await readPage(db, query, 'd.id', withNext(page), (row) => row.id)
+  return data.map((row) => ({
+    id: row.id,
+    channel: 'webhook',
+    event: row.type,
+    recipient: row.webhook_id,
+    ...subjectOf(row.type, row.data),
+    state: deliveryStates[row.state],
+    attempts: row.attempts,
+    last_error: row.last_error,
+    created_at: row.created_at.toISOString(),
+    sent_at: row.state === 'delivered' ? (row.ended_at?.toISOString() ?? null) : null,
+  }))
+}
+
+/** The event is about this approval or call. */
+function isAbout(approvalId: string): RawBuilder<boolean> {
+  const call = readCallId(approvalId)
+  const subject = sql`coalesce(e.data->>'approval_id', e.data->>'run_id')`
+  if (call === null) return sql`${subject} = ${approvalId} and e.data ? 'approval_id'`
+  const { runId, stepId, itemIndex } = call
+  return sql`${subject} = ${runId} and e.type = 'effect.unknown' and e.data->>'step_id' = ${stepId}
+    and coalesce((e.data->>'item_index')::int, -1) = ${itemIndex}::int`
+}
+
+function subjectOf(
+  type: WebhookEvent,
+  { approval_id, run_id, step_id, item_index }: EventData,
+): Pick<NotificationView, 'approval_id' | 'run_id'> {
+  if (approval_id !== undefined) return { approval_id, run_id: null }
+  if (type === 'effect.unknown' && run_id && step_id)
+    return { approval_id: callId({ run_id, step_id, item_index: item_index ?? -1 }), run_id: null }
+  return { approval_id: null, run_id: run_id ?? null }
 }

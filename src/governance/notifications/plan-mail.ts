@@ -42,13 +42,13 @@ const reminderAt = ({ createdAt, expiresAt }: Subject): number | null =>
 
 /**
  * Mails to those who can decide: one if nobody has decided after the delay that each of them has chosen, and one before
- * the expiry. None without a mail server. They are looked at again when they are due (send-mail.ts).
+ * the expiry. None without a mail server, or while `mail_approval_notifications` is off. They are looked at again when they are due (send-mail.ts).
  */
 export const planMail =
   ({ tools }: Pick<Config, 'tools'>): Planner =>
   async (trx: Transaction<Database>, { id, settings }, { subjects }) => {
     const waiting = subjects.filter(({ state }) => state === 'waits')
-    if (tools.smtpUrl === null || waiting.length === 0) return []
+    if (tools.smtpUrl === null || waiting.length === 0 || !settings.mail_approval_notifications) return []
     const readers = await readReaders(trx, id)
     const now = Date.now()
     return waiting.flatMap((subject) =>

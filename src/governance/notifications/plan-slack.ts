@@ -5,7 +5,7 @@ import { canDecide, mostRecipients, readPeople, type Person } from './recipients
 import type { Subject, SubjectState } from './subjects.ts'
 
 /** A step with more items than this has one message for each person. */
-const mostSingleItems = 5
+export const mostSingleItems = 5
 
 /** Ends that the requester is told. They withdrew it themselves, or see its successor, where it is missing here. */
 const toldEnds: ReadonlySet<SubjectState> = new Set(['approved', 'rejected', 'expired'])

@@ -1,16 +1,12 @@
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
+import { markMessageIntent } from '../../db/queries/notifications/mark-intent.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { NotificationPlace } from '../../db/schema/notifications.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
+import { leaseSeconds, type Turn } from './lanes.ts'
 
 /* What is written before and after a message of a chat is sent or edited. Rows are named by their message. */
-
-/** The right to send for an organization, which one process has at a time (lanes.ts). */
-export interface Turn {
-  readonly organizationId: string
-  readonly turn: string
-}
 
 /** A message as it was read. */
 interface Named {
@@ -21,8 +17,9 @@ interface Named {
 export const hashOfText = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 /**
- * Commits that the message may leave from here on (commit point `notification.intent`). False if it must not: another
- * process sends for the organization now, or nothing that it asks about waits any more.
+ * Commits that the message may leave from here on (commit point `notification.intent`), and renews the lease, so that no
+ * other process looks for it before it has arrived. False if it must not leave: another process sends for the
+ * organization now, or nothing that it asks about waits any more.
  */
 export async function markIntent(
   db: Db,
@@ -30,13 +27,10 @@ export async function markIntent(
   message: Named,
   place: NotificationPlace,
 ): Promise<boolean> {
+  const { id, wanted } = message
+  const intent = { organizationId, turn, leaseSeconds, id, wanted, place }
   const { numAffectedRows } = await atCommitPoint('notification.intent', () =>
-    sql`
-      update notifications set intent_at = clock_timestamp(), attempts = attempts + 1, place = ${JSON.stringify(place)}
-      where id = ${message.id} and wanted = ${message.wanted} and intent_at is null
-        and exists (select from notification_lanes
-                    where organization_id = ${organizationId} and channel = 'slack' and turn = ${turn}
-                      and leased_until > clock_timestamp())`.execute(db),
+    markMessageIntent(intent).execute(db),
   )
   return numAffectedRows === 1n
 }
@@ -94,9 +88,15 @@ export async function markDone(db: Db, { id, wanted }: Named): Promise<void> {
   await db.updateTable('notifications').set({ shown: wanted }).where('id', '=', id).execute()
 }
 
+/** Whether the turn is still that of its organization. A process that was taken for dead must not undo what others did. */
+const isTurn = ({ organizationId, turn }: Turn) =>
+  sql<boolean>`exists (select from notification_lanes
+    where organization_id = ${organizationId} and channel = 'slack' and turn = ${turn})`
+
 /** The message is given up; an event after this edits it, if it was sent. */
 export async function markFailed(
   db: Db,
+  turn: Turn,
   { id, wanted }: Named,
   error: string,
   attempts: number,
@@ -105,12 +105,14 @@ export async function markFailed(
     .updateTable('notifications')
     .set({ shown: wanted, state: 'failed', last_error: error.slice(0, 500), attempts })
     .where('id', '=', id)
+    .where(isTurn(turn))
     .execute()
 }
 
 /** Tries again after so many seconds. `isUnsent`: the message was certainly not sent. */
 export async function markRetry(
   db: Db,
+  turn: Turn,
   id: string,
   retry: {
     readonly seconds: number
@@ -130,6 +132,7 @@ export async function markRetry(
       ...(retry.isUnsent ? { intent_at: null, place: null } : {}),
     })
     .where('id', '=', id)
+    .where(isTurn(turn))
     .execute()
 }
 

@@ -3,6 +3,7 @@ import { settleMail } from '../../db/queries/notifications/settle-mail.ts'
 import { leaseDueMails, type LeasedMail } from '../../db/queries/notifications/lease-mails.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { readSettings } from '../../policy/settings.ts'
+import { atCommitPoint } from '../audit/commit-points.ts'
 import { publicBase, type Config } from '../../shared/config.ts'
 import type { SparseLog } from '../../shared/sparse-log.ts'
 import { mailAbout, type ServiceText } from './mail-text.ts'
@@ -28,11 +29,11 @@ interface Sending {
 /** Mails of one round, and of one organization in a round and in an hour. */
 const mostOfRound = 20
 const mostOfOrganization = 5
-const mostOfHour = 300
+export const mostOfHour = 300
 /** Longer than a delivery takes, in seconds. A worker that dies before the dot leaves the mail to the next one. */
 const leaseSeconds = 300
 /** Tries of a mail that certainly did not leave. */
-const mostAttempts = 5
+export const mostAttempts = 5
 
 /**
  * Sends due mails that still make sense. A mail whose approval has ended, or whose reader may no longer decide or wants no
@@ -74,11 +75,10 @@ async function sendOne({ config, db }: Sending, mail: LeasedMail, send: SendRemi
     .select('settings')
     .where('id', '=', mail.organization_id)
     .executeTakeFirstOrThrow()
-  const asked = waiting.filter(
-    (subject) => reader !== undefined && canDecide(reader, subject, readSettings(settings)),
-  )
+  const present = readSettings(settings)
+  const asked = waiting.filter((subject) => reader !== undefined && canDecide(reader, subject, present))
   const [first] = asked
-  if (first === undefined || reader === undefined) {
+  if (first === undefined || reader === undefined || !present.mail_approval_notifications) {
     await db
       .deleteFrom('notifications')
       .where('message_id', '=', mail.id)
@@ -89,18 +89,29 @@ async function sendOne({ config, db }: Sending, mail: LeasedMail, send: SendRemi
   const later = first.createdAt.getTime() + reader.delaySeconds * 1_000
   if (mail.event !== 'approval.reminder' && later > Date.now()) return postpone(db, mail, later)
   const text = mailAbout(first, asked.length, mail.event === 'approval.reminder', publicBase(config))
+  let mayLeave = true
   try {
     await send({ ...text, to: reader.email }, async () => {
-      const { numAffectedRows = 0n } = await sql`
-        update notifications set intent_at = clock_timestamp()
-        where id = ${mail.id} and state = 'pending' and intent_at is null`.execute(db)
-      if (numAffectedRows === 0n) throw new Error('another worker sends this mail')
+      mayLeave = await markIntent(db, mail)
+      if (!mayLeave) throw new Error('another worker sends this mail')
     })
-    await settle(db, mail, { state: 'sent', error: null })
   } catch (error) {
+    // This worker was taken for dead, and another one says what became of the mail.
+    if (!mayLeave) return
     await settle(db, mail, await afterFailure(db, mail, error))
     throw error
   }
+  await atCommitPoint('mail.sent', () => settle(db, mail, { state: 'sent', error: null }))
+}
+
+/** Commits that the mail may leave (commit point `mail.intent`). False if another worker sends it. */
+function markIntent(db: Db, { id }: Due): Promise<boolean> {
+  return atCommitPoint('mail.intent', async () => {
+    const { numAffectedRows = 0n } = await sql`
+      update notifications set intent_at = clock_timestamp()
+      where id = ${id} and state = 'pending' and intent_at is null`.execute(db)
+    return numAffectedRows === 1n
+  })
 }
 
 /** What still waits of the things that share the mail. */

@@ -8,7 +8,9 @@ type Group = Pick<NewNotification, 'channel' | 'event' | 'kind' | 'groupKey'>
 
 /**
  * Gives each new row its message: its own, or the one that its group has. A message that asks people to decide takes
- * further items as long as one of its items waits; the item after that begins a new message, which people notice.
+ * further items as long as one of its items waits; the item after that begins a new message, which people notice. So does
+ * an item after a message that can no longer say more: a mail that is on its way, one that was given up, or one to an
+ * account that is no longer linked.
  */
 export async function shareMessages(
   trx: Transaction<Database>,
@@ -44,6 +46,8 @@ async function openMessages(
   { channel, event, kind, groupKey }: Group,
 ): Promise<Map<string, string>> {
   const { rows } = await newestMessagesOf({ organizationId, channel, event, kind, groupKey }).execute(trx)
-  const takesMore = event === 'approval.decided' ? () => true : (row: { waits: boolean }) => row.waits
-  return new Map(rows.filter(takesMore).map(({ recipient, id }) => [recipient, id]))
+  const isNewest = ({ waits }: { readonly waits: boolean }) => waits || event === 'approval.decided'
+  return new Map(
+    rows.filter((row) => row.is_open && isNewest(row)).map(({ recipient, id }) => [recipient, id]),
+  )
 }

@@ -35,8 +35,14 @@ export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgen
   const inPublic = buildConnector({ ...common, lookup: publicOnly(lookup) })
   return new Agent({
     connect(options, done) {
-      const callback: buildConnector.Callback = (...[error, socket]) =>
-        error === null ? done(null, socket) : done(new ConnectFailed('', { cause: error }), null)
+      const started = performance.now()
+      const callback: buildConnector.Callback = (...[error, socket]) => {
+        if (error !== null) return done(new ConnectFailed('', { cause: error }), null)
+        // A process that was stopped for a while sees the connection before the timer that should have ended it.
+        if (performance.now() - started <= connectMilliseconds) return done(null, socket)
+        socket.destroy()
+        done(new ConnectFailed('', { cause: new Error('the connection took too long') }), null)
+      }
       const host = bareHost(options.hostname)
       const port = Number(options.port || (options.protocol === 'http:' ? 80 : 443))
       if (isNamed(hosts, host, port)) return anywhere(options, callback)

@@ -1,4 +1,5 @@
-import { startChat, type Chat, type ChatTiming } from '../../../src/activities/notify/chat.ts'
+import { startChat, type Chat } from '../../../src/activities/notify/chat.ts'
+import type { ChatTiming } from '../../../src/activities/notify/send.ts'
 import { connect } from '../../../src/governance/connections/connections.ts'
 import type { Context } from '../../../src/governance/context.ts'
 import { planNotifications } from '../../../src/governance/notifications/plan.ts'
@@ -56,7 +57,14 @@ export async function startChatHome(people: readonly string[] = names): Promise<
     },
     plan: () => planNotifications(engine.context, [planSlack]),
     send: (context = engine.context, timing = {}) =>
-      startChat(context, { pollMilliseconds: 20, retrySeconds: 0.05, speed: 1_000, ...timing }),
+      startChat(context, {
+        pollMilliseconds: 20,
+        retrySeconds: 0.05,
+        speed: 1_000,
+        leaveMilliseconds: 30_000,
+        turnMilliseconds: 60_000,
+        ...timing,
+      }),
     async settle() {
       await home.plan()
       const chat = home.send()

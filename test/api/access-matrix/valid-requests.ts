@@ -156,6 +156,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   'GET /runs/{id}/steps/{step}/calls': aStep(200, 'completed'),
   'POST /runs/{id}/steps/{step}/resolve': aStep(200, 'unknown_outcome', { outcome: 'fail' }),
 
+  'GET /organizations/{id}/approvals/summary': of(200),
   'GET /approvals': of(200),
   'GET /approvals/{id}': about(200, (world) => world.approval()),
   'POST /approvals/{id}/approve': about(200, (world) => world.approval(), { comment: 'c' }),

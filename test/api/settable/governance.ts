@@ -1,5 +1,6 @@
 import { catalog } from '../../../src/catalog/index.ts'
 import { planNotifications } from '../../../src/governance/notifications/plan.ts'
+import { planMail } from '../../../src/governance/notifications/plan-mail.ts'
 import { planSlack } from '../../../src/governance/notifications/plan-slack.ts'
 import { removeOldData } from '../../../src/governance/upkeep/retention.ts'
 import { newId } from '../../../src/contract/ids.ts'
@@ -72,6 +73,20 @@ export const settingProofs: Proofs = {
     await planNotifications(context, [planSlack])
     return (await world.ok('admin', 'GET', `${world.path}/notifications`)).data.length
   }),
+  mail_approval_notifications: proof(
+    [true, false],
+    [true, false],
+    async (world, mail_approval_notifications) => {
+      const { context } = world.api.stack
+      await world.settings({ mail_approval_notifications })
+      await context.db.updateTable('users').set({ email_verified: true }).execute()
+      await held(world)
+      await planNotifications(context, [
+        planMail({ tools: { ...context.config.tools, smtpUrl: 'smtp://a.test' } }),
+      ])
+      return (await world.ok('admin', 'GET', `${world.path}/notifications`)).data.length > 0
+    },
+  ),
   allow_self_approval: proof([false, true], [403, 200], async (world, allow_self_approval) => {
     await world.settings({ allow_self_approval })
     return (await approve(world, await held(world, 'admin'))).status

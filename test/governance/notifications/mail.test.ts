@@ -155,6 +155,66 @@ test('a worker that dies before the dot loses nothing, and after it sends nothin
   expect((await rows())[0]).toMatchObject({ state: 'failed', last_error: 'mail_outcome_unknown' })
 })
 
+test('items that begin to wait after the mail of their step has left share another one', async () => {
+  const { context } = engine
+  await changeMailPreferences(context, engine.caller('owner'), { mail: false, delay_seconds: 0 })
+  await changeMailPreferences(context, engine.caller('admin'), { mail: false, delay_seconds: 0 })
+  const runId = await engine.run()
+  await context.db.updateTable('run_steps').set({ item_count: 5 }).where('run_id', '=', runId).execute()
+  const holdItem = async (item: number) => {
+    await hold(engine, opOf(runId, { item }))
+    await plan()
+  }
+  await holdItem(0)
+  await holdItem(1)
+  await pass(601)
+  await send()
+  const [first, ...others] = arrived()
+  expect(others).toEqual([])
+  expect(first?.raw.replaceAll(/=\r?\n/g, '')).toContain('1 more of this step wait')
+  await holdItem(2)
+  // On its way, and the next item does not miss it.
+  await context.pool.query(`update notifications set attempts = 1 where state = 'pending'`)
+  await holdItem(3)
+  await pass(601)
+  await send()
+  expect(arrived()).toHaveLength(2)
+  await send()
+  expect(arrived()).toEqual([])
+})
+
+test('an organization turns mails off, also those that wait', async () => {
+  await held()
+  await engine.settings({ mail_approval_notifications: false })
+  try {
+    await pass(601)
+    await send()
+    expect(arrived()).toEqual([])
+    expect((await rows()).map(({ event }) => event)).not.toContain('approval.created')
+    await engine.context.db.deleteFrom('notifications').execute()
+    await held()
+    expect(await rows()).toEqual([])
+  } finally {
+    await engine.settings({ mail_approval_notifications: true })
+  }
+})
+
+test('a worker that was taken for dead sends no second mail, and undoes nothing', async () => {
+  await changeMailPreferences(engine.context, engine.caller('owner'), { mail: false, delay_seconds: 0 })
+  await changeMailPreferences(engine.context, engine.caller('admin'), { mail: false, delay_seconds: 0 })
+  await held()
+  await pass(601)
+  const mailer = createMailer(engine.context.config)
+  await sendMails(engine.context, async (mail, beforeDot) => {
+    // It stands still before the dot, and the lease ends.
+    await pass(301)
+    await send()
+    await mailer(mail, beforeDot)
+  })
+  expect(arrived()).toHaveLength(1)
+  expect((await rows())[0]).toMatchObject({ state: 'sent', last_error: null })
+})
+
 test('a hostile name makes no header and no line', async () => {
   await engine.rules(holdRule({ name: 'rule' }))
   await held()

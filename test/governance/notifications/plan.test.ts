@@ -3,6 +3,8 @@ import { listNotifications } from '../../../src/governance/notifications/list.ts
 import { planNotifications } from '../../../src/governance/notifications/plan.ts'
 import { planSlack } from '../../../src/governance/notifications/plan-slack.ts'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
+import { fanOut } from '../../../src/governance/webhooks/fan-out.ts'
+import { createWebhook } from '../../../src/governance/webhooks/webhooks.ts'
 import { resolveStep } from '../../../src/governance/runs/effects/resolve.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { removeOldData } from '../../../src/governance/upkeep/retention.ts'
@@ -172,6 +174,26 @@ describe('messages are planned', () => {
     expect(new Set(last.map((row) => row.message_id)).size).toBe(6)
   }) // prettier-ignore
 
+  test('an item after a message that was given up, or went to another account, begins a new one', async () => {
+    await engine.rules(holdRule())
+    const runId = await engine.run()
+    await engine.context.db.updateTable('run_steps').set({ item_count: 7 }).where('run_id', '=', runId).execute()
+    const hold = async (item: number): Promise<void> => {
+      await engine.decide(opOf(runId, { item }))
+      await plan()
+    }
+    const messagesOf = async (name: string) =>
+      (await rows()).filter(({ recipient, id, message_id }) => recipient === people[name] && id === message_id).length
+    const set = (name: string, values: { state: 'failed' | 'sent'; place?: string }) =>
+      engine.context.db.updateTable('notifications').set(values).where('recipient', '=', people[name] ?? '').execute()
+    await hold(0)
+    await set('owner', { state: 'failed' })
+    await set('admin', { state: 'sent', place: JSON.stringify({ account: 'U0000ADMIN', conversation: 'D1', ts: '1' }) })
+    await set('approver', { state: 'sent', place: JSON.stringify({ account: 'U000OTHER', conversation: 'D2', ts: '2' }) })
+    await hold(1)
+    expect([await messagesOf('owner'), await messagesOf('admin'), await messagesOf('approver')]).toEqual([2, 1, 2])
+  }) // prettier-ignore
+
   test('five items have messages of their own', async () => {
     await engine.rules(holdRule())
     const runId = await engine.run()
@@ -213,6 +235,61 @@ describe('the list of messages', () => {
     expect((await listNotifications(engine.context.db, 'org_other', {}, { limit: 2, cursor: null })).data).toEqual([])
   }) // prettier-ignore
 })
+
+test('the list of messages also has deliveries to webhooks, in the order of time', async () => {
+  const { context, organizationId } = engine
+  const webhook = await createWebhook(context, engine.caller('owner'), {
+    url: 'https://example.com/hooks',
+    events: ['approval.created', 'run.cancelled'],
+  })
+  const first = await held()
+  await plan()
+  await fanOut(context)
+  const second = await held()
+  await plan()
+  await fanOut(context)
+  const list = async (filters: object, limit = 100) => {
+    const found = []
+    for (let cursor: string | null = null; ;) {
+      const page = await listNotifications(context.db, organizationId, filters, { limit, cursor })
+      found.push(...page.data)
+      cursor = page.next_cursor
+      if (cursor === null) return found
+    }
+  }
+  const all = await list({})
+  expect(all.map(({ channel, approval_id }) => [channel, approval_id])).toEqual([
+    ['webhook', second],
+    ...Array.from({ length: 3 }, () => ['slack', second]),
+    ['webhook', first],
+    ...Array.from({ length: 3 }, () => ['slack', first]),
+  ])
+  expect(await list({}, 1)).toEqual(all)
+  expect(await list({}, 3)).toEqual(all)
+  expect(await list({ channel: 'webhook', approval_id: first, state: 'pending' })).toEqual([
+    expect.objectContaining({ recipient: webhook.id, event: 'approval.created', attempts: 0, sent_at: null, run_id: null }),
+  ])
+  expect(await list({ channel: 'webhook', state: 'updated' })).toEqual([])
+  await context.pool.query(`update webhook_deliveries set state = 'delivered', next_attempt_at = null, ended_at = now()`)
+  expect((await list({ state: 'sent' })).map(({ channel, sent_at }) => [channel, sent_at !== null])).toEqual([
+    ['webhook', true],
+    ['webhook', true],
+  ])
+  // An unknown outcome is named by its call, and a run by its id.
+  const op = opOf(await engine.run())
+  await context.pool.query(`update webhooks set events = '{effect.unknown,run.cancelled}'`)
+  await engine.rules()
+  const verdict = await engine.decide(op)
+  if (!verdict.go) throw new Error('it was held')
+  await mark(context, op, verdict.attempt)
+  await engine.record(outcomeOf(op, verdict.attempt, 'unknown_outcome'))
+  await finishRun(context, { runId: op.key.runId, status: 'cancelled' })
+  await fanOut(context)
+  const call = `${op.key.runId}/s/-1`
+  expect((await list({ channel: 'webhook', approval_id: call })).map(({ event }) => event)).toEqual(['effect.unknown'])
+  const ended = (await list({ channel: 'webhook' })).filter(({ event }) => event === 'run.cancelled')
+  expect(ended).toEqual([expect.objectContaining({ approval_id: null, run_id: op.key.runId })])
+}) // prettier-ignore
 
 test('retention removes messages about what has ended', async () => {
   const waits = await held()

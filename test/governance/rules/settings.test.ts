@@ -24,6 +24,7 @@ describe('governance settings', () => {
       approvals_enabled: false,
       approval_required_from: null,
       slack_approval_notifications: true,
+      mail_approval_notifications: true,
       external_tools: {},
       default_tool_access: 'allow',
       require_mfa: false,

@@ -34,14 +34,22 @@ export async function slackOf(
   return slackAt(await context.tools.connection(call, tool, 'slack'), context.signal)
 }
 
-/** The client with this connection. `ends` stops reads; null: nothing stops them. */
-export function slackAt(connection: ServiceConnection<'slack'>, ends: AbortSignal | null): Slack {
+/**
+ * The client with this connection. `ends` stops reads; null: nothing stops them. `mayWrite` is asked once more just
+ * before a request with an effect leaves.
+ */
+export function slackAt(
+  connection: ServiceConnection<'slack'>,
+  ends: AbortSignal | null,
+  mayWrite = (): boolean => true,
+): Slack {
   const exchange =
     (sending: Sending, signal: AbortSignal | null): Exchange =>
     async (form, send) => {
       const exchanged: Exchanged = { retryAfterSeconds: null }
+      const mayLeave = sending === 'once' ? mayWrite : () => true
       try {
-        const parsed = form.safeParse(await send(clientOf(connection, signal, exchanged)))
+        const parsed = form.safeParse(await send(clientOf(connection, signal, exchanged, mayLeave)))
         if (parsed.success) return parsed.data
       } catch (error) {
         throw await errorOf(error, sending, exchanged, () => connection.expired())
@@ -60,6 +68,7 @@ function clientOf(
   connection: ServiceConnection<'slack'>,
   signal: AbortSignal | null,
   exchanged: Exchanged,
+  mayLeave: () => boolean,
 ): WebClient {
   const bounds = { milliseconds: exchangeMilliseconds, bytes: mostBytes }
   const send = connection.fetchWithin(signal === null ? bounds : { ...bounds, signal })
@@ -68,7 +77,7 @@ function clientOf(
     slackApiUrl: connection.base,
     allowAbsoluteUrls: false,
     headers: { Authorization: authorization, 'User-Agent': 'countersign' },
-    fetch: plainFetch(send, exchanged),
+    fetch: plainFetch(send, exchanged, mayLeave),
     retryConfig: { retries: 0 },
     rejectRateLimitedCalls: true,
     logger: silent,
@@ -79,8 +88,13 @@ function clientOf(
  * The client gets the text of an answer and none of its headers. Otherwise it would unpack an answer that calls itself
  * gzip without a limit, and read `Retry-After` by rules of its own.
  */
-function plainFetch(send: ReturnType<ServiceConnection<'slack'>['fetchWithin']>, exchanged: Exchanged) {
+function plainFetch(
+  send: ReturnType<ServiceConnection<'slack'>['fetchWithin']>,
+  exchanged: Exchanged,
+  mayLeave: () => boolean,
+) {
   const plain: FetchFunction = async (url, init) => {
+    if (!mayLeave()) throw new Error('the request was held up for too long, and did not leave')
     const answer = await send(url, init)
     exchanged.retryAfterSeconds = retryAfterOf(answer.headers)
     if (answer.status !== 200) throw new HttpFailure(answer.status)

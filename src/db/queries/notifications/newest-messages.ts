@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * The newest message of a group for each recipient, and whether one of its items waits. Locks them against their
- * removal.
+ * The newest message of a group for each recipient: whether one of its items waits, and whether it can say more. Locks
+ * them against their removal.
  */
 export const newestMessagesOf = ({
   organizationId,
@@ -16,8 +16,20 @@ export const newestMessagesOf = ({
   readonly event: string
   readonly kind: string
   readonly groupKey: string | null
-}): RawBuilder<{ readonly id: string; readonly recipient: string; readonly waits: boolean }> => sql`
-  select m.id, m.recipient, exists (
+}): RawBuilder<{
+  readonly id: string
+  readonly recipient: string
+  readonly is_open: boolean
+  readonly waits: boolean
+}> => sql`
+  select m.id, m.recipient,
+    m.state <> 'failed' and case m.channel
+      when 'mail' then m.state = 'pending' and m.attempts = 0
+      else coalesce(m.place->>'account' = (select p.slack_account from memberships p
+                                           where p.organization_id = m.organization_id and p.user_id = m.recipient),
+                    m.place is null)
+    end as is_open,
+    exists (
       select from notifications n
         left join approvals a on n.kind = 'approval' and a.id = n.subject
         left join effects e on n.kind = 'call' and n.group_key = e.run_id || '/' || e.step_id

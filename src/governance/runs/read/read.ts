@@ -233,28 +233,35 @@ export async function requireStep(
   return step
 }
 
-/** The most steps of one read; each can have 10,000 waiting items. */
-export const mostSteps = 20
+/** The most steps of one read, and the most items of them together: each item can wait. */
+const mostSteps = 200
+const mostItems = 200_000
 
 export type Step = Selectable<RunStepsTable>
+
+/** Some of a run's steps, in order. */
+export interface StepPage {
+  readonly steps: readonly Step[]
+  readonly hasMore: boolean
+}
 
 /** A run's steps in order, in pages: those after this position. */
 export async function* stepPages(
   { db }: Pick<Context, 'db'>,
   runId: string,
   position = -1,
-): AsyncGenerator<Step[]> {
+): AsyncGenerator<readonly Step[]> {
   for (let after = position; ;) {
-    const steps = await stepPage(db, runId, after)
+    const { steps, hasMore } = await stepPage(db, runId, after)
     if (steps.length > 0) yield steps
-    if (steps.length < mostSteps) return
+    if (!hasMore) return
     after = steps.at(-1)?.position ?? after
   }
 }
 
-/** The first `mostSteps` steps after a position. */
-export const stepPage = (db: Db, runId: string, after = -1): Promise<Step[]> =>
-  db
+/** The first steps after a position: at least one if there is one. */
+export async function stepPage(db: Db, runId: string, after = -1): Promise<StepPage> {
+  const rows = await db
     .selectFrom('run_steps')
     .selectAll()
     .where('run_id', '=', runId)
@@ -262,3 +269,11 @@ export const stepPage = (db: Db, runId: string, after = -1): Promise<Step[]> =>
     .orderBy('position')
     .limit(mostSteps)
     .execute()
+  let items = 0
+  const tooMany = rows.findIndex(({ item_count }, index) => {
+    items += item_count ?? 1
+    return index > 0 && items > mostItems
+  })
+  const steps = tooMany < 0 ? rows : rows.slice(0, tooMany)
+  return { steps, hasMore: tooMany >= 0 || rows.length === mostSteps }
+}

@@ -17,13 +17,12 @@ import { itemCountsOf } from './item-counts.ts'
 import { shownOutputs } from './output-parts.ts'
 import {
   head,
-  mostSteps,
   stepPage,
-  stepPages,
   type RunHead,
   type RunView,
   type ShownRun,
   type Step,
+  type StepPage,
   type StepView,
   type WaitingView,
   workflowName,
@@ -188,17 +187,17 @@ async function* unresolved(db: Db, runId: string): AsyncGenerator<WaitingView> {
 }
 
 /** Steps with what waits for a person in them, and all their approvals. */
-interface StepRows {
-  readonly steps: readonly Step[]
+interface StepRows extends StepPage {
   readonly waits: readonly WaitingCall[]
   readonly approvals: Awaited<ReturnType<typeof readApprovalIds>>
 }
 
-async function withWaits(db: Db, runId: string, steps: readonly Step[]): Promise<StepRows> {
-  if (steps.length === 0) return { steps, waits: [], approvals: [] }
+async function withWaits(db: Db, runId: string, { steps, hasMore }: StepPage): Promise<StepRows> {
+  if (steps.length === 0) return { steps, hasMore, waits: [], approvals: [] }
   const ids = steps.map((step) => step.step_id)
   return {
     steps,
+    hasMore,
     waits: await readWaiting({ db }, runId, ids),
     approvals: await readApprovalIds(db, runId, ids),
   }
@@ -213,9 +212,14 @@ async function* stepViews(
   const { dependsOn } = await readVersion(context, run.workflow_id, run.workflow_version)
   const of = { runId: run.id, dependsOn, isShown }
   yield* viewsOf(context, of, first)
-  if (first.steps.length < mostSteps) return
-  for await (const steps of stepPages(context, run.id, first.steps.at(-1)?.position))
-    yield* viewsOf(context, of, await withWaits(context.db, run.id, steps))
+  for (let page = first; page.hasMore;) {
+    page = await withWaits(
+      context.db,
+      run.id,
+      await stepPage(context.db, run.id, page.steps.at(-1)?.position),
+    )
+    yield* viewsOf(context, of, page)
+  }
 }
 
 interface StepsOf {
@@ -233,9 +237,11 @@ async function* viewsOf(
   const ids = steps.map((step) => step.step_id)
   const errors = await readErrors(context, runId, ids, isShown)
   const counts = await itemCountsOf(context.db, runId, steps)
+  const waitsOf = Map.groupBy(waits, (each) => each.step_id)
+  const approvalsOf = Map.groupBy(approvals, (each) => each.step_id)
   for (const step of steps) {
     const failed = errors.get(step.step_id)
-    const own = waits.filter((each) => each.step_id === step.step_id)
+    const own = waitsOf.get(step.step_id) ?? []
     yield {
       id: step.step_id,
       tool: step.tool,
@@ -258,7 +264,7 @@ async function* viewsOf(
       error: failed?.own ?? withoutBytes(step.error),
       failed_items: failed?.failed_items ?? [],
       more_failed_items: failed?.more_failed_items ?? 0,
-      approval_ids: approvals.filter((each) => each.step_id === step.step_id).map((each) => each.id),
+      approval_ids: (approvalsOf.get(step.step_id) ?? []).map((each) => each.id),
     }
   }
 }

@@ -1,0 +1,58 @@
+import { h, type ComponentChild } from 'preact'
+import { OnceField, PostForm } from './layout.ts'
+
+/** What a person may say of a call whose outcome is unknown, with the button's words and class. */
+export const outcomeChoices = [
+  ['done', 'It happened: go on', ''],
+  ['retry', 'It did not: make it again', ''],
+  ['fail', 'Count it as failed', 'danger'],
+] as const
+
+/** The form of these choices. The run's page takes it, and shows what becomes of the run. */
+export function OutcomeChoices({
+  runId,
+  token,
+  fields,
+  question = 'Look at the service it was sent to, then choose:',
+  of = '',
+}: {
+  readonly runId: string
+  readonly token: string
+  /** Names and values of the fields that say which calls are meant. */
+  readonly fields: readonly (readonly [string, string])[]
+  readonly question?: string
+  /** Tells the buttons of several forms apart, for a screen reader. */
+  readonly of?: string
+}): ComponentChild {
+  return h(PostForm, { action: `/console/runs/${runId}`, token, class: 'stack' }, [
+    h(OnceField, null),
+    fields.map(([name, value]) => h('input', { type: 'hidden', name, value })),
+    h('p', null, question),
+    h(
+      'div',
+      { class: 'buttons' },
+      outcomeChoices.map(([outcome, words, kind]) =>
+        h(
+          'button',
+          { name: 'outcome', value: outcome, ...(kind === '' ? {} : { class: kind }) },
+          of === '' ? words : [words, h('span', { class: 'unseen' }, of)],
+        ),
+      ),
+    ),
+  ])
+}
+
+/** The fields that name one call, and the attempt whose outcome is unknown. */
+export const callFields = ({
+  attempt,
+  step_id,
+  item_index,
+}: {
+  readonly attempt: number | null
+  readonly step_id: string | null
+  readonly item_index: number | null
+}): readonly (readonly [string, string])[] => [
+  ['step', step_id ?? ''],
+  ['attempt', String(attempt ?? '')],
+  ...(item_index === null ? [] : [['item_index', String(item_index)] as const]),
+]

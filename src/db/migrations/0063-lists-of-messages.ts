@@ -1,0 +1,9 @@
+/**
+ * The list of messages also has the deliveries of webhooks, and finds them by their approval or run. The list of what
+ * waits does not pass over what has ended.
+ */
+export const listsOfMessages = `
+create index webhook_deliveries_listing on webhook_deliveries (organization_id, id desc);
+create index webhook_events_of_subjects on webhook_events ((coalesce(data->>'approval_id', data->>'run_id')));
+create index approvals_waiting on approvals (organization_id, id desc) where status = 'pending';
+`

@@ -1,0 +1,25 @@
+import { sql, type RawBuilder } from 'kysely'
+
+/** Notes that a message may leave from here on, and renews the lease of its turn, if the turn goes on and nothing has changed. */
+export const markMessageIntent = ({
+  organizationId,
+  turn,
+  leaseSeconds,
+  id,
+  wanted,
+  place,
+}: {
+  readonly organizationId: string
+  readonly turn: string
+  readonly leaseSeconds: number
+  readonly id: string
+  readonly wanted: number
+  readonly place: object
+}): RawBuilder<unknown> => sql`
+  with lane as (
+    update notification_lanes set leased_until = clock_timestamp() + make_interval(secs => ${leaseSeconds}::float8)
+    where organization_id = ${organizationId} and channel = 'slack' and turn = ${turn}
+      and leased_until > clock_timestamp()
+    returning organization_id)
+  update notifications set intent_at = clock_timestamp(), attempts = attempts + 1, place = ${JSON.stringify(place)}
+  where id = ${id} and wanted = ${wanted} and intent_at is null and exists (select from lane)`

@@ -1,0 +1,216 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { Browser } from '../browser.ts'
+import { plain, startPages, type PagesHome } from './pages-home.ts'
+
+/* What approvers read, and what their forms do, over HTTP. */
+
+let home: PagesHome
+beforeAll(async () => {
+  home = await startPages()
+})
+afterAll(() => home?.server.close())
+
+describe('a decision', () => {
+  test('needs the token of its session and the origin of this service', async () => {
+    const id = await home.held()
+    const path = `/console/approvals/${id}`
+    const token = await home.tokenOf(path)
+    const fields = { token, decision: 'approve', comment: '' }
+    const other = new Browser(home.server)
+    const { email, password } = home.server.identities.users.admin
+    await other.signIn(email, password)
+    for (const refused of [
+      await home.post(path, { ...fields, token: '' }),
+      await home.post(path, { ...fields, token: `${token.slice(0, -1)}_` }),
+      await home.post(path, fields, {}, other.cookie),
+      await home.post(path, fields, { origin: 'https://evil.example' }),
+      await home.post(path, fields, { 'sec-fetch-site': 'same-site' }),
+    ])
+      expect(refused.status).toBe(403)
+    expect(await home.approvalOf(id)).toMatchObject({ status: 'pending', votes: [] })
+    expect((await home.post(path, fields)).status).toBe(303)
+    expect(await home.approvalOf(id)).toMatchObject({ status: 'approved' })
+  })
+
+  test('that comes too late changes nothing, and shows what has happened', async () => {
+    const id = await home.held()
+    const path = `/console/approvals/${id}`
+    const token = await home.tokenOf(path)
+    await home.server.call(home.server.identities.users.admin.api_key, 'POST', `/approvals/${id}/reject`, {
+      comment: 'no',
+    })
+    const answer = await home.post(path, { token, decision: 'approve', comment: '' })
+    const text = await answer.text()
+    expect(answer.status).toBe(409)
+    expect(text).toContain('already')
+    expect(text).toContain('Rejected')
+    expect(await home.approvalOf(id)).toMatchObject({ status: 'rejected' })
+  })
+
+  test('that is sent twice counts once', async () => {
+    const id = await home.held()
+    const path = `/console/approvals/${id}`
+    const fields = {
+      token: await home.tokenOf(path),
+      decision: 'approve',
+      comment: 'twice',
+      once: 'abcdefgh-1',
+    }
+    const answers = [await home.post(path, fields), await home.post(path, fields)]
+    expect(answers.map(({ status }) => status)).toEqual([303, 303])
+    expect((await home.approvalOf(id)).votes).toHaveLength(1)
+  })
+})
+
+describe('who may not decide', () => {
+  test('sees no form, reads why, and sees no parameters', async () => {
+    const id = await home.held({ command: 'git push origin secret-branch' })
+    const texts: Record<string, string> = {}
+    for (const who of ['viewer', 'member'] as const) {
+      texts[who] = await (await home.get(`/console/approvals/${id}`, await home.cookieOf(who))).text()
+      expect(texts[who]).not.toContain('secret-branch')
+      expect(texts[who]).not.toContain('name="decision"')
+    }
+    expect(texts['member']).toContain('You cannot decide this')
+    expect(plain(texts['member'])).toContain('You need the role admin to decide this approval.')
+  })
+
+  test('chooses nothing in the list, and reads who decides', async () => {
+    const id = await home.held()
+    const path = '/console/approvals'
+    const member = await (await home.get(path, await home.cookieOf('member'))).text()
+    expect(member).toContain(`/console/approvals/${id}"`)
+    expect(member).toContain('an admin or owner decides')
+    expect(member).not.toMatch(/type="checkbox"|Decide the chosen ones/)
+    const others = await (await home.get(path)).text()
+    expect(others).toContain(`id="choose-${id}"`)
+    expect(others).not.toContain('an admin or owner decides')
+  })
+
+  test('is led to the first page of the role if it may not see the list', async () => {
+    const answer = await home.get('/console/approvals', await home.cookieOf('viewer'))
+    const main = (await answer.text()).split('<main')[1] ?? ''
+    expect([answer.status, main.includes('Ask an admin or owner')]).toEqual([403, true])
+    expect(main.match(/<a [^>]*>/g)).toEqual(['<a href="/console/">'])
+  })
+})
+
+describe('a request for changes', () => {
+  test('needs a comment, and is a rejection that the requester reads as such', async () => {
+    const id = await home.held()
+    const path = `/console/approvals/${id}`
+    const token = await home.tokenOf(path)
+    const empty = await home.post(path, { token, decision: 'request_changes', comment: ' ' })
+    expect([empty.status, (await empty.text()).includes('Say in the comment')]).toEqual([422, true])
+    expect(
+      (await home.post(path, { token, decision: 'request_changes', comment: 'use a branch' })).status,
+    ).toBe(303)
+    expect(await home.approvalOf(id)).toMatchObject({
+      status: 'rejected',
+      votes: [{ decision: 'reject', comment: 'use a branch', changes_requested: true }],
+    })
+  })
+})
+
+describe('several at once', () => {
+  const bulk = async (fields: [string, string][]) =>
+    home.post('/console/approvals', [['token', await home.tokenOf('/console/approvals')], ...fields])
+
+  test('are approved only if tool, rule and labels are the same, each with its own vote', async () => {
+    const ids = [await home.held(), await home.held()]
+    const chosen = ids.map((id): [string, string] => ['id', id])
+    const answer = await bulk([['decision', 'approve'], ['comment', 'both'], ...chosen])
+    expect([answer.status, (await answer.text()).includes('You approved 2 calls.')]).toEqual([200, true])
+    expect(await (await home.get(`/console/approvals/${ids[0] ?? ''}`)).text()).toMatch(
+      /approver@[^<]*<\/bdi> approved\./,
+    )
+    for (const id of ids)
+      expect(await home.approvalOf(id)).toMatchObject({ status: 'approved', votes: [{ comment: 'both' }] })
+    const other = await home.held({ to: 'a@b.example' }, 'mcp__mail__send_mail')
+    const third = await home.held()
+    const refused = await bulk([
+      ['decision', 'approve'],
+      ['comment', 'keep me'],
+      ['id', other],
+      ['id', third],
+    ])
+    const page = await refused.text()
+    expect(refused.status).toBe(422)
+    expect(page).toMatch(/role="alert"><p>Nothing was decided. Only calls of one tool/)
+    expect(plain(page)).toContain('Differs from the first one in tool.')
+    for (const id of [other, third]) expect(page).toMatch(new RegExp(`<input[^>]*value="${id}"[^>]*checked`))
+    expect(page).toMatch(/bulk"[^>]* open/)
+    expect(page).toContain('>keep me</textarea>')
+    for (const id of [other, third]) expect(await home.approvalOf(id)).toMatchObject({ status: 'pending' })
+    await bulk([
+      ['decision', 'reject'],
+      ['id', other],
+      ['id', third],
+    ])
+    for (const id of [other, third]) expect(await home.approvalOf(id)).toMatchObject({ status: 'rejected' })
+  })
+
+  test('show what an agent would run only to people who may decide', async () => {
+    const id = await home.held({ command: `curl https://a.example/${'x'.repeat(300)}` })
+    await home.held({ note: 'n', to: 'bo@b.example' }, 'mcp__mail__send_mail')
+    const page = plain(await (await home.get('/console/approvals')).text())
+    expect(page).toContain('Run “curl https://a.example/xxx')
+    expect(page).toContain('more characters)')
+    expect(page).toContain('Call mcp__mail__send_mail with to “bo@b.example”')
+    expect((await home.approvalOf(id)).preview).toMatchObject({ fields: [{ name: 'command' }] })
+    const member = await (await home.get('/console/approvals', await home.cookieOf('member'))).text()
+    expect(member).not.toContain('https://a.example')
+  })
+
+  test('are listed by kind, rule, person and risk', async () => {
+    const id = await home.held()
+    const { rule_id, requested_by, risk } = await home.approvalOf(id)
+    const shows = async (query: string) =>
+      (await (await home.get(`/console/approvals?${query}`)).text()).includes(`/console/approvals/${id}"`)
+    for (const query of [
+      'kind=agent_call',
+      `rule_id=${rule_id}`,
+      `requested_by=${requested_by}`,
+      `risk=${risk.level}`,
+    ])
+      expect([query, await shows(query)]).toEqual([query, true])
+    for (const query of ['kind=run', 'rule_id=rule_1', 'requested_by=usr_1', 'risk=critical'])
+      expect([query, await shows(query)]).toEqual([query, false])
+    // The choices are what waits in the whole organization, also while a filter shows nothing.
+    const page = plain(await (await home.get('/console/approvals?kind=run')).text())
+    const { server } = home
+    const path = `/organizations/${server.identities.organization_id}/approvals/summary`
+    const { body } = await server.call(server.identities.users.member.api_key, 'GET', path)
+    const [rule] = body.rules as { rule_name: string; count: number }[]
+    expect(page).toContain(`${rule?.rule_name} (${rule?.count})`)
+    expect(page).toContain(`Calls of agents (${body.total})`)
+    expect(page).not.toContain('Steps of runs (')
+    expect(page).toContain('Nothing that waits is like that.')
+  })
+})
+
+describe('text of strangers', () => {
+  test('stays text: markup, marks of direction, line breaks and a megabyte', async () => {
+    const long = `start-of-it${'x'.repeat(1_000_000)}`
+    const id = await home.held({
+      command: 'curl https://a.example/<script>alert(1)</script> \u202Egpj.exe',
+      'a\n</dt><h1>Approved</h1>': long,
+    })
+    const answer = await home.get(`/console/approvals/${id}`)
+    const text = await answer.text()
+    expect(answer.status).toBe(200)
+    expect(text).not.toContain('<script>alert')
+    expect(text).not.toContain('<h1>Approved')
+    expect(text).not.toContain('\u202e')
+    expect(text).toContain('U+202E')
+    expect(text).toContain(long)
+  })
+})
+
+test('a page shows the beginning of parameters that are too long for it, says so, and has the short ones', async () => {
+  const id = await home.held({ a: 'x'.repeat(2_000_000), command: 'git push --force' })
+  const text = await (await home.get(`/console/approvals/${id}`)).text()
+  expect(text.length).toBeLessThan(3_100_000)
+  expect(text.includes('500,000 more characters are not on this page')).toBe(true)
+  expect(text).toMatch(/class="text code"[^>]*>git push --force</)
+})

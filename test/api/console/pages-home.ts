@@ -1,0 +1,60 @@
+import { heldCall, holdAgents } from '../../console/support.ts'
+import { Browser } from '../browser.ts'
+import { startTestServer, type TestServer } from '../server.ts'
+
+type Who = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'
+type Headers = Record<string, string>
+
+/** A server whose agents ask before they send, with pages and forms over HTTP. Without a cookie, the approver's is sent. */
+export interface PagesHome {
+  readonly server: TestServer
+  readonly get: (path: string, cookie?: string) => Promise<Response>
+  /** Sends a form as a browser would, from a page of this service unless `headers` say otherwise. */
+  readonly post: (
+    path: string,
+    fields: Record<string, string> | [string, string][],
+    headers?: Headers,
+    cookie?: string,
+  ) => Promise<Response>
+  /** The token of the forms of a page. */
+  readonly tokenOf: (path: string) => Promise<string>
+  /** Signs in a person of the organization. */
+  readonly cookieOf: (who: Who) => Promise<string>
+  /** The approval of a held call of an agent. */
+  readonly held: (input?: object, tool?: string) => Promise<string>
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly approvalOf: (id: string) => Promise<any>
+}
+
+export async function startPages(): Promise<PagesHome> {
+  const server = await startTestServer()
+  await holdAgents(server)
+  const cookieOf: PagesHome['cookieOf'] = async (who) => {
+    const { email, password } = server.identities.users[who]
+    const browser = new Browser(server)
+    await browser.signIn(email, password)
+    return browser.cookie
+  }
+  const approver = await cookieOf('approver')
+  const get: PagesHome['get'] = (path, cookie = approver) =>
+    fetch(`${server.base}${path}`, { headers: { cookie }, redirect: 'manual' })
+  return {
+    server,
+    get,
+    post: (path, fields, headers = {}, cookie = approver) =>
+      fetch(`${server.base}${path}`, {
+        method: 'POST',
+        body: new URLSearchParams(fields),
+        headers: { cookie, origin: server.base, 'sec-fetch-site': 'same-origin', ...headers },
+        redirect: 'manual',
+      }),
+    tokenOf: async (path) => /name="token" value="([\w-]+)"/.exec(await (await get(path)).text())?.[1] ?? '',
+    cookieOf,
+    held: (input, tool) => heldCall(server, input, tool),
+    approvalOf: async (id) =>
+      (await server.call(server.identities.users.admin.api_key, 'GET', `/approvals/${id}`)).body,
+  }
+}
+
+/** The text of a page without its elements. */
+export const plain = (html = ''): string => html.replaceAll(/<[^>]*>/g, '')
