@@ -294,16 +294,17 @@ describe('a process killed at a commit point', () => {
     }
     /** The lease of the dead process is over at once. */
     const endLease = () => home.query('update notification_lanes set leased_until = null')
-    const rowsOf = (approvalId: string, state: 'sent' | 'updated') =>
-      home.query(`select from notifications where channel = 'slack' and subject = $1 and state = $2`, [
+    const rowsOf = (approvalId: string, states: readonly ('sent' | 'updated')[]) =>
+      home.query(`select from notifications where channel = 'slack' and subject = $1 and state = any($2)`, [
         approvalId,
-        state,
+        states,
       ])
     const shows = async (approvalId: string, words: string): Promise<void> => {
-      const state = words === '*Approved*' ? 'updated' : 'sent'
+      // A message that was found is edited at once, because what it shows is not known.
+      const states = words === '*Approved*' ? (['updated'] as const) : (['sent', 'updated'] as const)
       await until(`every copy says ${words}`, async () => {
         // The stand-in takes a limited number of requests in an hour, so the rows are asked first.
-        if ((await rowsOf(approvalId, state)).length < deciders.length) return false
+        if ((await rowsOf(approvalId, states)).length < deciders.length) return false
         const found = await copies(approvalId)
         return found.length >= deciders.length && found.every((text) => text.startsWith(words))
       })
@@ -329,6 +330,41 @@ describe('a process killed at a commit point', () => {
       await home.faults.at(fault, () => waiting.push(approve(approvalId)))
       await endLease()
       await shows(approvalId, '*Approved*')
+    })
+  })
+
+  describe('of a mail about what waits', () => {
+    const prefer = (who: 'owner' | 'admin' | 'approver', mail: boolean) =>
+      home[who].good('PUT', '/me/notifications', { mail, delay_seconds: 0 })
+    const asked: string[] = []
+
+    beforeAll(async () => {
+      await Promise.all([prefer('owner', false), prefer('admin', false), prefer('approver', true)])
+    })
+    afterAll(async () => {
+      await prefer('approver', false)
+      for (const approvalId of asked) await approve(approvalId)
+    })
+
+    test.each([
+      ['mail.intent:before', 'sent', 1],
+      ['mail.intent:after', 'failed', 0],
+      ['mail.sent:before', 'failed', 1],
+      ['mail.sent:after', 'sent', 1],
+    ] as const)('%s: it is listed as %s, and has arrived %d times', async (fault, state, arrivals) => {
+      let started!: Started
+      await home.faults.at(fault, () => (started = start(fault)))
+      held.push(started)
+      const approvalId = await home.approver.untilHeld(await started.runId, 'run')
+      asked.push(approvalId)
+      const own = `channel = 'mail' and event = 'approval.created' and subject = $1`
+      await until('the mail is settled', async () => {
+        // The lease of the dead process is over at once.
+        await home.query(`update notifications set next_attempt_at = now() where ${own} and state = 'pending'`, [approvalId]) // prettier-ignore
+        return (await home.query(`select from notifications where ${own} and state = $2`, [approvalId, state])).length === 1
+      }) // prettier-ignore
+      const raw = home.sink.deliveries().map((mail) => mail.raw.replaceAll(/=\r?\n/g, ''))
+      expect(raw.filter((text) => text.includes(approvalId))).toHaveLength(arrivals)
     })
   })
 

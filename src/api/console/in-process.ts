@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Api, ApiRequest, Result } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
 import type { Identity } from '../../governance/access/identity.ts'
@@ -23,22 +24,29 @@ export interface Sender {
   readonly identify: () => Promise<Identity>
 }
 
+/** A second tap on a button shows what the first one did: it waits for its answer. */
+const mostLooks = 50
+const lookMilliseconds = 100
+
 const byKey = new Map<string, Route>(routes.map((route) => [route.key, route]))
 
 export function apiFor(context: Context, services: Mounted, sender: Sender): Api {
   return {
     async call<T>(key: string, request: ApiRequest = {}): Promise<Result<T>> {
-      try {
-        return {
-          ok: true,
-          body: (await bodyOf(await call(context, services, sender, key, request), request)) as T,
+      for (let looks = 1; ; looks += 1)
+        try {
+          return {
+            ok: true,
+            body: (await bodyOf(await call(context, services, sender, key, request), request)) as T,
+          }
+        } catch (thrown) {
+          const error = toApiError(thrown)
+          // The page for a failure of the service is made where it is logged.
+          if (error.code === 'internal') throw thrown
+          const refused = { status: statusOf[error.code], code: error.code, message: error.message }
+          if (error.code !== 'idempotency_in_progress' || looks >= mostLooks) return { ok: false, ...refused }
+          await delay(lookMilliseconds)
         }
-      } catch (thrown) {
-        const error = toApiError(thrown)
-        // The page for a failure of the service is made where it is logged.
-        if (error.code === 'internal') throw thrown
-        return { ok: false, status: statusOf[error.code], code: error.code, message: error.message }
-      }
     },
   }
 }

@@ -20,14 +20,17 @@ export async function inboxPage(visit: PersonsVisit, done: Done | null = null): 
       return value === null || value === '' ? [] : [[name, value]]
     }),
   )
+  const isFirst = Object.keys(chosen).length === 0
   const own = organization === null ? {} : { organization_id: organization.id }
   const [listed, unknown, waiting] = await Promise.all([
     visit.api.call<ListPage<ApprovalView>>('GET /approvals', {
       query: { status: 'pending', limit: perPage, ...own, ...chosen },
     }),
-    visit.api.call<ListPage<ApprovalView>>('GET /approvals', {
-      query: { kind: 'resolution', limit: perPage, ...own },
-    }),
+    isFirst
+      ? visit.api.call<ListPage<ApprovalView>>('GET /approvals', {
+          query: { kind: 'resolution', limit: perPage, ...own },
+        })
+      : null,
     organization === null
       ? null
       : visit.api.call<WaitingSummary>('GET /organizations/{id}/approvals/summary', {
@@ -35,7 +38,6 @@ export async function inboxPage(visit: PersonsVisit, done: Done | null = null): 
         }),
   ])
   if (!listed.ok) return problemPage(listed, visit.place)
-  const isFirst = Object.keys(chosen).length === 0
   return {
     status: done !== null && done.kept !== null ? 422 : 200,
     title: 'Approvals',
@@ -46,7 +48,7 @@ export async function inboxPage(visit: PersonsVisit, done: Done | null = null): 
       items: listed.body.data,
       waiting: waiting?.ok === true ? waiting.body : null,
       next: listed.body.next_cursor,
-      unknown: isFirst && unknown.ok ? unknown.body.data : [],
+      unknown: unknown?.ok === true ? unknown.body.data : [],
     }),
   }
 }

@@ -64,18 +64,18 @@ export function Approval(props: ApprovalProps): ComponentChild {
     },
     [
       h('header', { class: 'headline' }, [
-        h('p', { class: 'badges', role: 'status' }, [
-          h(ApprovalState, { status: approval.status }),
-          h(Risk, { level: approval.risk.level }),
-          approval.side_effect === null ? null : h(Effect, { effect: approval.side_effect }),
-          approval.reversible === null ? null : h(Reversible, { reversible: approval.reversible }),
-        ]),
+        h('p', { class: 'badges', role: 'status' }, h(ApprovalState, { status: approval.status })),
         h('h1', null, h(Words, { text: sentenceOf(approval) })),
         h(Asked, {
           approval,
           now,
           maySeeSession: hasRole(roleIn(visit, approval.organization_id), 'admin'),
         }),
+        h('p', { class: 'badges' }, [
+          h(Risk, { level: approval.risk.level }),
+          approval.side_effect === null ? null : h(Effect, { effect: approval.side_effect }),
+          approval.reversible === null ? null : h(Reversible, { reversible: approval.reversible }),
+        ]),
       ]),
       h(Alert, { message: refused?.message ?? null }),
       h('div', { class: 'columns' }, [

@@ -114,7 +114,7 @@ function Unknown({
   readonly role: Role | null
   readonly visit: PersonsVisit
 }): ComponentChild {
-  const { item_index: item, since, tool } = waiting
+  const { attempt, item_index: item, since, tool } = waiting
   return h('li', { class: 'plain-item stack' }, [
     h('p', { class: 'split' }, [
       h('strong', null, h(Place, { waiting })),

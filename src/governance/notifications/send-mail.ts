@@ -105,7 +105,7 @@ async function sendOne({ config, db }: Sending, mail: LeasedMail, send: SendRemi
 }
 
 /** Commits that the mail may leave (commit point `mail.intent`). False if another worker sends it. */
-function markIntent(db: Db, { id }: Due): Promise<boolean> {
+function markIntent(db: Db, { id }: LeasedMail): Promise<boolean> {
   return atCommitPoint('mail.intent', async () => {
     const { numAffectedRows = 0n } = await sql`
       update notifications set intent_at = clock_timestamp()

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { Browser } from '../browser.ts'
+import { expireDue } from '../../../src/governance/approvals/expire.ts'
+import { approvalsOf, heldStep } from '../../console/support.ts'
 import { plain, startPages, type PagesHome } from './pages-home.ts'
 
 /* What approvers read, and what their forms do, over HTTP. */
@@ -206,6 +208,81 @@ describe('text of strangers', () => {
     expect(text).toContain(long)
   })
 })
+
+test('two approvers, the agent and the clock end an approval once, and its page shows that end', async () => {
+  const { server } = home
+  const words = { approved: 'Approved', rejected: 'Rejected', cancelled: 'Withdrawn', expired: 'Expired' }
+  const admin = await home.cookieOf('admin')
+  const tokenOf = async (cookie?: string): Promise<string> =>
+    /name="token" value="([\w-]+)"/.exec(await (await home.get('/console/approvals', cookie)).text())?.[1] ?? ''
+  const tokens = { approver: await tokenOf(), admin: await tokenOf(admin) }
+  for (let round = 0; round < 8; round += 1) {
+    const id = await home.held({ command: `git push origin race-${round}` })
+    const path = `/console/approvals/${id}`
+    const vote = (token: string, decision: string, cookie?: string) =>
+      home.post(path, { token, decision, comment: 'c', once: `once-${decision}-${round}` }, {}, cookie)
+    const due = async (): Promise<void> => {
+      await server.context.db.updateTable('approvals').set({ expires_at: new Date() }).where('id', '=', id).execute()
+      await expireDue(server.context)
+    }
+    const votes = await Promise.all([
+      vote(tokens.approver, 'approve'),
+      vote(tokens.approver, 'approve'),
+      vote(tokens.admin, 'reject', admin),
+      server.call(server.identities.agent_key, 'POST', `/authorize/approvals/${id}/cancel`, {}).then(() => null),
+      ...(round % 2 === 0 ? [due().then(() => null)] : []),
+    ])
+    const statuses = votes.flatMap((answer) => (answer === null ? [] : [answer.status]))
+    const ended = await home.approvalOf(id)
+    expect(Object.keys(words)).toContain(ended.status)
+    expect(ended.votes).toHaveLength(['approved', 'rejected'].includes(ended.status) ? 1 : 0)
+    // The same form sent twice is answered twice; whoever was too late reads what happened.
+    const [first, second, other] = statuses
+    expect(first).toBe(second)
+    expect([first, other]).toEqual(
+      ended.status === 'approved' ? [303, 409] : ended.status === 'rejected' ? [409, 303] : [409, 409],
+    )
+    const page = plain(await (await home.get(path)).text())
+    expect(page).toContain(words[ended.status as keyof typeof words])
+    expect(page).not.toContain('Request changes')
+  }
+}) // prettier-ignore
+
+test('names and comments of strangers are text on every page', async () => {
+  const { server } = home
+  // Names may have no invisible characters; comments and parameters may.
+  const name = '</bdi></p><script>alert(1)</script><img src=x onerror=alert(1)>`*_'
+  const hostile = `${name}\u202Egpj.exe\u2066\u200B🏴󠁧󠁢󠁥󠁮󠁧󠁿`
+  const { users, organization_id: id } = server.identities
+  const rule = { name, verdict: 'require_approval', applies_to: ['workflows'], tools: ['memory_set'] }
+  await server.call(users.admin.api_key, 'POST', `/organizations/${id}/rules`, rule)
+  const step = { tool: 'memory_set', params: { key: 'k', value: hostile }, summary: name }
+  const runId = await heldStep(server, step, { name })
+  const [approval = ''] = await approvalsOf(server, runId)
+  const agent = { agent: { name, kind: 'hook' }, session_id: name }
+  const asked = { ...agent, tool_name: 'Bash', tool_input: { command: `git push ${hostile}` } }
+  const held = (await server.call(server.identities.agent_key, 'POST', '/authorize', asked)).body.approval_id
+  const { agent_session_id: session } = await home.approvalOf(held)
+  await server.call(users.admin.api_key, 'POST', `/approvals/${held}/reject`, { comment: `${hostile}\nApproved` })
+  for (const path of [
+    'approvals',
+    `approvals?rule_id=${encodeURIComponent('"><script>alert(1)</script>')}`,
+    `approvals/${approval}`,
+    `approvals/${held}`,
+    'runs',
+    `runs?workflow_name=${encodeURIComponent(name)}`,
+    `runs/${runId}`,
+    `runs/${runId}/steps/send`,
+    'sessions',
+    `sessions/${session}`,
+  ]) {
+    const answer = await home.get(`/console/${path}`)
+    const text = await answer.text()
+    expect([path, answer.status]).toEqual([path, 200])
+    for (const forged of ['<script>alert', '<img', '\u202e', '\u2066', '\u200b'])
+      expect([path, forged, text.includes(forged)]).toEqual([path, forged, false])
+  }
+}) // prettier-ignore
 
 test('a page shows the beginning of parameters that are too long for it, says so, and has the short ones', async () => {
   const id = await home.held({ a: 'x'.repeat(2_000_000), command: 'git push --force' })
