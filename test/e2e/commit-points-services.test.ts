@@ -5,6 +5,7 @@ import { drip } from '../activities/tools/faults/hostile.ts'
 import { github } from '../activities/tools/faults/github.ts'
 import { googleCalendar, googleDocs, googleSheets } from '../activities/tools/faults/google.ts'
 import { jira } from '../activities/tools/faults/jira.ts'
+import { mail } from '../activities/tools/faults/mail.ts'
 import { trello } from '../activities/tools/faults/trello.ts'
 import type { Ask, FaultService } from '../activities/tools/faults/service.ts'
 import { first } from '../activities/tools/faults/rows.ts'
@@ -15,11 +16,12 @@ import type { Emulator } from '../support/emulators.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy.ts'
 
 /*
- * A whole stack and stand-ins for GitHub, Google, Jira and Trello that keep state. The worker is killed around each write of a call that
- * can be looked for, runs are cancelled with a request in flight, and connections end while calls need them.
+ * A whole stack and stand-ins for GitHub, Google, Jira, Trello and Resend that keep state. The worker is killed around each
+ * write of a call that can be looked for or sent again with its key, runs are cancelled with a request in flight, and
+ * connections end while calls need them.
  */
 
-const parts = [github, googleCalendar, googleDocs, googleSheets, jira, trello]
+const parts = [github, googleCalendar, googleDocs, googleSheets, jira, trello, mail]
 const writes = parts.flatMap(({ tools }) => Object.keys(tools) as ToolName[])
 const partOf = (tool: ToolName): FaultService =>
   parts.find(({ tools }) => Object.hasOwn(tools, tool)) as FaultService
@@ -60,10 +62,17 @@ beforeAll(async () => {
     startService(github),
     startService(googleCalendar),
     startService(trello),
+    startService(mail),
   ])
   await home.owner.settings({ approvals_enabled: true })
   // A call that was sent is looked for with the same connection alone, so they stay.
-  for (const tool of ['github_comment', 'calendar_create_event', 'jira_comment', 'trello_comment'] as const)
+  for (const tool of [
+    'github_comment',
+    'calendar_create_event',
+    'jira_comment',
+    'trello_comment',
+    'mail_send',
+  ] as const)
     await connect(tool)
 })
 beforeEach(() => {
@@ -147,7 +156,7 @@ describe('a run is cancelled while a request is in flight', () => {
     await until('the request ends', () => closed)
   })
 
-  test.each(writes)('%s that was sent is looked for if its answer is lost', async (tool) => {
+  test.each(writes)('%s that was sent and whose answer is lost', async (tool) => {
     const arrived = Promise.withResolvers<void>()
     const cancelled = Promise.withResolvers<Fault>()
     onWrite(() => {
@@ -159,7 +168,9 @@ describe('a run is cancelled while a request is in flight', () => {
     await home.member.cancel(runId)
     await home.member.untilStatus(runId, 'cancelled')
     cancelled.resolve('lose answer')
-    const run = await home.member.untilRun(runId, 'found', (each) => stepOf(each).status === 'completed')
+    // A mail is not sent again for a cancelled run, so a person decides.
+    const status = tool === 'mail_send' ? 'unknown_outcome' : 'completed'
+    const run = await home.member.untilRun(runId, status, (each) => stepOf(each).status === status)
     expect([run.status, await held()]).toEqual(['cancelled', 1])
   })
 })

@@ -300,6 +300,27 @@ test('a temporary failure is one line for each retry, with the code of the error
   await home.sink.behave({ kind: 'accept' })
 })
 
+test('a mail through a service that refuses it with its words', async () => {
+  const { answer } = model
+  model.answer = ({ path }) =>
+    path === '/domains'
+      ? { status: 200, body: { data: [] } }
+      : { status: 422, body: { name: 'missing_required_field', message: `${secret} is wrong` } }
+  const from = 'desk@larkspur.example'
+  const credential = { provider: 'resend', api_key: `key-${secret}`, from, base_url: model.url }
+  const connecting = { credential, scope: 'personal' }
+  const { id } = await home.member.good<{ id: string }>('POST', '/tools/mail_send/connect', connecting)
+  const runId = await home.member.execute(await workflow([mail]), { text: secret })
+  await home.approver.decide(await home.approver.untilHeld(runId, 'step'), 'approve')
+  const { steps } = await home.member.untilStatus(runId, 'failed')
+  expect(model.arrived.at(-1)).toMatchObject({ path: '/emails', body: expect.stringContaining(secret) })
+  expect(steps[0]?.error?.code).toBe('mail_refused')
+  expect(JSON.stringify(steps)).not.toContain(secret)
+  expect(await theLine(runId, 'tool call failed')).toMatchObject({ step_id: 'send', tool: 'mail_send' })
+  await home.member.good('DELETE', `/connections/${id}`)
+  model.answer = answer
+})
+
 test('a refusal over a quota', async () => {
   const organization = `/organizations/${home.member.bootstrap.organization_id}/quota`
   await home.owner.good('PATCH', organization, { workflow_runs_per_hour: 1 })

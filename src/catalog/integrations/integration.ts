@@ -55,6 +55,11 @@ export interface IntegrationDeclaration<Credential = unknown> {
   addresses(credential: Credential, settings: IntegrationSettings): readonly string[]
   /** What to set if there is no address. */
   readonly missingAddress?: string
+  /**
+   * An address that the credential names and that is none of the service's own, with its field. The operator must have named
+   * its host. null: there is none.
+   */
+  foreignAddress?(credential: Credential): { readonly path: string; readonly address: string } | null
   /** How a credential that is no access token itself is exchanged for one. */
   readonly grant?: GrantDeclaration<Credential>
   /**

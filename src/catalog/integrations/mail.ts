@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { baseUrl, byStatus, defineIntegration, secret, textIn } from './integration.ts'
 
+const ownAddress = 'https://api.resend.com'
+
 const credential = z.strictObject({
   provider: z.literal('resend', { error: 'must be `resend`' }),
   api_key: secret.describe('An API key. One that may only send is enough.'),
@@ -12,14 +14,17 @@ const credential = z.strictObject({
       'must be an address of a domain that the account has verified: `name@domain` or `Name <name@domain>`',
     )
     .describe('The sender of every mail, of a domain that the account has verified.'),
-  base_url: baseUrl.optional().describe('Another address of the API; default `https://api.resend.com`.'),
+  base_url: baseUrl.optional().describe('Another address of the API; on a host that the operator names.'),
 })
 
 export const mail = defineIntegration<z.output<typeof credential>>({
   name: 'mail',
   title: 'Resend',
   credential,
-  addresses: ({ base_url }) => [base_url ?? 'https://api.resend.com'],
+  addresses: ({ base_url }) => [base_url ?? ownAddress],
+  // Rules on mails judge their recipients: people must not route mails over a server of their own.
+  foreignAddress: ({ base_url: address }) =>
+    address === undefined || address === ownAddress ? null : { path: 'base_url', address },
   headers: ({ api_key }) => ({ authorization: `Bearer ${api_key}`, accept: 'application/json' }),
   async check({ from }, ask) {
     const answer = await ask({ method: 'GET', path: '/domains' })

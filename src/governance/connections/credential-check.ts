@@ -53,7 +53,8 @@ export function readCredential(
     throw new DomainError('bad_request', `${declaration.title} has no address: ${declaration.missingAddress}`)
   const why = outgoing.refusalOf(base)
   if (why !== null) throw invalid('credential.base_url', `is refused: ${why}`)
-  const foreign = declaration.grant?.foreignAddress(credential) ?? null
+  const foreign =
+    declaration.grant?.foreignAddress(credential) ?? declaration.foreignAddress?.(credential) ?? null
   if (foreign !== null) requireNamed(config.connections.hosts, foreign)
   return { credential, addresses }
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { connect, revokeConnection } from '../../../src/governance/connections/connections.ts'
+import { resolveStep } from '../../../src/governance/runs/effects/resolve.ts'
 import { denyRule, useEngine, type Engine } from '../../governance/runs/engine-fixture.ts'
 import type { Fault } from '../../support/fault-proxy.ts'
 import { bodies } from './faults/call.ts'
@@ -140,6 +141,18 @@ describe.each([true, false])('a lost call that was carried out: %s', (isMade) =>
     await stuck
     expect(await call.ended()).toEqual(once)
   })
+})
+
+test('a person’s retry makes no second mail while Resend knows the key', async () => {
+  const { call, requests } = await lost(true)
+  await engine.rules(denyRule())
+  await call.attempt()
+  await engine.rules()
+  const { runId } = call
+  const asking = { caller: engine.caller('admin'), runId, stepId: 's', items: null } as const
+  await resolveStep(engine.context, { ...asking, outcome: 'retry' })
+  expect(await call.attempt()).toBe('over')
+  expect([await call.ended(), requests()]).toEqual([once, 1])
 })
 
 test('a mail that Resend refuses for its content has failed, although the first answer was lost', async () => {

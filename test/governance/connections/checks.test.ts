@@ -203,6 +203,30 @@ describe('a refusal', () => {
     expect((error as Error).message).not.toContain('hunter2')
   })
 
+  test('of a mail service at a host that the operator does not name comes before anything is sent', async () => {
+    const given = { provider: 'resend', api_key: 'hunter2', from: 'desk@acme.example' }
+    const elsewhere = { ...given, base_url: 'https://mail.evil.example' }
+    await expect(check('mail', elsewhere)).rejects.toMatchObject({
+      code: 'validation_error',
+      details: [{ path: 'credential.base_url', message: expect.stringContaining('CONNECTION_HOSTS') }],
+    })
+    const declaration = integrationNamed('mail') as IntegrationDeclaration
+    expect(declaration.foreignAddress?.({ ...given, base_url: 'https://api.resend.com' })).toBeNull()
+    expect(server.arrived).toEqual([])
+  })
+
+  test.each([
+    'desk',
+    'desk@acme.example\r\nBcc: x@evil.example',
+    'A, B <desk@acme.example>',
+    'x <y> <desk@acme.example>',
+    '<desk@acme.example>, x@evil.example',
+  ])('of the sender %j comes before anything is sent', async (from) => {
+    const given = { provider: 'resend', api_key: 'hunter2', from, ...own() }
+    await expect(check('mail', given)).rejects.toMatchObject({ code: 'validation_error' })
+    expect(server.arrived).toEqual([])
+  })
+
   test('of Jira without an address says what the operator must set', () => {
     const declaration = integrationNamed('jira') as IntegrationDeclaration
     const context = {

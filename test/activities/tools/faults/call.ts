@@ -29,7 +29,7 @@ export interface Calling {
 /** Makes one call attempt after attempt, as Temporal does, without its pauses. */
 export class Call {
   readonly #with: Calling
-  readonly #runId: string
+  readonly runId: string
   /** Milliseconds that Temporal is asked to wait. */
   readonly pauses: number[] = []
   readonly #cancelled = new AbortController()
@@ -41,7 +41,7 @@ export class Call {
 
   constructor(calling: Calling, runId: string) {
     this.#with = calling
-    this.#runId = runId
+    this.runId = runId
   }
 
   /** As Temporal does for a cancelled run. */
@@ -51,15 +51,15 @@ export class Call {
 
   /** The run ends as cancelled while the call waits for its next attempt. */
   async endCancelled(): Promise<void> {
-    await finishRun(this.#with.engine.context, { runId: this.#runId, status: 'cancelled' })
+    await finishRun(this.#with.engine.context, { runId: this.runId, status: 'cancelled' })
   }
 
   async attempt(body?: (decided: unknown) => Promise<unknown>): Promise<'again' | 'over'> {
     const { engine, tool } = this.#with
     const { answer } = await execute(engine.context, {
-      workflowId: this.#runId,
+      workflowId: this.runId,
       activityType: tool,
-      args: [{ runId: this.#runId, stepId: 's', itemIndex: null }],
+      args: [{ runId: this.runId, stepId: 's', itemIndex: null }],
       signal: this.#cancelled.signal,
       body: body ?? ((decided) => bodies[tool]!(decided)),
     })
@@ -79,7 +79,7 @@ export class Call {
     await engine.context.db
       .updateTable('effects')
       .set({ sent_at: sql<Date>`sent_at - make_interval(secs => ${seconds})` })
-      .where('run_id', '=', this.#runId)
+      .where('run_id', '=', this.runId)
       .execute()
   }
 
@@ -95,13 +95,13 @@ export class Call {
   /** What the service holds, and what the step says. The output of a call that was made is that of its effect. */
   async ended(): Promise<Ended> {
     const { engine, made: ofService } = this.#with
-    const op = opOf(this.#runId)
+    const op = opOf(this.runId)
     const row = await effectOf(engine.context, op)
     if (this.#with.isLive === true) await delay(listDelay)
     const made = await ofService()
     const state = row?.state as Ended['state']
     if (state === 'completed') expect(made).toContainEqual(await keptOutput(engine.context, op))
-    const { error } = await stepOf(engine.context, this.#runId)
+    const { error } = await stepOf(engine.context, this.runId)
     return {
       state,
       made: made.length,
