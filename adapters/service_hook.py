@@ -2256,7 +2256,7 @@ def toml_with_ours(place, python, text):
     Each of our lines has a mark. Refuses files that would need more changes."""
     import json
 
-    lines = toml_without_ours(text).splitlines()
+    lines = toml_without_ours(text).splitlines(True)
     table = ""
     have = {}
     for number, line in enumerate(lines):
@@ -2297,13 +2297,13 @@ def toml_with_ours(place, python, text):
         below += ["[[hooks.%s]]" % event, 'matcher = "*"', "[[hooks.%s.hooks]]" % event]
         below += ["%s = %s" % (key, json.dumps(one[key])) for key in ("type", "command", "timeout")]
 
-    merged = [line + TOML_MARK for line in above]
+    end = "\r\n" if "\r\n" in text else "\n"
+    merged = [line + TOML_MARK + end for line in above]
     for number, line in enumerate(lines):
-        merged.append(line)
+        merged.append(line if line.endswith("\n") else line + end)
         if number in behind:
-            merged += [each + TOML_MARK for each in behind[number]]
-    merged += [line + TOML_MARK for line in below]
-    result = "\n".join(merged) + "\n"
+            merged += [each + TOML_MARK + end for each in behind[number]]
+    result = "".join(merged + [line + TOML_MARK + end for line in below])
     try:
         import tomllib
 
@@ -2490,9 +2490,9 @@ def version_of(text):
 
 
 def read_text(path):
-    """A file's text; None if the file does not exist."""
+    """A file's text with its own ends of lines; None if the file does not exist."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", newline="") as file:
             return file.read()
     except FileNotFoundError:
         return None
@@ -2502,8 +2502,11 @@ def read_text(path):
 
 def read_settings(path):
     """A client's JSON settings; an empty object if there are none."""
-    text = read_text(path)
-    if text is None or not text.strip():
+    return settings_of(read_text(path), path)
+
+
+def settings_of(text, path):
+    if text is None or not text.lstrip("\ufeff").strip():
         return {}
     try:
         found = parse_json(text.lstrip("\ufeff"))
@@ -2520,6 +2523,29 @@ def pretty(value):
     import json
 
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def like(text, before):
+    """New text with the byte order mark and the ends of lines of the text before it."""
+    if before is None:
+        return text
+    mark = "\ufeff" if before.startswith("\ufeff") else ""
+    return mark + (text.replace("\n", "\r\n") if "\r\n" in before else text)
+
+
+def checksum(text):
+    import hashlib
+
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def missing_folders(path):
+    """The folders of a path that do not exist, the deepest first."""
+    found, folder = [], os.path.dirname(path)
+    while folder and not os.path.lexists(folder):
+        found.append(folder)
+        folder = os.path.dirname(folder)
+    return found
 
 
 class alone:
@@ -2544,15 +2570,19 @@ class alone:
 
 
 class Change:
-    """One file before and after a change; None means no file. A client's settings keep their mode and a copy of the first
-    original. Our own files get the given mode."""
+    """One file before and after a change; None means no file. A client's settings keep their mode, and a copy of the first
+    original until they are uninstalled. Our own files get the given mode."""
 
-    def __init__(self, path, before, after, mode, ours=False):
+    def __init__(self, path, before, after, mode, ours=False, copied=None):
         self.path = path
         self.before = before
         self.after = after
         self.mode = mode
         self.ours = ours
+        self.copied = copied  # whether the original is kept beside the file (True), or its copy goes (False)
+
+    def is_needed(self):
+        return self.before != self.after or (self.copied is False and os.path.exists(copy_of(self.path)))
 
     def shown(self):
         """The difference as text, without the key."""
@@ -2569,14 +2599,15 @@ class Change:
         path = os.path.realpath(self.path)
         copy = copy_of(path)
         os.makedirs(os.path.dirname(path), 0o700 if private else 0o755, True)
-        is_first = self.before is not None and self.after is not None and OUR_NAME not in self.before
-        if not self.ours and is_first and not os.path.exists(copy):
+        if self.copied and self.before is not None:
             self.write(copy, self.before)
-        if self.after is None:
+        if self.before == self.after:
+            pass
+        elif self.after is None:
             os.unlink(path)
         else:
             self.write(path, self.after)
-        if not self.ours and os.path.exists(copy) and read_text(copy) == self.after:
+        if self.copied is False and os.path.exists(copy):
             os.unlink(copy)
 
     def write(self, path, text):
@@ -2927,6 +2958,7 @@ A variable that is not set keeps the saved value, which is shown. An empty varia
 DOCTOR_NOTES = """the last line, and the exit code:
   protected      0  every test passed, and settings of users or projects cannot switch it off (--managed)
   works          0  every test passed, but a person who can write the user's files can switch it off
+  not tried      0  every test passed, but the client is not on the PATH yet: see the lines with ??
   not proven     1  something could not be tested here: see the lines with ??
   NOT protected  1  something would let calls through: see the lines with FAIL
 With --managed a user's own settings do not count, so 0 means `protected`."""
@@ -2985,37 +3017,58 @@ def client_change(place, python, client, record, uninstall):
     target = place.at(path)
     text = read_text(target)
     mode = 0o644 if place.managed else 0o600
-    noted = record.get(client, {"file": path, "created": text is None, "options": []})
-    if path.endswith(".toml"):
-        after = toml_without_ours(text or "") if uninstall else toml_with_ours(place, python, text or "")
-        after = None if uninstall and noted["created"] and not after.strip() else after
-        return Change(target, text, after, mode), noted
-    settings = read_settings(target)
+    noted = record.get(client)
     if uninstall:
-        found = without_ours(settings)
-        for steps, before, ours in noted["options"]:
-            if look_up(found, steps) == ours:
-                found = put(found, steps, before)
-        after = None if noted["created"] and not found else pretty(found)
-        if text is None or found == settings:
-            after = text
-        elif after is not None:
-            after = as_it_was(target, found) or after
-        return Change(target, text, after, mode), noted
-    found = with_ours(place, python, client, settings)
-    known = [steps for steps, _, _ in noted["options"]]
-    for steps, ours in options_of(place, client, settings).items():
-        if list(steps) not in known:
-            noted["options"].append([list(steps), look_up(settings, steps), ours])
-    return Change(target, text, text if found == settings else pretty(found), mode), noted
+        return Change(target, text, restored(target, text, noted or {}), mode, copied=False), noted
+    if noted is None:
+        missing = missing_folders(place.at(place.hook)) + missing_folders(target)
+        folders = sorted({folder[len(place.root) :] for folder in missing}, key=len, reverse=True)
+        noted = {"file": path, "options": [], "folders": folders}
+    if path.endswith(".toml"):
+        after = toml_with_ours(place, python, text or "")
+    else:
+        settings = settings_of(text, target)
+        found = with_ours(place, python, client, settings)
+        after = text if found == settings else like(pretty(found), text)
+        known = [steps for steps, _, _ in noted["options"]]
+        for steps, ours in options_of(place, client, settings).items():
+            if list(steps) not in known:
+                noted["options"].append([list(steps), look_up(settings, steps), ours])
+    first = text is None or (OUR_NAME not in text and (client in EVENTS or client not in record))
+    if first or client not in record:
+        noted = dict(noted, created=text is None)
+    # A file that somebody has changed since the last installation is more than its copy and our entries.
+    untouched = first or noted.get("written") == checksum(text)
+    return Change(target, text, after, mode, copied=first or None), dict(noted, written=checksum(after) if untouched else None)
+
+
+def restored(path, text, noted):
+    """The settings without our entries. A file that nobody has changed since is as it was before, byte for byte."""
+    if text is None:
+        return None
+    if noted.get("written") == checksum(text):
+        kept = None if noted["created"] else read_text(copy_of(path))
+        if kept is not None or noted["created"]:
+            return kept
+    if path.endswith(".toml"):
+        after = toml_without_ours(text)
+        return None if noted.get("created") and not after.strip() else after
+    settings = settings_of(text, path)
+    found = without_ours(settings)
+    for steps, before, ours in noted.get("options", []):
+        if look_up(found, steps) == ours:
+            found = put(found, steps, before)
+    if noted.get("created") and not found:
+        return None
+    return text if found == settings else as_it_was(path, found) or like(pretty(found), text)
 
 
 def as_it_was(path, settings):
     """The text from before `install`, if its content equals these settings."""
     kept = read_text(copy_of(path))
     try:
-        return kept if kept is not None and parse_json(kept.lstrip("\ufeff")) == settings else None
-    except ValueError:
+        return kept if kept is not None and without_ours(settings_of(kept, path)) == settings else None
+    except (Refused, ValueError):
         return None
 
 
@@ -3036,10 +3089,13 @@ def install(words):
         recorded, before = read_record(place)
         if options.uninstall:
             changes, ends = removals(place, recorded, before, client)
+            gone = [each for each in before if client is None or each in parts_of(place, client)]
+            made = [place.at(folder) for each in gone for folder in before[each].get("folders", [])]
+            made.sort(key=len, reverse=True)
         else:
             changes, ends = additions(place, recorded, before, client, chosen_python(options)), []
         rules = StarterRules(parse_json(changes[1].after), options.starter_rules) if options.starter_rules else None
-        changes = [each for each in changes if each.before != each.after]
+        changes = [each for each in changes if each.is_needed()]
         if not changes and not ends and not (rules and rules.changes):
             print("nothing to change")
             return 0
@@ -3068,7 +3124,7 @@ def install(words):
             if note:
                 print("next: " + note)
         if options.uninstall:
-            remove_empty(([] if place.managed else [spool()]) + [place.at(place.folder)])
+            remove_empty(([] if place.managed else [spool()]) + [place.at(place.folder)] + made)
     except (Refused, OSError) as error:
         sys.stderr.write("install: %s\n" % error)
         return 1
@@ -3111,7 +3167,11 @@ def removals(place, recorded, record, client):
             # Settings that cannot be read and that `install` never changed are left alone.
             if client or each in record:
                 raise
-        left.pop(each, None)
+        folders = left.pop(each, {}).get("folders", [])
+        if left:
+            # Another client's settings may lie in the same folders.
+            other = sorted(left)[0]
+            left[other] = dict(left[other], folders=left[other].get("folders", []) + folders)
     noting, config, hook = (place.at(path) for path in (place.record, place.config, place.hook))
     if left:
         if left != record:
@@ -3162,6 +3222,7 @@ class Findings:
     def __init__(self):
         self.failed = False
         self.unproven = False
+        self.untried = False
         self.enforced = True  # users cannot change the settings
 
     def ok(self, text):
@@ -3175,6 +3236,11 @@ class Findings:
         self.unproven = True
         print("??    " + text)
 
+    def not_tried(self, text):
+        """The client is not installed yet, so nothing of it could be tried."""
+        self.untried = True
+        print("??    " + text)
+
     def fail(self, text):
         self.failed = True
         print("FAIL  " + text)
@@ -3184,6 +3250,8 @@ class Findings:
             return "NOT protected"
         if self.unproven:
             return "not proven: see to the lines with ??"
+        if self.untried:
+            return "not tried: see to the lines with ??"
         return "protected" if self.enforced else "works"
 
 
@@ -3210,6 +3278,7 @@ def doctor(words):
                 try_trust(entries, place.managed, findings)
         if found:
             try_version(client, findings)
+            try_environment(client, any(place.managed for place, _ in found), findings)
             if not any(place.managed for place, _ in found):
                 by_its_user(client, findings)
         elif chosen:
@@ -3320,6 +3389,30 @@ def by_its_user(client, findings):
             findings.fail(told % (".".join(steps), path))
 
 
+# Variables with which the loader of programs starts something else than the hook, or nothing.
+LOADER_VARIABLES = ("LD_", "DYLD_")
+# With these a shell starts something else, or Claude Code puts a program before the command.
+SHELL_VARIABLES = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV", "BASH_FUNC_", "ENV", "PS4")
+
+
+def try_environment(client, managed, findings):
+    """Whether the `env` of settings in the user's home and in this folder can keep Claude Code's hook from running."""
+    if client != "claude":
+        return
+    names = LOADER_VARIABLES if managed else LOADER_VARIABLES + SHELL_VARIABLES
+    files = [os.path.join(os.getcwd(), *name.split("/")) for name in PROJECT_FILES["claude"][0]]
+    for path in [Place(False).settings_file(client)] + files:
+        try:
+            found = look_up(parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}"), ("env",))
+        except (Refused, ValueError):
+            findings.doubt("`%s` cannot be read: check that its `env` does not keep the hook from running" % path)
+            continue
+        for name in found if isinstance(found, dict) else ():
+            if name.upper().startswith(names):
+                advice = "remove it" if managed else "remove it, or install --managed"
+                findings.fail("`env.%s` in %s can keep the hook from running: %s" % (plain(name, 100), path, advice))
+
+
 def run_line(line, event):
     """Starts a hook's command as its client does. Returns exit code, standard output and standard error."""
     import subprocess
@@ -3365,8 +3458,9 @@ def try_version(client, findings):
         return findings.doubt("%s was never tested: let it make a call that a rule denies, and check" % client)
     program = shutil.which(PROGRAMS[client])
     if program is None:
-        told = "`%s` is not on the PATH, and an old version may run denied calls: "
-        return findings.doubt((told + "run doctor as its user, with it on the PATH") % PROGRAMS[client])
+        what = "its version and its trust in the hook" if client == "codex" else "its version"
+        told = "`%s` is not on the PATH, so %s could not be tried: run doctor again as its user when it is installed"
+        return findings.not_tried(told % (PROGRAMS[client], what))
     try:
         # Some clients read standard input even for `--version`. They would take the next line of the terminal.
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}

@@ -341,6 +341,14 @@ class Message:
         return self.text[start:end].replace("\r", " ").encode("utf-8")
 
 
+def is_other_value(text):
+    """Whether the text is JSON, but no object: a string, a number, `true`, `false` or `null`."""
+    try:
+        return not isinstance(STRICT.decode(text), (dict, list))
+    except (ValueError, RecursionError):
+        return False
+
+
 def is_id(value):
     if isinstance(value, float):
         return abs(value) < float("inf")
@@ -2583,12 +2591,15 @@ class FromClient:
         self.write(b'{"jsonrpc":"2.0","id":' + key + b"," + error_body(code, message) + b"}\n")
 
     def take(self, line):
+        text = ""
         try:
             text = line.decode("utf-8").lstrip("\ufeff").strip()
             if text.startswith("["):
                 return self.complain(b"null", INVALID_REQUEST, "batches are not accepted: send one message per line")
             message = Message(text, STRICT)
         except ValueError as error:
+            if is_other_value(text):
+                return self.complain(b"null", INVALID_REQUEST, "a message is a JSON object")
             return self.complain(b"null", PARSE_ERROR, "the message cannot be read: %s" % plain(error, 200))
         try:
             self.handle(message)

@@ -15,7 +15,7 @@ import { readJsonBody } from './json-body.ts'
 import { queryOf, readQuery } from './query.ts'
 import { countRequest } from './rate.ts'
 import { requestIdOf } from './request-id.ts'
-import type { Call, Mounted, Route } from './route.ts'
+import { clientGone, type Call, type Mounted, type Route } from './route.ts'
 import { sendAnswer, sendParts } from './send.ts'
 import { asking, requireIdentity } from './sender.ts'
 import { validate } from './validation.ts'
@@ -143,7 +143,7 @@ function idempotencyKey(route: Route, request: Request): string | null {
 
 export function goneSignal(response: Response, services: Mounted): AbortSignal {
   const gone = new AbortController()
-  if (response.closed) gone.abort()
-  else response.once('close', () => gone.abort())
+  if (response.closed) gone.abort(clientGone)
+  else response.once('close', () => gone.abort(clientGone))
   return AbortSignal.any([gone.signal, services.draining])
 }

@@ -65,6 +65,9 @@ export const created = (body: unknown): Answer => ({ status: 201, body })
 export const accepted = (body: unknown): Answer => ({ status: 202, body })
 export const noContent: Answer = { status: 204, body: undefined }
 
+/** The reason of an aborted signal if the client has disconnected. If the server drains, there is another one. */
+export const clientGone = new Error('the client has disconnected')
+
 /** An agent's question after key and scope are checked. Any other problem is answered with a decision. */
 export interface Question {
   readonly context: Context

@@ -196,7 +196,6 @@ test.each([
 )
 
 test.each<[string, string, () => void, string]>([
-  ['there is no client', 'claude', withoutClient, '`claude` is not on the PATH'],
   ['the client was never tested', 'cursor', () => {}, 'cursor was never tested'],
   [
     'the organization of the key is unknown',
@@ -218,6 +217,32 @@ test.each<[string, string, () => void, string]>([
   expect(ended.stdout).not.toContain('FAIL')
   expect(ended.code).toBe(1)
 })
+
+test('not tried: there is no client yet, and a set-up can go on', async () => {
+  await install('claude')
+  withoutClient()
+  const ended = await run('doctor', '--dialect', 'claude')
+  expect(ended.stdout).toMatch(/^\?\? {4}`claude` is not on the PATH, so its version could not be tried/m)
+  expect(ended.stdout).toMatch(/\nnot tried: see to the lines with \?\?\n$/)
+  expect(ended.code).toBe(0)
+})
+
+test.each(['CLAUDE_CODE_SHELL_PREFIX', 'SHELLOPTS', 'LD_PRELOAD'])(
+  'not protected in a folder whose project sets %s',
+  async (name) => {
+    await install('claude')
+    const cwd = temporaryFolder()
+    place(join(cwd, '.claude/settings.json'), JSON.stringify({ env: { [name]: 'x' } }))
+    const ended = await runHook({
+      command: [python, hookFile],
+      args: ['doctor', '--dialect', 'claude'],
+      env,
+      cwd,
+    })
+    expect(ended.stdout).toContain(`FAIL  \`env.${name}\` in ${cwd}/.claude/settings.json can keep the hook`)
+    expect(ended).toMatchObject({ code: 1, stdout: expect.stringMatching(/\nNOT protected\n$/) })
+  },
+)
 
 /* Codex skips hooks that the user has not trusted; its own server tells which. */
 const codex = (answer: string): string => `#!/usr/bin/env python3

@@ -27,12 +27,15 @@ class FromClient:
         self.write(b'{"jsonrpc":"2.0","id":' + key + b"," + error_body(code, message) + b"}\n")
 
     def take(self, line):
+        text = ""
         try:
             text = line.decode("utf-8").lstrip("\ufeff").strip()
             if text.startswith("["):
                 return self.complain(b"null", INVALID_REQUEST, "batches are not accepted: send one message per line")
             message = Message(text, STRICT)
         except ValueError as error:
+            if is_other_value(text):
+                return self.complain(b"null", INVALID_REQUEST, "a message is a JSON object")
             return self.complain(b"null", PARSE_ERROR, "the message cannot be read: %s" % plain(error, 200))
         try:
             self.handle(message)

@@ -56,6 +56,14 @@ class Message:
         return self.text[start:end].replace("\r", " ").encode("utf-8")
 
 
+def is_other_value(text):
+    """Whether the text is JSON, but no object: a string, a number, `true`, `false` or `null`."""
+    try:
+        return not isinstance(STRICT.decode(text), (dict, list))
+    except (ValueError, RecursionError):
+        return False
+
+
 def is_id(value):
     if isinstance(value, float):
         return abs(value) < float("inf")

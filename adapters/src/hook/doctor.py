@@ -6,6 +6,7 @@ class Findings:
     def __init__(self):
         self.failed = False
         self.unproven = False
+        self.untried = False
         self.enforced = True  # users cannot change the settings
 
     def ok(self, text):
@@ -19,6 +20,11 @@ class Findings:
         self.unproven = True
         print("??    " + text)
 
+    def not_tried(self, text):
+        """The client is not installed yet, so nothing of it could be tried."""
+        self.untried = True
+        print("??    " + text)
+
     def fail(self, text):
         self.failed = True
         print("FAIL  " + text)
@@ -28,6 +34,8 @@ class Findings:
             return "NOT protected"
         if self.unproven:
             return "not proven: see to the lines with ??"
+        if self.untried:
+            return "not tried: see to the lines with ??"
         return "protected" if self.enforced else "works"
 
 
@@ -54,6 +62,7 @@ def doctor(words):
                 try_trust(entries, place.managed, findings)
         if found:
             try_version(client, findings)
+            try_environment(client, any(place.managed for place, _ in found), findings)
             if not any(place.managed for place, _ in found):
                 by_its_user(client, findings)
         elif chosen:
@@ -162,6 +171,30 @@ def by_its_user(client, findings):
         if look_up(settings, steps) is off:
             told = "`%s` in %s switches the hook off in this folder: remove it, or install --managed"
             findings.fail(told % (".".join(steps), path))
+
+
+# Variables with which the loader of programs starts something else than the hook, or nothing.
+LOADER_VARIABLES = ("LD_", "DYLD_")
+# With these a shell starts something else, or Claude Code puts a program before the command.
+SHELL_VARIABLES = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV", "BASH_FUNC_", "ENV", "PS4")
+
+
+def try_environment(client, managed, findings):
+    """Whether the `env` of settings in the user's home and in this folder can keep Claude Code's hook from running."""
+    if client != "claude":
+        return
+    names = LOADER_VARIABLES if managed else LOADER_VARIABLES + SHELL_VARIABLES
+    files = [os.path.join(os.getcwd(), *name.split("/")) for name in PROJECT_FILES["claude"][0]]
+    for path in [Place(False).settings_file(client)] + files:
+        try:
+            found = look_up(parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}"), ("env",))
+        except (Refused, ValueError):
+            findings.doubt("`%s` cannot be read: check that its `env` does not keep the hook from running" % path)
+            continue
+        for name in found if isinstance(found, dict) else ():
+            if name.upper().startswith(names):
+                advice = "remove it" if managed else "remove it, or install --managed"
+                findings.fail("`env.%s` in %s can keep the hook from running: %s" % (plain(name, 100), path, advice))
 
 
 def run_line(line, event):

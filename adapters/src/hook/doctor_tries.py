@@ -10,8 +10,9 @@ def try_version(client, findings):
         return findings.doubt("%s was never tested: let it make a call that a rule denies, and check" % client)
     program = shutil.which(PROGRAMS[client])
     if program is None:
-        told = "`%s` is not on the PATH, and an old version may run denied calls: "
-        return findings.doubt((told + "run doctor as its user, with it on the PATH") % PROGRAMS[client])
+        what = "its version and its trust in the hook" if client == "codex" else "its version"
+        told = "`%s` is not on the PATH, so %s could not be tried: run doctor again as its user when it is installed"
+        return findings.not_tried(told % (PROGRAMS[client], what))
     try:
         # Some clients read standard input even for `--version`. They would take the next line of the terminal.
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}

@@ -156,7 +156,7 @@ def toml_with_ours(place, python, text):
     Each of our lines has a mark. Refuses files that would need more changes."""
     import json
 
-    lines = toml_without_ours(text).splitlines()
+    lines = toml_without_ours(text).splitlines(True)
     table = ""
     have = {}
     for number, line in enumerate(lines):
@@ -197,13 +197,13 @@ def toml_with_ours(place, python, text):
         below += ["[[hooks.%s]]" % event, 'matcher = "*"', "[[hooks.%s.hooks]]" % event]
         below += ["%s = %s" % (key, json.dumps(one[key])) for key in ("type", "command", "timeout")]
 
-    merged = [line + TOML_MARK for line in above]
+    end = "\r\n" if "\r\n" in text else "\n"
+    merged = [line + TOML_MARK + end for line in above]
     for number, line in enumerate(lines):
-        merged.append(line)
+        merged.append(line if line.endswith("\n") else line + end)
         if number in behind:
-            merged += [each + TOML_MARK for each in behind[number]]
-    merged += [line + TOML_MARK for line in below]
-    result = "\n".join(merged) + "\n"
+            merged += [each + TOML_MARK + end for each in behind[number]]
+    result = "".join(merged + [line + TOML_MARK + end for line in below])
     try:
         import tomllib
 

@@ -9,9 +9,9 @@ def version_of(text):
 
 
 def read_text(path):
-    """A file's text; None if the file does not exist."""
+    """A file's text with its own ends of lines; None if the file does not exist."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", newline="") as file:
             return file.read()
     except FileNotFoundError:
         return None
@@ -21,8 +21,11 @@ def read_text(path):
 
 def read_settings(path):
     """A client's JSON settings; an empty object if there are none."""
-    text = read_text(path)
-    if text is None or not text.strip():
+    return settings_of(read_text(path), path)
+
+
+def settings_of(text, path):
+    if text is None or not text.lstrip("\ufeff").strip():
         return {}
     try:
         found = parse_json(text.lstrip("\ufeff"))
@@ -39,6 +42,29 @@ def pretty(value):
     import json
 
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def like(text, before):
+    """New text with the byte order mark and the ends of lines of the text before it."""
+    if before is None:
+        return text
+    mark = "\ufeff" if before.startswith("\ufeff") else ""
+    return mark + (text.replace("\n", "\r\n") if "\r\n" in before else text)
+
+
+def checksum(text):
+    import hashlib
+
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def missing_folders(path):
+    """The folders of a path that do not exist, the deepest first."""
+    found, folder = [], os.path.dirname(path)
+    while folder and not os.path.lexists(folder):
+        found.append(folder)
+        folder = os.path.dirname(folder)
+    return found
 
 
 class alone:
@@ -63,15 +89,19 @@ class alone:
 
 
 class Change:
-    """One file before and after a change; None means no file. A client's settings keep their mode and a copy of the first
-    original. Our own files get the given mode."""
+    """One file before and after a change; None means no file. A client's settings keep their mode, and a copy of the first
+    original until they are uninstalled. Our own files get the given mode."""
 
-    def __init__(self, path, before, after, mode, ours=False):
+    def __init__(self, path, before, after, mode, ours=False, copied=None):
         self.path = path
         self.before = before
         self.after = after
         self.mode = mode
         self.ours = ours
+        self.copied = copied  # whether the original is kept beside the file (True), or its copy goes (False)
+
+    def is_needed(self):
+        return self.before != self.after or (self.copied is False and os.path.exists(copy_of(self.path)))
 
     def shown(self):
         """The difference as text, without the key."""
@@ -88,14 +118,15 @@ class Change:
         path = os.path.realpath(self.path)
         copy = copy_of(path)
         os.makedirs(os.path.dirname(path), 0o700 if private else 0o755, True)
-        is_first = self.before is not None and self.after is not None and OUR_NAME not in self.before
-        if not self.ours and is_first and not os.path.exists(copy):
+        if self.copied and self.before is not None:
             self.write(copy, self.before)
-        if self.after is None:
+        if self.before == self.after:
+            pass
+        elif self.after is None:
             os.unlink(path)
         else:
             self.write(path, self.after)
-        if not self.ours and os.path.exists(copy) and read_text(copy) == self.after:
+        if self.copied is False and os.path.exists(copy):
             os.unlink(copy)
 
     def write(self, path, text):

@@ -10,6 +10,7 @@ A variable that is not set keeps the saved value, which is shown. An empty varia
 DOCTOR_NOTES = """the last line, and the exit code:
   protected      0  every test passed, and settings of users or projects cannot switch it off (--managed)
   works          0  every test passed, but a person who can write the user's files can switch it off
+  not tried      0  every test passed, but the client is not on the PATH yet: see the lines with ??
   not proven     1  something could not be tested here: see the lines with ??
   NOT protected  1  something would let calls through: see the lines with FAIL
 With --managed a user's own settings do not count, so 0 means `protected`."""
@@ -68,37 +69,58 @@ def client_change(place, python, client, record, uninstall):
     target = place.at(path)
     text = read_text(target)
     mode = 0o644 if place.managed else 0o600
-    noted = record.get(client, {"file": path, "created": text is None, "options": []})
-    if path.endswith(".toml"):
-        after = toml_without_ours(text or "") if uninstall else toml_with_ours(place, python, text or "")
-        after = None if uninstall and noted["created"] and not after.strip() else after
-        return Change(target, text, after, mode), noted
-    settings = read_settings(target)
+    noted = record.get(client)
     if uninstall:
-        found = without_ours(settings)
-        for steps, before, ours in noted["options"]:
-            if look_up(found, steps) == ours:
-                found = put(found, steps, before)
-        after = None if noted["created"] and not found else pretty(found)
-        if text is None or found == settings:
-            after = text
-        elif after is not None:
-            after = as_it_was(target, found) or after
-        return Change(target, text, after, mode), noted
-    found = with_ours(place, python, client, settings)
-    known = [steps for steps, _, _ in noted["options"]]
-    for steps, ours in options_of(place, client, settings).items():
-        if list(steps) not in known:
-            noted["options"].append([list(steps), look_up(settings, steps), ours])
-    return Change(target, text, text if found == settings else pretty(found), mode), noted
+        return Change(target, text, restored(target, text, noted or {}), mode, copied=False), noted
+    if noted is None:
+        missing = missing_folders(place.at(place.hook)) + missing_folders(target)
+        folders = sorted({folder[len(place.root) :] for folder in missing}, key=len, reverse=True)
+        noted = {"file": path, "options": [], "folders": folders}
+    if path.endswith(".toml"):
+        after = toml_with_ours(place, python, text or "")
+    else:
+        settings = settings_of(text, target)
+        found = with_ours(place, python, client, settings)
+        after = text if found == settings else like(pretty(found), text)
+        known = [steps for steps, _, _ in noted["options"]]
+        for steps, ours in options_of(place, client, settings).items():
+            if list(steps) not in known:
+                noted["options"].append([list(steps), look_up(settings, steps), ours])
+    first = text is None or (OUR_NAME not in text and (client in EVENTS or client not in record))
+    if first or client not in record:
+        noted = dict(noted, created=text is None)
+    # A file that somebody has changed since the last installation is more than its copy and our entries.
+    untouched = first or noted.get("written") == checksum(text)
+    return Change(target, text, after, mode, copied=first or None), dict(noted, written=checksum(after) if untouched else None)
+
+
+def restored(path, text, noted):
+    """The settings without our entries. A file that nobody has changed since is as it was before, byte for byte."""
+    if text is None:
+        return None
+    if noted.get("written") == checksum(text):
+        kept = None if noted["created"] else read_text(copy_of(path))
+        if kept is not None or noted["created"]:
+            return kept
+    if path.endswith(".toml"):
+        after = toml_without_ours(text)
+        return None if noted.get("created") and not after.strip() else after
+    settings = settings_of(text, path)
+    found = without_ours(settings)
+    for steps, before, ours in noted.get("options", []):
+        if look_up(found, steps) == ours:
+            found = put(found, steps, before)
+    if noted.get("created") and not found:
+        return None
+    return text if found == settings else as_it_was(path, found) or like(pretty(found), text)
 
 
 def as_it_was(path, settings):
     """The text from before `install`, if its content equals these settings."""
     kept = read_text(copy_of(path))
     try:
-        return kept if kept is not None and parse_json(kept.lstrip("\ufeff")) == settings else None
-    except ValueError:
+        return kept if kept is not None and without_ours(settings_of(kept, path)) == settings else None
+    except (Refused, ValueError):
         return None
 
 
@@ -119,10 +141,13 @@ def install(words):
         recorded, before = read_record(place)
         if options.uninstall:
             changes, ends = removals(place, recorded, before, client)
+            gone = [each for each in before if client is None or each in parts_of(place, client)]
+            made = [place.at(folder) for each in gone for folder in before[each].get("folders", [])]
+            made.sort(key=len, reverse=True)
         else:
             changes, ends = additions(place, recorded, before, client, chosen_python(options)), []
         rules = StarterRules(parse_json(changes[1].after), options.starter_rules) if options.starter_rules else None
-        changes = [each for each in changes if each.before != each.after]
+        changes = [each for each in changes if each.is_needed()]
         if not changes and not ends and not (rules and rules.changes):
             print("nothing to change")
             return 0
@@ -151,7 +176,7 @@ def install(words):
             if note:
                 print("next: " + note)
         if options.uninstall:
-            remove_empty(([] if place.managed else [spool()]) + [place.at(place.folder)])
+            remove_empty(([] if place.managed else [spool()]) + [place.at(place.folder)] + made)
     except (Refused, OSError) as error:
         sys.stderr.write("install: %s\n" % error)
         return 1
@@ -194,7 +219,11 @@ def removals(place, recorded, record, client):
             # Settings that cannot be read and that `install` never changed are left alone.
             if client or each in record:
                 raise
-        left.pop(each, None)
+        folders = left.pop(each, {}).get("folders", [])
+        if left:
+            # Another client's settings may lie in the same folders.
+            other = sorted(left)[0]
+            left[other] = dict(left[other], folders=left[other].get("folders", []) + folders)
     noting, config, hook = (place.at(path) for path in (place.record, place.config, place.hook))
     if left:
         if left != record:

@@ -2,14 +2,14 @@ import { z } from 'zod'
 import type { AgentDecision } from '../../governance/agents/unrecorded.ts'
 import type { ApprovalStatus } from '../../contract/status.ts'
 import { DomainError } from '../../governance/errors.ts'
-import { readAgentApproval } from '../../governance/agents/waiting.ts'
+import { readAgentApproval, withdrawOwn } from '../../governance/agents/waiting.ts'
 import { resolvedIn } from '../../policy/readers/file-paths.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { agentBodyLimit, decideQuestion, mostAgentValues } from '../agent-question.ts'
 import { ApiError } from '../errors.ts'
 import { readJsonBody } from '../json-body.ts'
 import { readQuery, wholeNumber } from '../query.ts'
-import { askRoute, ok } from '../route.ts'
+import { askRoute, clientGone, ok } from '../route.ts'
 import { preToolUse } from '../schemas/agents.ts'
 import { waitForApproval } from '../wait.ts'
 
@@ -60,13 +60,17 @@ export const postClaudeCode = askRoute({
     try {
       await waitForApproval(context, asker, approval_id, wait, signal)
       const { status } = await readAgentApproval(context, asker, approval_id)
+      if (status === 'pending' && signal.reason === clientGone) {
+        await withdrawOwn(context, asker, approval_id, null)
+        return ok(verdictView(first, 'cancelled'))
+      }
       // A new question would reopen an ended session, or use up the approval for a client that has disconnected.
       const isDecided = status === 'approved' || status === 'rejected'
       if (!isDecided || signal.aborted) return ok(verdictView(first, status))
       return ok(verdictView(await decideQuestion(question, async () => questionOf(body))))
     } catch (error) {
-      // The person has left the organization, which cancelled the approval.
-      if (error instanceof DomainError && error.code === 'not_found')
+      // The person has left the organization, which cancelled the approval. Or somebody has just decided it.
+      if (error instanceof DomainError && ['not_found', 'approval_already_decided'].includes(error.code))
         return ok(verdictView(first, 'cancelled'))
       // The call is held. A failed wait must not become an error that a client lets pass.
       context.log.warn({ err: error }, 'waiting for the approval of a held call failed')

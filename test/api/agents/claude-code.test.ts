@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { newId } from '../../../src/contract/ids.ts'
 import { startTestServer, type TestServer } from '../server.ts'
+import { until } from '../../stack/until.ts'
 import { agentWorld, type AgentWorld } from './agent.ts'
 
 /*
@@ -143,6 +144,27 @@ describe('a call that waits', () => {
     await world.decide(held, 'approve')
     expect(await second).toContain('was withdrawn')
     expect(await hook(other)).toContain('not a member')
+  })
+
+  test('is withdrawn if the client hangs up', async () => {
+    const call = event()
+    const hangUp = new AbortController()
+    const headers = { authorization: `Bearer ${world.member.key}`, 'content-type': 'application/json' }
+    const answer = fetch(`${server.base}/api/v1/hooks/claude-code?wait=60`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify(call),
+      signal: hangUp.signal,
+    })
+    await waiting(call.session_id)
+    hangUp.abort()
+    await expect(answer).rejects.toThrow()
+    await until('the call no longer waits', async () => {
+      const [found] = await approvals(call.session_id)
+      return found.status === 'cancelled'
+    })
+    // The same call asks anew.
+    expect(await hook(call)).toContain('is still pending')
   })
 
   test('stays held if waiting for it fails', async () => {

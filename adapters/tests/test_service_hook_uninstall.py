@@ -1,0 +1,155 @@
+"""`install --uninstall` leaves every file and folder byte for byte as it was, in each shape that settings have."""
+
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+import service_hook as hook
+
+CLIENTS = ("claude", "codex", "gemini", "copilot", "cursor")
+ENVIRONMENT = {
+    "SERVICE_API_URL": "http://127.0.0.1:1",
+    "SERVICE_API_KEY": "csk_test",
+    "SERVICE_ORG_ID": "org_00000000000000000000000001",
+    "PATH": os.environ.get("PATH", ""),
+}
+
+MINE = {"matcher": "Bash", "hooks": [{"type": "command", "command": "mine"}]}
+SHAPES = (
+    None,
+    "",
+    " \n",
+    "{}",
+    "{}\n",
+    "{ }\r\n",
+    "\ufeff{}",
+    '{"hooks":{}}',
+    '{"hooks": {"EVENT": []}}\n',
+    '{"hooks": {"EVENT": [], "Other": []}, "list": [], "table": {}}',
+    '{"hooksConfig":{},"hooks":{"EVENT":[%s]}}' % json.dumps(MINE),
+    '{"hooksConfig":{"enabled":false},"version":7,"allowManagedHooksOnly":null}',
+    '{\r\n\t"number": 1.0, "other": 1e5,\r\n\t"text": "\\u00e9 \\/ é"\r\n}\r\n',
+    '{\n    "hooks" : {"EVENT": [%s]}\n}' % json.dumps(MINE),
+)
+TOML_SHAPES = (
+    None,
+    "",
+    "\n",
+    "# nothing",
+    "a = 1",
+    "a = 1\n\n[features]\nweb_search = false\n\n[other]\nb = 2\n",
+    "a = 1\r\n[features]\r\nweb_search = false\r\n",
+    "[hooks]\n# ours\n",
+    "# first\r\n\r\n[[list]]\r\nx = 'y'  # end",
+)
+
+
+def below(folder):
+    """Every file with its bytes and mode, and every folder."""
+    found = {}
+    for at, folders, files in os.walk(folder):
+        for name in folders:
+            found[os.path.join(at, name)] = None
+        for name in files:
+            path = os.path.join(at, name)
+            with open(path, "rb") as file:
+                found[path] = (file.read(), os.stat(path).st_mode)
+    return found
+
+
+class Uninstall(unittest.TestCase):
+    def install(self, home, client, *more):
+        words = ["--dialect", client, "--yes"] + list(more)
+        output = io.StringIO()
+        with mock.patch.dict(os.environ, dict(ENVIRONMENT, HOME=home), clear=True):
+            # The disk's own caches are not the subject.
+            quiet = mock.patch("os.fsync"), contextlib.redirect_stdout(output), contextlib.redirect_stderr(output)
+            with quiet[0], quiet[1], quiet[2]:
+                code = hook.install(words)
+        self.assertEqual(0, code, output.getvalue())
+
+    def settings(self, home, client, managed):
+        with mock.patch.dict(os.environ, dict(ENVIRONMENT, HOME=home), clear=True):
+            place = hook.Place(managed, home if managed else "")
+            return place.at(place.settings_file(client))
+
+    def each(self):
+        """A client in a home or an image, with settings of one shape: (client, words, folder, file)."""
+        umask = os.umask(0o022)
+        try:
+            for client in CLIENTS:
+                for managed in (False, True):
+                    is_toml = client == "codex" and managed
+                    for shape in TOML_SHAPES if is_toml else SHAPES:
+                        with tempfile.TemporaryDirectory() as home, self.subTest(client=client, managed=managed, shape=shape):
+                            path = self.settings(home, client, managed)
+                            if shape is not None:
+                                os.makedirs(os.path.dirname(path))
+                                event = hook.EVENTS[client][0][0]
+                                with open(path, "wb") as file:
+                                    file.write(shape.replace("EVENT", event).encode("utf-8"))
+                                os.chmod(path, 0o640)
+                            yield client, ["--managed", "--root", home] if managed else [], home, path
+        finally:
+            os.umask(umask)
+
+    def test_nothing_stays(self):
+        for client, words, home, path in self.each():
+            before = below(home)
+            self.install(home, client, *words)
+            self.assertIn(b"service_hook", below(home)[path][0])
+            self.install(home, client, "--uninstall", *words)
+            self.assertEqual(before, below(home))
+
+    def test_nothing_stays_after_an_upgrade(self):
+        for client, words, home, path in self.each():
+            before = below(home)
+            self.install(home, client, *words)
+            with mock.patch.dict(hook.SECONDS, pre=80):
+                self.install(home, client, *words)
+            self.install(home, client, "--uninstall", *words)
+            self.assertEqual(before, below(home))
+
+    def test_what_somebody_added_meanwhile_stays_and_nothing_else(self):
+        for client, words, home, path in self.each():
+            kept = below(home).get(path)
+            self.install(home, client, *words)
+            with open(path, "rb") as file:
+                grown = file.read().decode("utf-8")
+            is_toml = path.endswith(".toml")
+            grown = grown + "[added]\nx = 1\n" if is_toml else grown.replace("{", '{"added": 1,', 1)
+            with open(path, "wb") as file:
+                file.write(grown.encode("utf-8"))
+            self.install(home, client, *words)
+            self.install(home, client, "--uninstall", *words)
+            left = below(home)
+            self.assertEqual([path], [each for each in left if left[each] is not None])
+            text = left[path][0].decode("utf-8")
+            self.assertNotIn("service_hook", text)
+            if is_toml:
+                self.assertIn("[added]", text)
+            else:
+                found = json.loads(text.lstrip("\ufeff"))
+                self.assertEqual(1, found["added"])
+                if kept is not None and b"mine" in kept[0]:
+                    self.assertEqual([MINE], found["hooks"][hook.EVENTS[client][0][0]])
+
+    def test_two_clients_in_one_image(self):
+        with tempfile.TemporaryDirectory() as home:
+            words = ["--managed", "--root", home]
+            for client in ("claude", "gemini"):
+                self.install(home, client, *words)
+            for client in ("claude", "gemini"):
+                self.install(home, client, "--uninstall", *words)
+            self.assertEqual({}, below(home))
+
+
+if __name__ == "__main__":
+    unittest.main()
