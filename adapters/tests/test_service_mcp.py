@@ -212,7 +212,6 @@ class Servers(unittest.TestCase):
             {"command": sys.executable, "env": {"A": 1}},
             {"command": sys.executable, "cwd": 1},
             {"type": "http", "url": "https://example.com/mcp"},
-            {"url": "https://example.com/mcp", "command": sys.executable},
         ):
             with self.subTest(said=said):
                 self.assertRaises(mcp.Failed, self.command, said)
