@@ -2,7 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { auditOf } from '../../governance/support.ts'
 import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
 import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
-import { addOrganization, addPerson } from '../fixtures.ts'
+import { createToolServices } from '../../../src/activities/tools/services.ts'
+import { addKey, addOrganization, addPerson, everyScope } from '../fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from '../server.ts'
 
 let server: TestServer
@@ -206,15 +207,68 @@ describe('a connection', () => {
     expect(renamed.body.error.code).toBe('conflict')
   })
 
-  test('of another organization does not exist', async () => {
-    const { id } = (await connect(keyOf('admin'), { scope: 'organization' })).body
-    const elsewhere = await addOrganization(server.context)
-    for (const [method, body] of [
-      ['PATCH', { name: 'x' }],
-      ['DELETE', undefined],
-    ] as const)
-      expect((await server.call(elsewhere.owner.key, method, `/connections/${id}`, body)).status).toBe(404)
-    expect(await list(elsewhere.owner.key)).toEqual([])
+  describe('of another organization', () => {
+    /** The owner of another organization, and its member, who is a member here too. */
+    const others = async () => {
+      const elsewhere = await addOrganization(server.context)
+      const { user_id: userId } = server.identities.users.member
+      const membership = { organization_id: elsewhere.id, user_id: userId, role: 'member' as const }
+      await server.context.db.insertInto('memberships').values(membership).execute()
+      const both = await addKey(server.context, elsewhere.id, userId, everyScope)
+      return { organizationId: elsewhere.id, stranger: elsewhere.owner.key, both: both.secret, userId }
+    }
+    const connections = async () => [
+      (await connect(keyOf('admin'), { scope: 'organization' })).body.id as string,
+      (await connect(keyOf('member'))).body.id as string,
+    ]
+    const untouched = () =>
+      server.context.db
+        .selectFrom('connections')
+        .select(['id', 'name', 'status', 'last_used_at'])
+        .orderBy('id')
+        .execute()
+
+    test('is not seen, renamed, revoked or replaced', async () => {
+      const ids = await connections()
+      const before = await untouched()
+      const { stranger, both } = await others()
+      for (const key of [stranger, both]) {
+        expect(await list(key)).toEqual([])
+        expect(await toolOf(key)).toMatchObject({ connected: false, available: false })
+      }
+      for (const id of ids)
+        for (const [method, body] of [
+          ['PATCH', { name: 'x' }],
+          ['DELETE', undefined],
+        ] as const) {
+          const answer = await server.call(stranger, method, `/connections/${id}`, body)
+          expect([answer.status, answer.body.error.message]).toEqual([404, `no connection \`${id}\``])
+        }
+      const here = `organization_id=${server.identities.organization_id}`
+      expect((await server.call(stranger, 'GET', `/connections?${here}`)).status).toBe(404)
+      const credential = { token: 'other', base_url: scripted.url }
+      const connecting = { credential, scope: 'organization' }
+      const path = `/tools/github_comment/connect?${here}`
+      expect((await server.call(stranger, 'POST', path, connecting)).status).toBe(404)
+      expect(await untouched()).toEqual(before)
+    })
+
+    test('is used by no run, also not of its person', async () => {
+      await connections()
+      const before = await untouched()
+      const { organizationId, userId } = await others()
+      scripted.arrived.length = 0
+      const use = (id: string) =>
+        createToolServices(server.context).connection(
+          { organizationId: id, requester: { userId } },
+          'github_get_issue',
+          'github',
+        )
+      await expect(use(organizationId)).rejects.toMatchObject({ code: 'tool_not_available' })
+      expect(await untouched()).toEqual(before)
+      expect(scripted.arrived).toEqual([])
+      expect((await use(server.identities.organization_id)).credential.token).toBe(secretToken)
+    })
   })
 
   test('ends when its person leaves the organization', async () => {
