@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, jest, test } from '@jest/globals'
+import { beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { issueDecidedCall, type DecidedCall } from '../../../../src/activities/decided-call.ts'
 import { catalog, type ToolName } from '../../../../src/catalog/index.ts'
+import { changeQuota } from '../../../../src/governance/limits/quota.ts'
 import { useEngine, type Engine } from '../../../governance/runs/engine-fixture.ts'
 import type { Fault } from '../../../support/fault-proxy.ts'
 import { bodies } from './call.ts'
@@ -19,6 +20,8 @@ import { services, testedElsewhere, titled } from './services.ts'
 
 let engine: Engine
 useEngine((started) => (engine = started))
+// The runs of these calls never end, and each keeps its slot.
+beforeAll(() => changeQuota(engine.context, engine.caller('owner'), { concurrent_executions: 10_000 }))
 
 test('each tool that writes has its faults here, or is tested elsewhere', () => {
   const writing = Object.values(catalog).filter((tool) => tool.hasExecutor && tool.sideEffect !== 'read')
