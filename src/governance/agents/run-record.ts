@@ -1,7 +1,7 @@
 import type { Db } from '../../db/schema/index.ts'
 import type { JsonParts } from '../../shared/json-parts.ts'
 import type { RunView } from '../runs/read/read.ts'
-import { pendingInParts } from '../runs/read/run-parts.ts'
+import { pendingInParts } from '../runs/read/waiting-parts.ts'
 import { emailOf } from './read.ts'
 
 /** The form of a run, for an agent session. */

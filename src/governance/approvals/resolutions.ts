@@ -23,21 +23,29 @@ export const resolveRoute = (runId: string, stepId: string): string =>
 /** The most rows of one read. */
 const pageSize = 500
 
-/** A run's unknown outcomes that nobody has resolved, in the order of steps' ids and items; none for an ended run. */
-export async function* unresolvedOf(db: Db, runId: string) {
-  for (let after: readonly [string, number] = ['', -2]; ;) {
-    const [stepId, item] = after
-    const rows = await unresolved(db)
-      .where('e.run_id', '=', runId)
-      .where((eb) => eb(eb.refTuple('e.step_id', 'e.item_index'), '>', eb.tuple(stepId, item)))
-      .orderBy('e.step_id')
-      .orderBy('e.item_index')
-      .limit(pageSize)
-      .execute()
+export type UnresolvedRow = Awaited<ReturnType<typeof unresolvedPage>>[number]
+
+/** A page of a run's unknown outcomes that nobody has resolved, by step and item; none for an ended run. */
+export const unresolvedPage = (db: Db, runId: string, stepId = '', item = -2) =>
+  unresolved(db)
+    .where('e.run_id', '=', runId)
+    .where((eb) => eb(eb.refTuple('e.step_id', 'e.item_index'), '>', eb.tuple(stepId, item)))
+    .orderBy('e.step_id')
+    .orderBy('e.item_index')
+    .limit(pageSize)
+    .execute()
+
+/** All unknown outcomes of a run; `first` is the first page, if it was read already. */
+export async function* unresolvedOf(
+  db: Db,
+  runId: string,
+  first?: readonly UnresolvedRow[],
+): AsyncGenerator<UnresolvedRow> {
+  for (let rows = first ?? (await unresolvedPage(db, runId)); ;) {
     yield* rows
     const last = rows.at(-1)
     if (last === undefined || rows.length < pageSize) return
-    after = [last.step_id, last.item_index]
+    rows = await unresolvedPage(db, runId, last.step_id, last.item_index)
   }
 }
 

@@ -4,7 +4,6 @@ import type { Context } from '../../context.ts'
 import type { StepStatus } from '../../../contract/status.ts'
 import type { RunsTable, StepError } from '../../../db/schema/runs.ts'
 import type { Viewer } from '../../approvals/read.ts'
-import { resolveRoute, unresolvedOf } from '../../approvals/resolutions.ts'
 import { listInParts, type JsonParts } from '../../../shared/json-parts.ts'
 import { resultPlace } from '../../sealing/places.ts'
 import { openKept } from '../../sealing/sealer.ts'
@@ -24,9 +23,9 @@ import {
   type Step,
   type StepPage,
   type StepView,
-  type WaitingView,
   workflowName,
 } from './read.ts'
+import { firstWaiting, pendingInParts, type FirstWaiting } from './waiting-parts.ts'
 
 /** A run's fields, in the order of the answer; long ones in parts. */
 export type RunFields = RunHead &
@@ -61,7 +60,7 @@ export async function readRunFields(
 
 interface Beginning {
   readonly run: ShownRun
-  readonly waiting: readonly PendingRow[]
+  readonly waiting: FirstWaiting
   readonly steps: StepRows
 }
 
@@ -90,7 +89,7 @@ function readBeginning(
       const [run] = await withPresentReasons({ ...context, db }, [stored])
       return {
         run: run ?? { ...stored, waiting_since: null },
-        waiting: await pendingPage(db, { column: 'run_id', value: runId }),
+        waiting: await firstWaiting(db, runId),
         steps: await withWaits(db, runId, await stepPage(db, runId)),
       }
     })
@@ -102,88 +101,6 @@ async function openResult(
 ): Promise<RunView['result']> {
   const kept = { sealed: run.result_sealed, plain: run.result }
   return JSON.parse((await openKept(sealer, resultPlace(run.id), kept)) ?? 'null') as RunView['result']
-}
-
-/** The most approvals in one read. */
-const mostApprovals = 500
-
-interface Waiting {
-  readonly column: 'run_id' | 'session_id'
-  readonly value: string
-}
-
-type PendingRow = Awaited<ReturnType<typeof pendingPage>>[number]
-
-const pendingPage = (db: Db, of: Waiting, after = '') =>
-  db
-    .selectFrom('approvals')
-    .select([
-      'id',
-      'kind',
-      'step_id',
-      'item_index',
-      'tool',
-      'rule_name',
-      'approver',
-      'created_at',
-      'expires_at',
-    ])
-    .where(of.column, '=', of.value)
-    .where('status', '=', 'pending')
-    .where('id', '>', after)
-    .orderBy('id')
-    .limit(mostApprovals)
-    .execute()
-
-/**
- * What waits for a person: pending approvals of a run or an agent's session, then a run's unknown outcomes. `first` are
- * the first approvals, if they were read already.
- */
-export function pendingInParts(
-  { db }: Pick<Context, 'db'>,
-  of: Waiting,
-  first?: readonly PendingRow[],
-): JsonParts {
-  return listInParts(async function* (): AsyncGenerator<WaitingView> {
-    for (let rows = first ?? (await pendingPage(db, of)); ;) {
-      for (const row of rows) yield pendingView(row)
-      const last = rows.at(-1)
-      if (last === undefined || rows.length < mostApprovals) break
-      rows = await pendingPage(db, of, last.id)
-    }
-    if (of.column === 'run_id') yield* unresolved(db, of.value)
-  })
-}
-
-const pendingView = (row: PendingRow): WaitingView => ({
-  kind: row.kind,
-  approval_id: row.id,
-  step_id: row.step_id,
-  item_index: row.item_index,
-  tool: row.tool,
-  rule_name: row.rule_name,
-  approver: row.approver,
-  since: row.created_at.toISOString(),
-  expires_at: row.expires_at?.toISOString() ?? null,
-  resolve_with: null,
-  attempt: null,
-})
-
-async function* unresolved(db: Db, runId: string): AsyncGenerator<WaitingView> {
-  for await (const row of unresolvedOf(db, runId))
-    yield {
-      kind: 'resolution',
-      approval_id: null,
-      step_id: row.step_id,
-      item_index: row.item_index < 0 ? null : row.item_index,
-      tool: row.tool,
-      rule_name: null,
-      approver: 'admin',
-      since: (row.sent_at ?? row.created_at).toISOString(),
-      expires_at: null,
-      resolve_with: resolveRoute(runId, row.step_id),
-      attempt: row.attempt,
-    }
 }
 
 /** Steps with what waits for a person in them, and all their approvals. */

@@ -7,12 +7,12 @@ import { readRun } from '../whole-run.ts'
 let engine: Engine
 useEngine((started) => (engine = started))
 
-test('a run and its steps are of one moment, also if a step begins to wait between their reads', async () => {
+test('a run, its steps and what waits are of one moment, also if a step begins to wait between their reads', async () => {
   const runId = await engine.run()
   await go(engine, opOf(runId))
   const states = async () => {
     const run = await readRun(engine.context, engine.organizationId, runId)
-    return [run?.status, run?.steps[0]?.status]
+    return [run?.status, run?.steps[0]?.status, run?.waiting_for.map(({ kind }) => kind)]
   }
   const before = await states()
   await asAdmin(engine.adminUrl, async (client) => {
@@ -21,9 +21,10 @@ test('a run and its steps are of one moment, also if a step begins to wait betwe
     await waitsForLock(engine.adminUrl)
     await client.query(`update runs set status = 'paused' where id = '${runId}'`)
     await client.query(`update run_steps set status = 'unknown_outcome' where run_id = '${runId}'`)
+    await client.query(`update effects set state = 'unknown_outcome' where run_id = '${runId}'`)
     await client.query('commit')
     expect(await read).toEqual(before)
   })
-  expect(before).toEqual(['running', 'running'])
-  expect(await states()).toEqual(['paused', 'unknown_outcome'])
+  expect(before).toEqual(['running', 'running', []])
+  expect(await states()).toEqual(['paused', 'unknown_outcome', ['resolution']])
 })

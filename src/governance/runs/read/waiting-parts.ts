@@ -1,0 +1,103 @@
+import type { Db } from '../../../db/schema/index.ts'
+import {
+  resolveRoute,
+  unresolvedOf,
+  unresolvedPage,
+  type UnresolvedRow,
+} from '../../approvals/resolutions.ts'
+import type { Context } from '../../context.ts'
+import { listInParts, type JsonParts } from '../../../shared/json-parts.ts'
+import type { WaitingView } from './read.ts'
+
+/** The first pages of what waits for a person. */
+export interface FirstWaiting {
+  readonly pending: readonly PendingRow[]
+  readonly unresolved: readonly UnresolvedRow[]
+}
+
+export const firstWaiting = async (db: Db, runId: string): Promise<FirstWaiting> => ({
+  pending: await pendingPage(db, { column: 'run_id', value: runId }),
+  unresolved: await unresolvedPage(db, runId),
+})
+
+/** The most approvals in one read. */
+const mostApprovals = 500
+
+interface Waiting {
+  readonly column: 'run_id' | 'session_id'
+  readonly value: string
+}
+
+type PendingRow = Awaited<ReturnType<typeof pendingPage>>[number]
+
+const pendingPage = (db: Db, of: Waiting, after = '') =>
+  db
+    .selectFrom('approvals')
+    .select([
+      'id',
+      'kind',
+      'step_id',
+      'item_index',
+      'tool',
+      'rule_name',
+      'approver',
+      'created_at',
+      'expires_at',
+    ])
+    .where(of.column, '=', of.value)
+    .where('status', '=', 'pending')
+    .where('id', '>', after)
+    .orderBy('id')
+    .limit(mostApprovals)
+    .execute()
+
+/**
+ * What waits for a person: pending approvals of a run or an agent's session, then a run's unknown outcomes. `first` are
+ * the first pages of both, if they were read already.
+ */
+export function pendingInParts({ db }: Pick<Context, 'db'>, of: Waiting, first?: FirstWaiting): JsonParts {
+  return listInParts(async function* (): AsyncGenerator<WaitingView> {
+    for (let rows = first?.pending ?? (await pendingPage(db, of)); ;) {
+      for (const row of rows) yield pendingView(row)
+      const last = rows.at(-1)
+      if (last === undefined || rows.length < mostApprovals) break
+      rows = await pendingPage(db, of, last.id)
+    }
+    if (of.column === 'run_id') yield* unresolved(db, of.value, first?.unresolved)
+  })
+}
+
+const pendingView = (row: PendingRow): WaitingView => ({
+  kind: row.kind,
+  approval_id: row.id,
+  step_id: row.step_id,
+  item_index: row.item_index,
+  tool: row.tool,
+  rule_name: row.rule_name,
+  approver: row.approver,
+  since: row.created_at.toISOString(),
+  expires_at: row.expires_at?.toISOString() ?? null,
+  resolve_with: null,
+  attempt: null,
+})
+
+async function* unresolved(
+  db: Db,
+  runId: string,
+  first?: readonly UnresolvedRow[],
+): AsyncGenerator<WaitingView> {
+  for await (const row of unresolvedOf(db, runId, first))
+    yield {
+      kind: 'resolution',
+      approval_id: null,
+      step_id: row.step_id,
+      item_index: row.item_index < 0 ? null : row.item_index,
+      tool: row.tool,
+      rule_name: null,
+      approver: 'admin',
+      since: (row.sent_at ?? row.created_at).toISOString(),
+      expires_at: null,
+      resolve_with: resolveRoute(runId, row.step_id),
+      attempt: row.attempt,
+    }
+}
