@@ -1272,8 +1272,8 @@ class Address:
             self.context = ssl.create_default_context(cadata=authorities)
             self.context.minimum_version = ssl.TLSVersion.TLSv1_2
 
-    def connect(self):
-        """An open connection. Certificates are checked. Raises OSError."""
+    def connect(self, patience):
+        """An open connection, whose waits end after so many seconds. Certificates are checked. Raises OSError."""
         from http.client import HTTPConnection, HTTPSConnection
 
         if self.secure:
@@ -1281,7 +1281,7 @@ class Address:
         else:
             connection = HTTPConnection(self.host, self.port, timeout=CONNECT_SECONDS)
         connection.connect()
-        connection.sock.settimeout(IDLE_SECONDS)
+        connection.sock.settimeout(patience)
         connection.sock.setsockopt(sockets.SOL_SOCKET, sockets.SO_KEEPALIVE, 1)
         return connection
 
@@ -1436,7 +1436,9 @@ class HttpSession:
         accept = {"POST": "application/json, text/event-stream", "GET": "text/event-stream"}.get(method, "*/*")
         extra.update({"Accept": accept, "User-Agent": HEADERS[0].partition(": ")[2], "Connection": "close"})
         try:
-            connection = address.connect()
+            # A server that does not take a message must not stop the messages after it.
+            waits = number is not None or method == "GET"
+            connection = address.connect(IDLE_SECONDS if waits else START_SECONDS)
             self.keep(connection, number)
             connection.request(method, address.target, body, dict(address.headers, **extra))
             answered = connection.getresponse()

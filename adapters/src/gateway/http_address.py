@@ -24,8 +24,8 @@ class Address:
             self.context = ssl.create_default_context(cadata=authorities)
             self.context.minimum_version = ssl.TLSVersion.TLSv1_2
 
-    def connect(self):
-        """An open connection. Certificates are checked. Raises OSError."""
+    def connect(self, patience):
+        """An open connection, whose waits end after so many seconds. Certificates are checked. Raises OSError."""
         from http.client import HTTPConnection, HTTPSConnection
 
         if self.secure:
@@ -33,7 +33,7 @@ class Address:
         else:
             connection = HTTPConnection(self.host, self.port, timeout=CONNECT_SECONDS)
         connection.connect()
-        connection.sock.settimeout(IDLE_SECONDS)
+        connection.sock.settimeout(patience)
         connection.sock.setsockopt(sockets.SOL_SOCKET, sockets.SO_KEEPALIVE, 1)
         return connection
 

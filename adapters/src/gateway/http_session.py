@@ -32,7 +32,9 @@ class HttpSession:
         accept = {"POST": "application/json, text/event-stream", "GET": "text/event-stream"}.get(method, "*/*")
         extra.update({"Accept": accept, "User-Agent": HEADERS[0].partition(": ")[2], "Connection": "close"})
         try:
-            connection = address.connect()
+            # A server that does not take a message must not stop the messages after it.
+            waits = number is not None or method == "GET"
+            connection = address.connect(IDLE_SECONDS if waits else START_SECONDS)
             self.keep(connection, number)
             connection.request(method, address.target, body, dict(address.headers, **extra))
             answered = connection.getresponse()
