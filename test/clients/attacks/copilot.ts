@@ -56,7 +56,7 @@ export const copilotAttacks: readonly AttackRun[] = [
     attacks: [
       {
         id: 'copilot-managed-disable-all-hooks',
-        attack: "`disableAllHooks` in the user's hooks",
+        attack: "`disableAllHooks` in the user's hooks, and in both settings of a project",
         expected: 'holds',
       },
     ],
