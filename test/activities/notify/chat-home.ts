@@ -1,6 +1,8 @@
 import { startChat, type Chat } from '../../../src/activities/notify/chat.ts'
 import type { ChatTiming } from '../../../src/activities/notify/send.ts'
+import type { Selectable } from 'kysely'
 import { connect } from '../../../src/governance/connections/connections.ts'
+import type { NotificationsTable } from '../../../src/db/schema/notifications.ts'
 import type { Context } from '../../../src/governance/context.ts'
 import { planNotifications } from '../../../src/governance/notifications/plan.ts'
 import { planSlack } from '../../../src/governance/notifications/plan-slack.ts'
@@ -30,9 +32,15 @@ export interface ChatHome {
   quiet(): Promise<void>
   /** The direct messages of a person, the oldest first. */
   messages(name: string): Promise<readonly SlackMessage[]>
+  /** All messages' rows, the newest first. */
+  rows(): Promise<readonly Selectable<NotificationsTable>[]>
+  /** The texts of all messages about an approval, of those who decide. */
+  copies(approvalId: string): Promise<readonly string[]>
   connectSlack(): Promise<void>
   close(): Promise<void>
 }
+
+const deciders = ['owner', 'admin', 'approver'] as const
 
 export async function startChatHome(people: readonly string[] = names): Promise<ChatHome> {
   const [engine, emulator] = await Promise.all([
@@ -85,6 +93,11 @@ export async function startChatHome(people: readonly string[] = names): Promise<
         limit: 1_000,
       })
       return messages.toReversed()
+    },
+    rows: () => engine.context.db.selectFrom('notifications').selectAll().orderBy('id', 'desc').execute(),
+    async copies(approvalId) {
+      const all = await Promise.all(deciders.map((name) => home.messages(name)))
+      return all.flat().flatMap(({ text }) => (text.includes(approvalId) ? [text] : []))
     },
     async connectSlack() {
       const credential = { token: emulatorToken, base_url: proxy.url }

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTcpServer, type AddressInfo, type LookupFunction } from 'node:net'
 import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { loopbackHosts, type NamedHost } from '../../../src/shared/outgoing/hosts.ts'
 import { createOutgoing, type Bounds, type Outgoing } from '../../../src/shared/outgoing/outgoing.ts'
 
@@ -283,6 +283,24 @@ describe('a hostile service', () => {
       mayHaveArrived: false,
       message: expect.stringContaining('ECONNREFUSED'),
     })
+  })
+
+  test('a connection that opens while this process stands still carries no request', async () => {
+    const now = performance.now.bind(performance)
+    let stood = 0
+    const clock = jest.spyOn(performance, 'now').mockImplementation(() => now() + stood)
+    const lookup: LookupFunction = (_, __, callback) => {
+      stood = 20_000
+      callback(null, [{ address: '127.0.0.1', family: 4 }])
+    }
+    const hosts = [{ host: 'still.example', port }]
+    const url = `http://still.example:${port}/api`
+    const fetch = within({ addresses: [url] }, outgoing(hosts, lookup))
+    await expect(fetch(url)).rejects.toMatchObject({ problem: 'unreachable', mayHaveArrived: false })
+    expect(seen).toEqual([])
+    clock.mockRestore()
+    await (await fetch(url)).text()
+    expect(seen).toHaveLength(1)
   })
 
   test('cancelling ends the request in flight with the caller’s own reason', async () => {
