@@ -176,6 +176,8 @@ export class Faults {
   readonly path: string
   readonly fired: Fault[] = []
   readonly #output: () => string
+  /** The supervisor's earlier words tell of failures that no longer count. */
+  #settledAt = 0
 
   constructor(path: string, output: () => string) {
     this.path = path
@@ -184,7 +186,7 @@ export class Faults {
 
   /** Resolves once a process has died at the point; fails if no process reaches it. */
   async at(fault: Fault, provoke: () => void): Promise<void> {
-    if (this.fired.length % 3 === 2) await this.#settle()
+    if (this.#isFailing()) await this.#settle()
     rmSync(`${this.path}.fired`, { force: true })
     writeFileSync(this.path, fault)
     provoke()
@@ -199,7 +201,19 @@ export class Faults {
     this.fired.push(fault)
   }
 
-  /** The supervisor gives up on a part that repeatedly ends within two seconds of its start. */
+  /**
+   * Whether a part has ended three times in a row right after its start: its pause has doubled twice then. The
+   * supervisor gives up after five times.
+   */
+  #isFailing(): boolean {
+    const pauses = new Map<string, number>()
+    const ends = / *(\S+) ended unexpectedly \(.*\): starting it again in ([\d.]+) s/g
+    for (const [, name = '', seconds] of this.#output().slice(this.#settledAt).matchAll(ends))
+      pauses.set(name, Number(seconds))
+    return [...pauses.values()].some((seconds) => seconds >= 0.8)
+  }
+
+  /** A part that has run for two seconds begins to count anew. */
   async #settle(): Promise<void> {
     const lines = (pattern: RegExp) => this.#output().match(pattern)?.length ?? 0
     let upSince = Infinity
@@ -208,5 +222,6 @@ export class Faults {
       upSince = isUp ? Math.min(upSince, Date.now()) : Infinity
       await delay(50)
     }
+    this.#settledAt = this.#output().length
   }
 }
