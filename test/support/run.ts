@@ -8,11 +8,13 @@ import { countResults, type Counts } from './counts.ts'
 import { guardedFolder, startTestPostgres } from './postgres.ts'
 
 /*
- * `npm test [-- Jest's arguments]`: starts one PostgreSQL for all test files, then Jest in two rounds.
+ * `npm test [-- Jest's arguments]`: starts one PostgreSQL for all test files, then Jest in three lanes side by side, so that
+ * one lane computes while another one waits. They take about the same time.
  *
- * 1. Unit and database tests, two files at a time; beside them test/adapters, which mostly waits.
- * 2. test/e2e, one file at a time, since these start whole stacks and kill parts of them; beside it two others that
- *    mostly wait: test/e2e/commit-points until dead processes are noticed, and test/clients for its programs.
+ * 1. Unit and database tests, two files at a time.
+ * 2. test/e2e, one file at a time, since these start whole stacks and kill parts of them. The kills at commit points come
+ *    first: they mostly wait until dead processes are noticed.
+ * 3. test/adapters and test/clients, which wait for other programs, and two files of test/e2e that share the time better.
  *
  * Ends with the line `N passed, N failed`, and with exit code 0 only if something passed and nothing failed.
  *
@@ -31,15 +33,24 @@ const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js')
 
 const endWithParent = new URL('end-with-parent.ts', import.meta.url).href
 
-/** Entries run one after the other; the phases of one entry run side by side. */
-const phases: readonly (readonly Phase[])[] = [
+/** The lanes run side by side, and the phases of one lane one after the other. */
+const lanes: readonly (readonly Phase[])[] = [
+  [{ name: 'unit', args: ['--testPathIgnorePatterns=/test/(e2e|clients|adapters)/', '--maxWorkers=2'] }],
   [
-    { name: 'unit', args: ['--testPathIgnorePatterns=/test/(e2e|clients|adapters)/', '--maxWorkers=2'] },
-    { name: 'adapters', args: ['--testPathIgnorePatterns=/test/(?!adapters/)', '--runInBand'] },
+    { name: 'crashes', args: ['--testPathIgnorePatterns=/test/(?!e2e/commit-points)', '--runInBand'] },
+    {
+      name: 'e2e',
+      args: [
+        '--testPathIgnorePatterns=/test/(?!e2e/)|/e2e/(commit-points|fuzz|many-processes)',
+        '--runInBand',
+      ],
+    },
   ],
   [
-    { name: 'e2e', args: ['--testPathIgnorePatterns=/test/(?!e2e/)|commit-points', '--runInBand'] },
-    { name: 'crashes', args: ['--testPathIgnorePatterns=/test/(?!e2e/commit-points)', '--runInBand'] },
+    {
+      name: 'adapters',
+      args: ['--testPathIgnorePatterns=/test/(?!adapters/|e2e/(fuzz|many-processes))', '--runInBand'],
+    },
     { name: 'clients', args: ['--testPathIgnorePatterns=/test/(?!clients/)', '--runInBand'] },
   ],
 ]
@@ -111,7 +122,10 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
   endGroup(pid, 'SIGKILL')
   running.delete(pid)
   forgetProcess(runDir, 'stack', pid)
-  return countResults(read(results), code)
+  const report = read(results)
+  // An interruption counts once, for all phases that it ends.
+  if (report === null && interrupted !== undefined) return { passed: 0, failed: 0 }
+  return countResults(report, code)
 }
 
 function read(path: string): string | null {
@@ -127,13 +141,16 @@ async function runAll(): Promise<Counts> {
   const postgres = await startTestPostgres()
   try {
     const env = { ...process.env, TEST_POSTGRES_ADMIN_URL: postgres.adminUrl }
-    for (const beside of phases) {
-      if (interrupted !== undefined) break
-      for (const counts of await Promise.all(beside.map((phase) => runPhase(phase, env)))) {
-        total.passed += counts.passed
-        total.failed += counts.failed
-      }
-    }
+    await Promise.all(
+      lanes.map(async (phases) => {
+        for (const phase of phases) {
+          if (interrupted !== undefined) return
+          const counts = await runPhase(phase, env)
+          total.passed += counts.passed
+          total.failed += counts.failed
+        }
+      }),
+    )
   } finally {
     await postgres.stop()
   }
@@ -147,6 +164,7 @@ try {
   process.stderr.write(`error: ${(error as Error).message}\n`)
 }
 await guard.close()
+if (interrupted !== undefined) total.failed += 1
 if (total.passed + total.failed === 0) process.stderr.write('no test ran\n')
 if (interrupted !== undefined) process.stderr.write(`interrupted by ${interrupted}\n`)
 process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`)
