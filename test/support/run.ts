@@ -164,7 +164,7 @@ try {
   process.stderr.write(`error: ${(error as Error).message}\n`)
 }
 await guard.close()
-if (interrupted !== undefined) total.failed += 1
+if (interrupted !== undefined) total = { ...total, failed: total.failed + 1 }
 if (total.passed + total.failed === 0) process.stderr.write('no test ran\n')
 if (interrupted !== undefined) process.stderr.write(`interrupted by ${interrupted}\n`)
 process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`)
