@@ -49,8 +49,8 @@ export const workerTuning = {
   maxConcurrentWorkflowTaskExecutions: 120,
   workflowTaskPollerBehavior: { type: 'autoscaling' },
   activityTaskPollerBehavior: { type: 'autoscaling' },
-  // A cached workflow takes about 0.2 MiB; one that is not cached must be replayed when it wakes. The SDK would derive
-  // the number from V8's heap limit.
+  // A cached workflow takes about 0.2 MiB, also while it waits for a person; one that is not cached is replayed when it
+  // wakes. The SDK would derive the number from V8's heap limit.
   maxCachedWorkflows: 1_000,
   // How long a run waits for its dead worker. The SDKs for Go and Java use the same value; this SDK's default is ten
   // seconds.

@@ -115,6 +115,25 @@ describe('a process killed at a commit point', () => {
     }
   })
 
+  // The outcome commits together with the decision of the next call, or with the end of the run.
+  test.each(['effect.outcome:before', 'effect.outcome:after', 'run.finish:after'] as const)(
+    '%s: a chain of quick calls goes on, and each takes effect once',
+    async (fault) => {
+      const key = `quick/${fault}`
+      const steps = [
+        { id: 'a', tool: 'memory_set', params: { key, value: 1 } },
+        { id: 'b', tool: 'memory_get', params: { key }, depends_on: ['a'] },
+        { id: 'c', tool: 'memory_set', params: { key, value: 2 }, depends_on: ['b'] },
+      ]
+      const quick = await home.member.createWorkflow(key, { steps })
+      let runId!: Promise<string>
+      await home.faults.at(fault, () => {
+        runId = home.member.execute(quick, {}, { key: randomUUID() })
+      })
+      await expectFinished(home, await runId, key, 0)
+    },
+  )
+
   test.each(onMail)(
     '%s: the mail is sent once, and unknown only where bytes may have left',
     async (fault) => {

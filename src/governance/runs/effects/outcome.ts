@@ -1,4 +1,4 @@
-import type { Transaction } from 'kysely'
+import { CompiledQuery, type Transaction } from 'kysely'
 import type { Context } from '../../context.ts'
 import { markSentText } from '../../../db/queries/runs/mark-sent.ts'
 import { openIntentText } from '../../../db/queries/runs/open-intent.ts'
@@ -200,16 +200,14 @@ export type MayAct = 'yes' | 'changed' | 'superseded' | 'disconnected'
  * answer counts. For a call that acts only with its outcome, or may be repeated.
  */
 export async function stillHolds(
-  { pool }: Pick<Context, 'pool'>,
+  { db }: Pick<Context, 'db'>,
   { runId, stepId, itemIndex }: EffectKey,
   attempt: number,
   { policyVersion, role }: Basis,
 ): Promise<boolean> {
-  const { rows } = await pool.query<{ same: boolean }>({
-    name: 'still_holds',
-    text: openIntentText,
-    values: [runId, stepId, itemIndex, attempt, policyVersion, role],
-  })
+  const values = [runId, stepId, itemIndex, attempt, policyVersion, role]
+  // By Kysely, which prepares statements only where that is allowed.
+  const { rows } = await db.executeQuery(CompiledQuery.raw<{ same: boolean }>(openIntentText, values))
   return rows[0]?.same === true
 }
 
