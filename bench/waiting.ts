@@ -53,7 +53,9 @@ async function measured(postgres: BenchPostgres): Promise<void> {
   const context = createContext(config, 'api')
   const client = createTemporalClient(config.temporal)
   const caller = await newCaller(context)
-  const relay = startRelay(context, createWorkflowEngine(client), () => hasSearchAttributes(client, context.log))
+  const relay = startRelay(context, createWorkflowEngine(client), () =>
+    hasSearchAttributes(client, context.log),
+  )
   const flags = ['--max-semi-space-size=16', '--no-allocation-site-pretenuring', 'src/programs/worker.ts']
   const worker = spawn(process.execPath, flags, {
     env: { ...process.env, ...environment, ...probed(probes) },
@@ -71,7 +73,9 @@ async function measured(postgres: BenchPostgres): Promise<void> {
     const more = after.heaps - before.heaps
     const resident = after.resident - before.resident
     say(`  heaps: ${before.heaps.toFixed(1)} and ${after.heaps.toFixed(1)} MiB, ${more.toFixed(1)} more`)
-    say(`  resident: ${before.resident.toFixed(1)} and ${after.resident.toFixed(1)} MiB, ${resident.toFixed(1)} more`)
+    say(
+      `  resident: ${before.resident.toFixed(1)} and ${after.resident.toFixed(1)} MiB, ${resident.toFixed(1)} more`,
+    )
     say(`  goal: less than ${mostMiB} MiB more resident: ${resident < mostMiB ? 'holds' : 'MISSED'}`)
     say(`  processor time in ${idleSeconds} idle seconds: ${idleBefore} and ${idleAfter} ms`)
   } finally {
@@ -106,7 +110,7 @@ async function waitingRuns(context: Context, start: () => Promise<unknown>, coun
       .select((eb) => eb.fn.countAll<number>().as('count'))
       .where('status', '=', 'pending')
       .executeTakeFirstOrThrow()
-    return Number(row.count)
+    return row.count
   }
   const wanted = (await held()) + count
   for (let begun = 0; begun < count; begun += 50)
