@@ -207,7 +207,7 @@ export async function stillHolds(
 ): Promise<boolean> {
   const values = [runId, stepId, itemIndex, attempt, policyVersion, role]
   // By Kysely, which prepares statements only where that is allowed.
-  const { rows } = await db.executeQuery(CompiledQuery.raw<{ same: boolean }>(openIntentText, values))
+  const { rows } = await db.executeQuery<{ same: boolean }>(CompiledQuery.raw(openIntentText, values))
   return rows[0]?.same === true
 }
 
