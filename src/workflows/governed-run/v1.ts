@@ -235,7 +235,7 @@ class Run {
   }
 
   #showDetails(): void {
-    setCurrentDetails(`${this.#state}\n${this.#tries}`)
+    setCurrentDetails(`${this.#state}\n${this.#tries.toString()}`)
   }
 
   /** Updates what operators see in Temporal's UI: state and step ids, never a parameter. */
