@@ -2928,8 +2928,14 @@ class StarterRules:
     def save(self):
         """Saves them. Names are unique in an organization, so another installation at the same time doubles none."""
         for words, method, path, body in self.changes:
-            status, _ = self.ask(method, path, body, (200, 201, 409))
-            print(("there already: " if status == 409 else "done: ") + words)
+            try:
+                self.ask(method, path, body, (200, 201))
+            except Refused:
+                if method != "POST" or body["name"] not in [rule["name"] for rule in self.listed(self.path)]:
+                    raise
+                print("there already: " + words)
+            else:
+                print("done: " + words)
 
     def note(self):
         """What is still missing for held calls; None if nothing is known to be."""

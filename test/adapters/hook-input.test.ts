@@ -266,6 +266,6 @@ test('Codex types into running programs without asking, so those that wait for c
   const given = { session_id: 's', turn_id: 't', tool_name: 'Bash', tool_input: { command: 'bash' } }
   const ended = await runHook({ args: ['pre', '--dialect', 'codex'], env, event: given })
   expect(ended.code).toBe(2)
-  expect(ended.stderr).toContain('waits for commands')
+  expect(ended.stderr).toContain('may run what Codex types into it later')
   expect(service.asked).toEqual([])
 })

@@ -118,12 +118,12 @@ const onWrite = (fault: () => Fault | Promise<Fault>) => {
 }
 
 describe('a worker is killed', () => {
-  const started: (Started & { readonly isAsked: boolean })[] = []
+  const started: (Started & { readonly name: string; readonly isAsked: boolean })[] = []
 
   test.each(kills)('%s of %s', async (point, tool) => {
     // Nothing tells that this request was never sent.
     const isAsked = point === 'effect.sent:after' && partOf(tool).tools[tool]?.mayStillAppear === true
-    await home.faults.at(point, () => void start(tool).then((each) => started.push({ ...each, isAsked })))
+    await home.faults.at(point, () => void start(tool).then((each) => started.push({ ...each, isAsked, name: `${point} of ${tool}` })))
     // The time passes after which a call that is not found was certainly not made, or a person is asked. On a slow machine
     // earlier calls still wait, so it passes once for each.
     await home.query(
@@ -136,10 +136,12 @@ describe('a worker is killed', () => {
 
   test('each call was made once, or a person is asked', async () => {
     await until('all have started', () => started.length === kills.length)
-    for (const { runId, held, isAsked } of started) {
+    for (const { runId, held, name, isAsked } of started) {
       const isSettled = (run: Run) => run.finished_at !== null || stepOf(run).status === 'unknown_outcome'
       const run = await home.member.untilRun(runId, 'settled', isSettled)
-      expect([stepOf(run).status, await held()]).toEqual(isAsked ? ['unknown_outcome', 0] : ['completed', 1])
+      const { status, error } = stepOf(run)
+      const wanted = isAsked ? ['unknown_outcome', 0] : ['completed', 1]
+      expect([name, status, await held(), error?.code]).toEqual([name, ...wanted, undefined])
     }
   })
 })
