@@ -73,8 +73,7 @@ function save(
   follow: FollowUp | null,
 ): Promise<EffectState | 'changed' | Outdated> {
   return throughOutages(async () => {
-    const saved = commit === undefined ? control.record(op) : control.recordWithWrite(op, commit)
-    const [state] = await Promise.all([saved, follow?.()])
+    const [state] = await Promise.all([control.save(op, commit), follow?.()])
     return state
   })
 }

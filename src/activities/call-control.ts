@@ -228,19 +228,11 @@ export class Control {
     return null
   }
 
-  /** Saves the write of a transactional tool together with its outcome, unless the call must be decided again first. */
-  recordWithWrite(
-    op: OutcomeOp,
-    commit: NonNullable<ToolResult['commit']>,
-  ): Promise<EffectState | 'changed' | Outdated> {
+  /** Saves an outcome. The write of a transactional tool is saved with it, unless the call must be decided again first. */
+  save(op: OutcomeOp, commit: ToolResult['commit']): Promise<EffectState | 'changed' | Outdated> {
     const { context, spec } = this.#attempt
+    if (commit === undefined) return context.combiner.join(spec.run.organizationId, recordOutcomes, op)
     return recordWithWrite(context, spec.run.organizationId, op, this.#verdict.basis, commit)
-  }
-
-  /** Saves an outcome alone. */
-  record(op: OutcomeOp): Promise<EffectState> {
-    const { context, spec } = this.#attempt
-    return context.combiner.join(spec.run.organizationId, recordOutcomes, op)
   }
 
   #completed(result: ToolResult): Ended {
