@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Countersign's hook: a coding agent asks before each tool call, and denied calls are blocked.
 
-    service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode]
+    service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode|opencode]
 
 `pre` reads the client's event on standard input and asks the service. If the call is allowed, it prints nothing and exits
 with 0, so that the client's own prompts run (for Cursor it prints a word). Otherwise it writes the reason to standard error and
@@ -94,12 +94,12 @@ def token(name):
 # Numbers and names of the hook.
 
 MAX_INPUT = 32 * MIB  # bytes of an event: escapes can make it six times as long as the request. More is not read
-USAGE = "usage: service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode]"
+USAGE = "usage: service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode|opencode]"
 COMMANDS = ("pre", "post", "end", "flush", "deliver")
 
 # Time-outs of clients in seconds if the command line has no --timeout: the value that `install` writes, or the client's
 # own default if that is shorter. All clients run the call when they time out.
-CLIENT_TIMEOUT = {"claude": 90, "codex": 90, "gemini": 60, "copilot": 30, "cursor": 30, "vscode": 30}
+CLIENT_TIMEOUT = {"claude": 90, "codex": 90, "gemini": 60, "copilot": 30, "cursor": 30, "vscode": 30, "opencode": 90}
 UNKNOWN_TIMEOUT = 30
 
 # Headers of each request to the service. A process makes one request, so the connection need not stay open.
@@ -112,6 +112,7 @@ AGENT_NAMES = {
     "copilot": "copilot-cli",
     "cursor": "cursor",
     "vscode": "vscode",
+    "opencode": "opencode",
 }
 
 
@@ -162,7 +163,7 @@ class Answer:
         self._claim()
         if note is not None:
             write_all(2, (plain(note, 2000) + "\n").encode("utf-8", "replace"))
-        if self.dialect == "cursor":
+        if self.dialect in ("cursor", "opencode"):
             write_all(self._out, b'{"permission":"allow"}\n')
         os._exit(0)
 
@@ -192,7 +193,7 @@ def deny_line(dialect, event, reason):
         said = {"decision": "deny", "reason": reason}
     elif dialect == "copilot":
         said = {"permissionDecision": "deny", "permissionDecisionReason": reason}
-    elif dialect == "cursor":
+    elif dialect in ("cursor", "opencode"):
         said = {"permission": "deny", "user_message": reason, "agent_message": reason}
     else:
         said = {
@@ -279,12 +280,35 @@ TOOL_NAMES = {
         "fetch": "WebFetch",
         "runSubagent": "Agent",
     },
+    "opencode": {
+        "bash": "Bash",
+        "read": "Read",
+        "glob": "Glob",
+        "grep": "Grep",
+        "list": "LS",
+        "write": "Write",
+        "edit": "Edit",
+        "apply_patch": "Edit",
+        "lsp": "LSP",
+        "webfetch": "WebFetch",
+        "websearch": "WebSearch",
+        "task": "Agent",
+        "skill": "Skill",
+        "todowrite": "TodoWrite",
+        "question": "AskUserQuestion",
+        "plan_exit": "ExitPlanMode",
+        "list_mcp_resources": "ListMcpResourcesTool",
+        "list_mcp_resource_templates": "ListMcpResourcesTool",
+        "read_mcp_resource": "ReadMcpResourceTool",
+    },
 }
 
 
 def canonical_name(dialect, tool, mcp_context=None):
     """Claude Code's name of a tool; `mcp__<server>__<tool>` for a tool of a protocol server."""
-    if dialect == "gemini" and isinstance(mcp_context, dict):
+    # A project can name a server `apply`, which must not make another tool of `apply_patch`.
+    own_first = dialect == "opencode" and tool in TOOL_NAMES[dialect]
+    if dialect in ("gemini", "opencode") and isinstance(mcp_context, dict) and not own_first:
         server, own = mcp_context.get("server_name"), mcp_context.get("tool_name")
         if isinstance(server, str) and isinstance(own, str):
             return "mcp__" + token(server) + "__" + token(own)
@@ -348,6 +372,8 @@ def detect(given, event):
         return "cursor"
     if name in ("BeforeTool", "AfterTool"):
         return "gemini"
+    if name in ("tool.execute.before", "tool.execute.after"):
+        return "opencode"
     if "toolName" in event and "sessionId" in event:
         return "copilot"
     if name in ("PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionEnd") and "session_id" in event:
@@ -379,6 +405,7 @@ def read_call(dialect, event):
     canonical = canonical_name(dialect, tool, event.get("mcp_context"))
     refused, cwd, also = None, event.get("cwd"), []
     try:
+        refuse_two_meanings(dialect, tool, event.get("mcp_context"))
         arguments = as_object(tool, arguments)
         refuse_inexact(arguments)
         arguments = canonical_arguments(dialect, canonical, arguments, cwd if is_absolute(cwd) else None)
@@ -395,6 +422,15 @@ def read_call(dialect, event):
         Call(dialect, name, session_id, other, given, use_id and use_id + ":" + other, None) for other, given in also
     ]
     return Call(dialect, name, session_id, canonical, arguments, use_id, refused, parts)
+
+
+def refuse_two_meanings(dialect, tool, mcp_context):
+    """Blocks a call whose name has two meanings. opencode calls the tool `exit` of a server `plan` `plan_exit`, and also has
+    its own tool `plan_exit`."""
+    server = mcp_context.get("server_name") if isinstance(mcp_context, dict) else None
+    if dialect == "opencode" and isinstance(server, str) and tool in TOOL_NAMES[dialect]:
+        told = "the tool %s may be opencode's own or one of the server %s: rename the server"
+        raise Refused(told % (plain(tool, 100), plain(server, 100)))
 
 
 def as_object(tool, arguments):
@@ -495,7 +531,7 @@ def canonical_arguments(dialect, tool, arguments, cwd):
         if wanted == "command":
             given = commands(arguments, (wanted,) + others)
         if wanted == "file_path" and tool == "Edit":
-            for key in ("command", "input", "patch"):
+            for key in ("command", "input", "patch", "patchText"):
                 given += patched_files(arguments.get(key), cwd)
             given += replaced_files(arguments.get("replacements"))
         if wanted == "url":
@@ -858,8 +894,8 @@ class Line:
 
 # Commands that start a program that runs what is typed into it.
 
-# Codex types into a running program with `write_stdin`, which no hook sees. So a session that may run typed text is judged
-# as that text: it is refused, because the text is not known yet.
+# Codex types into a running program with `write_stdin`, and no hook sees that text. So the hook refuses a program that
+# would run typed text.
 
 # Programs that read commands from their terminal if at most this many arguments follow.
 PROMPTS = dict(
@@ -2008,6 +2044,7 @@ EVENTS = {
     "gemini": (("BeforeTool", "pre"), ("AfterTool", "post"), ("SessionEnd", "end")),
     "copilot": (("preToolUse", "pre"), ("postToolUse", "post"), ("postToolUseFailure", "post"), ("sessionEnd", "end")),
     "cursor": (("preToolUse", "pre"), ("postToolUse", "post"), ("postToolUseFailure", "post"), ("sessionEnd", "end")),
+    "opencode": (("tool.execute.before", "pre"), ("tool.execute.after", "post"), ("dispose", "end")),
 }
 
 # Paths of a client's settings: below the user's home, and for all users on Linux, macOS and Windows.
@@ -2043,19 +2080,26 @@ SETTINGS_FILES = {
         "/Library/Application Support/Cursor/hooks.json",
         "C:\\ProgramData\\Cursor\\hooks.json",
     ),
+    "opencode": (
+        ".config/opencode/plugin/countersign.js",
+        "/etc/opencode/opencode.json",
+        "/Library/Application Support/opencode/opencode.json",
+        "C:\\ProgramData\\opencode\\opencode.json",
+    ),
 }
 HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
 
 # This version and newer ones read `onFailure`. An older Claude Code runs the call when a hook fails.
 CLAUDE_MINIMUM = "2.1.295"
 # The oldest versions that blocked in tests.
-MINIMUM_VERSIONS = {"claude": CLAUDE_MINIMUM, "codex": "0.169.0", "gemini": "0.61.0", "copilot": "1.0.102"}
-PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot"}
+MINIMUM_VERSIONS = {"claude": CLAUDE_MINIMUM, "codex": "0.169.0", "gemini": "0.61.0", "copilot": "1.0.102", "opencode": "1.18.33"}
+PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot", "opencode": "opencode"}
 PACKAGES = {
     "claude": "@anthropic-ai/claude-code",
     "codex": "@openai/codex",
     "gemini": "@google/gemini-cli",
     "copilot": "@github/copilot",
+    "opencode": "opencode-ai",
 }
 
 OUR_NAME = "service_hook"
@@ -2084,6 +2128,8 @@ class Place:
         return self.root + path if self.root else path
 
     def settings_file(self, client):
+        if client == OPENCODE_PLUGIN:
+            return os.path.join(self.folder, PLUGIN_FILE)
         user, linux, mac, windows = SETTINGS_FILES[client]
         if self.managed:
             path = windows if os.name == "nt" else mac if sys.platform == "darwin" else linux
@@ -2093,6 +2139,8 @@ class Place:
         folder = os.environ.get(HOME_VARIABLES.get(client, ""))
         if folder:
             return os.path.join(folder, os.path.basename(user))
+        if client == "opencode" and os.environ.get("XDG_CONFIG_HOME"):
+            return os.path.join(os.environ["XDG_CONFIG_HOME"], *user.split("/")[1:])
         return os.path.join(os.path.expanduser("~"), *user.split("/"))
 
 
@@ -2144,9 +2192,9 @@ def hook_entry(place, python, client, event, command):
     if client == "gemini":
         one.update(gemini_path(place))
     if client == "claude" and (os.name == "nt" or place.managed):
-        # Without a shell: a variable such as SHELLOPTS could stop it from running anything. Only where the version is
-        # pinned that
-        # blocks by `onFailure` what does not start; a user's settings are also read by clients that know no `args`.
+        # Without a shell: a variable such as SHELLOPTS could stop it from running anything. This needs a pinned
+        # version, in which `onFailure` blocks a call if the hook does not start. A user's settings are also read by
+        # clients that do not know `args`.
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"
@@ -2171,6 +2219,7 @@ def without_our_commands(entry):
 
 def without_ours(settings):
     """Settings without our hooks. Only our entries are removed, and lists and tables that are empty then."""
+    settings = without_plugin(settings)
     hooks = settings.get("hooks")
     if not isinstance(hooks, dict):
         return dict(settings)
@@ -2200,6 +2249,10 @@ def options_of(place, client, settings):
         }
     if client == "gemini":
         return gemini_options(place, settings)
+    if client == "opencode":
+        # opencode writes `$schema` into settings without it, if it may.
+        schema = settings.get("$schema", "https://opencode.ai/config.json")
+        return {("$schema",): schema, ("enabled_providers",): [NO_PROVIDER]}
     if client == COPILOT_POLICY:
         return {("allowManagedHooksOnly",): True}
     if client in ("copilot", "cursor"):
@@ -2231,6 +2284,8 @@ def with_ours(place, python, client, settings):
     found = without_ours(settings)
     for path, value in options_of(place, client, settings).items():
         found = put(found, path, value)
+    if client == "opencode":
+        return with_plugin(place, settings, found)
     hooks = dict(found.get("hooks", {}))
     name = gemini_name(settings)
     for event, command in EVENTS.get(client, ()):
@@ -2415,17 +2470,22 @@ def dangerous_variables(folder, findings):
     while True:
         for name in (os.path.join(".gemini", ".env"), ".env"):
             path = os.path.join(folder, name)
-            try:
-                lines = (read_text(path) or "").splitlines()
-            except Refused:
-                lines = []
-            set_here = {line.partition("=")[0].replace("export ", "").strip() for line in lines if "=" in line}
-            for variable in sorted(set_here & set(STOPPING_VARIABLES)):
+            for variable in stopping_variables(path):
                 findings.fail("`%s` in %s keeps the hook from running: remove it, or install --managed" % (variable, path))
         above = os.path.dirname(folder)
         if above == folder:
             return
         folder = above
+
+
+def stopping_variables(path):
+    """The variables of a `.env` file that keep a hook from running."""
+    try:
+        lines = (read_text(path) or "").splitlines()
+    except Refused:
+        lines = []
+    set_here = {line.partition("=")[0].replace("export ", "").strip() for line in lines if "=" in line}
+    return sorted(set_here & set(STOPPING_VARIABLES))
 
 
 # --- hook/copilot -----------------------------------------------------------------------------------------------------
@@ -2440,6 +2500,8 @@ def parts_of(place, client):
     ours, and they can change a call that was judged already, unless only managed hooks are allowed."""
     if client == "copilot" and place.managed and os.name != "nt":
         return [client, COPILOT_POLICY]
+    if client == "opencode" and place.managed:
+        return [OPENCODE_PLUGIN, client]
     return [client]
 
 
@@ -2475,6 +2537,197 @@ def project_hooks(folder):
         if isinstance(hooks, dict) and (hooks.get("preToolUse") or hooks.get("PreToolUse")):
             found.append(path)
     return found
+
+
+# --- hook/opencode ----------------------------------------------------------------------------------------------------
+
+# opencode: the plugin that asks, and its settings.
+
+OPENCODE_PLUGIN = "opencode-plugin"  # the part of a managed installation that holds the plugin's file
+PLUGIN_FILE = OUR_NAME + ".js"
+# The managed settings allow only this provider of models, and the plugin removes that. So no model answers where the
+# plugin does not run, for example with `--pure`.
+NO_PROVIDER = "countersign-is-not-loaded"
+PLUGIN_MARK = "countersign-asks"  # a member that the running plugin adds to opencode's settings in memory
+
+PLUGIN = r"""// Written by `service_hook.py install`: opencode asks before each tool call, and a call that cannot be asked about is blocked.
+import { spawn } from "node:child_process"
+
+const hook = @HOOK@
+
+/** Makes arguments unchangeable, so that the call runs with those that were judged. */
+const frozen = (value) => {
+  if (value !== null && typeof value === "object") Object.values(Object.freeze(value)).forEach(frozen)
+  return value
+}
+
+/** Without variables with which the loader of programs starts something else. */
+const environment = () =>
+  Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(LD_|DYLD_|GLIBC_TUNABLES$|PYTHON)/.test(name)))
+
+/** Starts the hook's program without a shell. */
+const run = (command, event, seconds, started = () => {}) =>
+  new Promise((resolve) => {
+    const [program, ...words] = hook.commands[command]
+    const child = spawn(program, words, { env: environment(), stdio: "pipe", windowsHide: true })
+    started(child)
+    const said = { out: "", err: "" }
+    const limit = setTimeout(() => child.kill("SIGKILL"), seconds * 1000)
+    child.stdout.setEncoding("utf8").on("data", (text) => (said.out += text))
+    child.stderr.setEncoding("utf8").on("data", (text) => (said.err += text))
+    child.stdin.on("error", () => {})
+    const end = (code) => {
+      clearTimeout(limit)
+      resolve({ ...said, code })
+    }
+    child.on("error", (error) => {
+      said.err = String(error.message)
+      end(null)
+    })
+    child.on("close", end)
+    child.stdin.end(JSON.stringify(event))
+  })
+
+/** Only exit code 0 with this answer lets a call run. A program that ends early says nothing. */
+const allows = ({ code, out }) => {
+  try {
+    return code === 0 && JSON.parse(out).permission === "allow"
+  } catch {
+    return false
+  }
+}
+
+const shells = /^((\/usr|\/usr\/local|\/opt\/homebrew)?\/bin\/)?(bash|dash|fish|ksh|nu|pwsh|sh|zsh|powershell|cmd)$/
+const plain = (name) => name.replace(/[^a-zA-Z0-9_-]/g, "_")
+
+export default async ({ client, directory }, options) => {
+  const roots = new Map()
+  const open = new Map()
+  const asking = new Map()
+  let servers = []
+  let refusal = null
+
+  /** The session that a person started. Calls of its subagents count there, with its labels. */
+  const rootOf = async (id) => {
+    if (!roots.has(id)) {
+      const { data } = await client.session.get({ path: { id } })
+      if (data?.id !== id) throw new Error("opencode does not name the session of the call")
+      roots.set(id, data.parentID ? await rootOf(data.parentID) : id)
+    }
+    return roots.get(id)
+  }
+
+  const eventOf = async (name, { tool, sessionID, callID }, args) => {
+    const [server, other] = servers.filter((each) => tool.startsWith(plain(each) + "_"))
+    if (other !== undefined) throw new Error(`countersign: the tool ${tool} may be one of ${server} or of ${other}: rename a server`)
+    const context = { server_name: server, tool_name: tool.slice(plain(server ?? "").length + 1) }
+    return {
+      hook_event_name: name,
+      session_id: await rootOf(sessionID),
+      tool_name: tool,
+      tool_input: args,
+      tool_use_id: callID,
+      cwd: directory,
+      ...(server !== undefined && { mcp_context: context }),
+    }
+  }
+
+  const report = async (event, failed) => {
+    open.delete(event.tool_use_id)
+    await run("post", { ...event, tool_response: { error: failed } }, 15).catch(() => {})
+  }
+
+  return {
+    config: (settings) => {
+      servers = Object.keys(settings.mcp ?? {})
+      // `doctor` reads this in the settings that opencode shows.
+      settings[hook.mark] = true
+      // A project may name a program of its own here, which would then get every command.
+      if (settings.shell !== undefined && !shells.test(settings.shell)) delete settings.shell
+      if (hook.managed === null) return
+      const others = settings.plugin_origins.filter(({ source }) => !source.startsWith(hook.managed))
+      if (others.length > 0) {
+        const names = others.map(({ spec }) => [spec].flat()[0]).join(", ")
+        refusal = `only plugins of the managed settings may run, because others can change a call after it was judged: remove ${names}`
+      }
+      // Shell commands in a command's text run before any hook is asked.
+      for (const command of Object.values(settings.command ?? {})) command.template = command.template.replaceAll("!`", "! `")
+      if (options?.enabled_providers) settings.enabled_providers = options.enabled_providers
+      else delete settings.enabled_providers
+    },
+    "tool.execute.before": async (input, output) => {
+      if (refusal !== null) throw new Error("countersign: " + refusal)
+      const event = await eventOf("tool.execute.before", input, frozen(output.args))
+      const started = (child) => asking.set(input.callID, { child, session: input.sessionID })
+      const answer = await run("pre", event, hook.timeout, started)
+      asking.delete(input.callID)
+      if (!allows(answer)) throw new Error(answer.err.trim() || `countersign: the hook gave no answer (exit code ${answer.code})`)
+      open.set(input.callID, event)
+    },
+    "tool.execute.after": async (input, output) => {
+      const failed = (output?.metadata?.exit ?? 0) !== 0
+      await report(await eventOf("tool.execute.after", input, input.args), failed)
+    },
+    event: async ({ event }) => {
+      // A call that its user gave up is withdrawn.
+      const gone = event.type === "session.idle" ? event.properties.sessionID : undefined
+      for (const { child, session } of asking.values()) if (session === gone) child.kill("SIGTERM")
+      const part = event.type === "message.part.updated" ? event.properties.part : undefined
+      const asked = part?.state?.status === "error" ? open.get(part.callID) : undefined
+      if (asked !== undefined) await report({ ...asked, hook_event_name: "tool.execute.after" }, true)
+    },
+    dispose: async () => {
+      const ended = [...new Set(roots.values())].map((id) => run("end", { session_id: id, hook_event_name: "dispose" }, 5))
+      await Promise.allSettled(ended)
+    },
+  }
+}
+"""
+
+
+def opencode_plugin(place, python):
+    """The text of the plugin's file."""
+    import json
+
+    commands = {each: command_words(place, python, "opencode", each) for each in ("pre", "post", "end")}
+    folder = os.path.dirname(place.settings_file("opencode")) + os.sep if place.managed else None
+    hook = {"commands": commands, "timeout": SECONDS["pre"], "managed": folder, "mark": PLUGIN_MARK}
+    return PLUGIN.replace("@HOOK@", json.dumps(hook))
+
+
+def opencode_providers(settings):
+    """The administrator's own list of providers, which the plugin puts back; None if there is none."""
+    found = settings.get("enabled_providers")
+    if found != [NO_PROVIDER]:
+        return found
+    for entry in settings.get("plugin", []):
+        if is_ours(entry) and isinstance(entry, list) and len(entry) > 1:
+            return look_up(entry[1], ("enabled_providers",))
+    return None
+
+
+def with_plugin(place, before, settings):
+    """The managed settings with our plugin. Its last place in the list makes it the one that counts."""
+    beside = place.at(place.settings_file("opencode")) + "c"
+    if os.path.exists(beside):
+        raise Refused("`%s` is read after these settings: move it into opencode.json first" % beside)
+    plugins = settings.get("plugin", [])
+    if not isinstance(plugins, list):
+        raise Refused("`plugin` is not a list: correct it first")
+    from pathlib import PurePath
+
+    ours = PurePath(place.settings_file(OPENCODE_PLUGIN)).as_uri()
+    providers = opencode_providers(before)
+    return dict(settings, plugin=plugins + [ours if providers is None else [ours, {"enabled_providers": providers}]])
+
+
+def without_plugin(settings):
+    plugins = settings.get("plugin")
+    if not isinstance(plugins, list) or not any(map(is_ours, plugins)):
+        return settings
+    left = [each for each in plugins if not is_ours(each)]
+    found = {key: value for key, value in settings.items() if key != "plugin" or left}
+    return dict(found, plugin=left) if left else found
 
 
 # --- hook/files -------------------------------------------------------------------------------------------------------
@@ -2963,11 +3216,10 @@ A variable that is not set keeps the saved value, which is shown. An empty varia
 
 DOCTOR_NOTES = """the last line, and the exit code:
   protected      0  every test passed, and settings of users or projects cannot switch it off (--managed)
-  works          0  every test passed, but a person who can write the user's files can switch it off
+  works          0  every test passed, but a person who can write the user's files can still get around it
   not tried      0  every test passed, but the client is not on the PATH yet: see the lines with ??
   not proven     1  something could not be tested here: see the lines with ??
-  NOT protected  1  something would let calls through: see the lines with FAIL
-With --managed a user's own settings do not count, so 0 means `protected`."""
+  NOT protected  1  something would let calls through: see the lines with FAIL"""
 
 
 def arguments(words, name, about):
@@ -3030,7 +3282,9 @@ def client_change(place, python, client, record, uninstall):
         missing = missing_folders(place.at(place.hook)) + missing_folders(target)
         folders = sorted({folder[len(place.root) :] for folder in missing}, key=len, reverse=True)
         noted = {"file": path, "options": [], "folders": folders}
-    if path.endswith(".toml"):
+    if path.endswith(".js"):
+        after = opencode_plugin(place, python)
+    elif path.endswith(".toml"):
         after = toml_with_ours(place, python, text or "")
     else:
         settings = settings_of(text, target)
@@ -3050,12 +3304,14 @@ def client_change(place, python, client, record, uninstall):
 
 def restored(path, text, noted):
     """The settings without our entries. A file that nobody has changed since is as it was before, byte for byte."""
-    if text is None:
-        return None
+    if text is None or (not noted and OUR_NAME not in text):
+        return text  # `install` never changed it
     if noted.get("written") == checksum(text):
         kept = None if noted["created"] else read_text(copy_of(path))
         if kept is not None or noted["created"]:
             return kept
+    if path.endswith(".js"):
+        return None if OUR_NAME in text else text
     if path.endswith(".toml"):
         after = toml_without_ours(text)
         return None if noted.get("created") and not after.strip() else after
@@ -3285,8 +3541,13 @@ def doctor(words):
         if found:
             try_version(client, findings)
             try_environment(client, any(place.managed for place, _ in found), findings)
-            if not any(place.managed for place, _ in found):
+            if client == "codex":
+                codex_variables(findings)
+            if any(place.managed for place, _ in found):
+                by_its_client(client, findings)
+            else:
                 by_its_user(client, findings)
+                by_its_project(client, findings)
         elif chosen:
             findings.fail("%s does not ask: run `%s --dialect %s`" % (client, how, client))
     if not installed and not chosen:
@@ -3303,6 +3564,8 @@ def doctor(words):
 def entries_of(place, client, findings):
     """Our `pre` command lines in a client's settings: [words or line]. Reports settings that switch them off."""
     try:
+        if client == "opencode":
+            return opencode_entries(place, findings)
         path = place.settings_file(client)
         if path.endswith(".toml"):
             text = read_text(path) or ""
@@ -3496,22 +3759,25 @@ def try_trust(lines, managed, findings):
         return findings.doubt("codex does not say whether it trusts the hook: " + advice)
     ours = [one for one in told if one.get("command") in lines]
     states = [one.get("trustStatus") if one.get("enabled") is True else "off" for one in ours]
+    if not managed:
+        codex_around(told, lines, findings)
     if states and all(state in ("trusted", "managed") for state in states):
         return findings.ok("codex trusts the hook")
-    shown = plain(", ".join(str(state) for state in states) or "not there", 100)
+    shown = plain(", ".join(sorted({str(state) for state in states})) or "not there", 100)
     advice = "run `install --managed` again" if managed else "open /hooks in Codex and trust it, or install --managed"
     findings.fail("codex skips the hook (it is %s): %s" % (shown, advice))
 
 
 def codex_hooks(program):
-    """The hooks of a session in the user's home, as Codex's own server lists them; None if it has no answer."""
+    """The hooks of sessions in the user's home and in this folder, as Codex's own server lists them; None if it has no
+    answer."""
     import subprocess
     from threading import Timer
 
     asked = (
         {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "countersign-doctor", "version": VERSION}}},
         {"method": "initialized"},
-        {"id": 2, "method": "hooks/list", "params": {"cwds": [os.path.expanduser("~")]}},
+        {"id": 2, "method": "hooks/list", "params": {"cwds": [os.path.expanduser("~"), os.getcwd()]}},
     )
     try:
         process = subprocess.Popen(
@@ -3672,6 +3938,247 @@ def try_checksum(settings, findings):
     for each in listed if isinstance(listed, list) else ():
         if isinstance(each, dict) and each.get("name") == OUR_FILE and each.get("sha256") != own:
             findings.note("the service has another version of this file: download it and run `install` again")
+
+
+# --- hook/opencode_doctor ---------------------------------------------------------------------------------------------
+
+# opencode: what `doctor` looks at and tries.
+
+def opencode_entries(place, findings):
+    """The command of the installed plugin. Reports what keeps opencode from asking it."""
+    path = place.settings_file(OPENCODE_PLUGIN if place.managed else "opencode")
+    text = read_text(path)
+    again = "%s: run `install` again"
+    if place.managed:
+        file = place.settings_file("opencode")
+        settings = read_settings(file)
+        ours = [each for each in settings.get("plugin", []) if is_ours(each)]
+        if not ours:
+            return []
+        if settings.get("enabled_providers") != [NO_PROVIDER]:
+            findings.fail(again % ("`enabled_providers` in %s lets opencode work without the hook" % file))
+        if os.path.exists(file + "c"):
+            findings.fail("`%sc` is read after the settings with the hook: move it into opencode.json" % file)
+    if text is None:
+        if place.managed:
+            findings.fail(again % ("`%s` is not there" % path))
+        return []
+    line = next((line for line in text.splitlines() if line.startswith("const hook = ")), "")
+    try:
+        words = parse_json(line.partition(" = ")[2])["commands"]["pre"]
+        same = text == opencode_plugin(place, words[0])
+    except (ValueError, KeyError, TypeError, IndexError):
+        words, same = None, False
+    if not same:
+        findings.fail(again % ("`%s` was changed" % path))
+    before = findings.failed
+    findings.failed = False
+    opencode_around(place, findings)
+    if not findings.failed:
+        # Otherwise a program of this folder would run here.
+        try_plugin(place, path, findings)
+    findings.failed = findings.failed or before
+    return [words] if words else []
+
+
+def try_plugin(place, path, findings):
+    """Whether opencode, started here, runs the plugin and no other one that could get around it."""
+    import shutil
+    import subprocess
+
+    program = shutil.which(PROGRAMS["opencode"])
+    if program is None:
+        return  # the version check reports this already
+    try:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        ran = subprocess.run([program, "debug", "config"], timeout=120, **pipes)
+        shown = parse_json(ran.stdout.decode("utf-8", "replace"))
+        origins = [(each["source"], each["spec"]) for each in shown.get("plugin_origins", [])]
+    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError, AttributeError):
+        return findings.doubt("opencode does not show its settings: run `opencode debug config` in this folder")
+    if shown.get(PLUGIN_MARK) is not True:
+        return findings.fail("opencode does not run `%s` in this folder: run `install` again" % path)
+    folder = os.path.dirname(place.settings_file("opencode")) + os.sep
+    others = [spec for source, spec in origins if not is_ours([source, spec]) and not source.startswith(folder)]
+    if place.managed and others:
+        found = ", ".join(plain(each[0] if isinstance(each, list) else each, 200) for each in others)
+        return findings.fail("opencode loads plugins that the managed settings do not name: %s" % found)
+    findings.ok("opencode runs the plugin in this folder")
+
+
+def opencode_around(place, findings):
+    """What the environment and the files of users and of this folder do to the hook."""
+    said = os.environ.get
+    if place.managed and "OPENCODE_TEST_MANAGED_CONFIG_DIR" in os.environ:
+        findings.fail("`OPENCODE_TEST_MANAGED_CONFIG_DIR` replaces the managed settings: remove it from the environment")
+    if not place.managed and is_yes(said("OPENCODE_PURE")):
+        findings.fail("`OPENCODE_PURE` switches the hook off: remove it from the environment, or install --managed")
+    if '"plugin"' in said("OPENCODE_CONFIG_CONTENT", ""):
+        findings.fail("`OPENCODE_CONFIG_CONTENT` names plugins, which can get around the hook: remove it")
+    folders, files = [], [said("OPENCODE_CONFIG")]
+    own = os.path.dirname(os.path.dirname(Place(False).settings_file("opencode")))
+    if place.managed:
+        folders += [own, os.path.join(os.path.expanduser("~"), ".opencode")]
+    folders += [each for each in [said("OPENCODE_CONFIG_DIR")] if each]
+    skills = []
+    at = None if is_yes(said("OPENCODE_DISABLE_PROJECT_CONFIG")) else os.getcwd()
+    while at is not None:
+        folders.append(os.path.join(at, ".opencode"))
+        files += [os.path.join(at, name) for name in ("opencode.json", "opencode.jsonc")]
+        skills += [os.path.join(at, name, "skills") for name in (".claude", ".agents")]
+        above = os.path.dirname(at)
+        at = above if above != at else None
+    for folder in dict.fromkeys(folders):
+        files += [os.path.join(folder, name) for name in ("opencode.json", "opencode.jsonc")]
+        skills += [os.path.join(folder, name) for name in ("skill", "skills")]
+        if not place.managed:
+            skills += [os.path.join(folder, name) for name in ("command", "commands")]
+        for path in programs_of(folder):
+            findings.fail("opencode runs %s as a part of itself, so it can get around the hook: remove it" % path)
+    for path in dict.fromkeys(files):
+        if path and path != place.settings_file("opencode") and names_plugins(path):
+            findings.fail("%s names plugins, which can get around the hook: remove them there" % path)
+    for path in [path for folder in dict.fromkeys(skills) for path in texts_below(folder)]:
+        if "!`" in (read_text(path) or ""):
+            told = "opencode runs the shell commands in %s before any hook is asked, when a person calls it: remove them"
+            findings.fail(told % path)
+
+
+def is_yes(value):
+    return (value or "").lower() in ("1", "true")
+
+
+def programs_of(folder):
+    """The plugins and tools of a folder. opencode loads each into its own process when it starts."""
+    found = []
+    for kind in ("plugin", "plugins", "tool", "tools"):
+        try:
+            names = sorted(os.listdir(os.path.join(folder, kind)))
+        except OSError:
+            names = []
+        found += [os.path.join(folder, kind, name) for name in names if name.endswith((".js", ".ts"))]
+    ours = Place(False).settings_file("opencode")
+    return [path for path in found if path != ours]
+
+
+def names_plugins(path):
+    """Whether settings name plugins. A file with comments is searched as text."""
+    text = read_text(path) or ""
+    try:
+        return bool(look_up(parse_json(text.lstrip("\ufeff") or "{}"), ("plugin",)))
+    except ValueError:
+        return '"plugin"' in text
+
+
+def texts_below(folder):
+    return [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names if name.endswith(".md")]
+
+
+# --- hook/doctor_around -----------------------------------------------------------------------------------------------
+
+# The command `doctor`: ways around the hook that the client leaves open (docs/agents-reference.md).
+
+# Known ways around a managed hook. No managed setting prevents them.
+OPEN_WAYS = {
+    "claude": "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
+    "codex": "`.env` in a user's folder `.codex` can set variables with which no shell starts the hook",
+    "opencode": "a repository's plugins and tools run in opencode itself before any call, and a skill that a person calls by its name runs commands",
+    "gemini": "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",
+}
+
+
+def by_its_client(client, findings):
+    """Says what a user can still do about a managed hook. Then the hook works, and is not protected."""
+    way = OPEN_WAYS.get(client)
+    if way is None:
+        return
+    findings.enforced = False
+    findings.note("%s: what still gets around the managed hook: %s" % (client, way))
+
+
+def codex_variables(findings):
+    """Fails for variables of the file from which Codex takes them, with which a hook does not start."""
+    path = os.path.join(os.environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex"), ".env")
+    for variable in stopping_variables(path):
+        findings.fail("`%s` in %s keeps the hook from running: remove it" % (variable, path))
+
+
+def by_its_project(client, findings):
+    """Fails for what the project of this folder, or an extension, brings along that gets around a user's own hook."""
+    if client == "gemini":
+        for path in extension_hooks():
+            told = "an extension's hook in %s can change a call after it was judged: remove it, or install --managed"
+            findings.fail(told % path)
+    if client != "claude":
+        return
+    names, own = PROJECT_FILES["claude"][0], Place(False).settings_file("claude")
+    files = [os.path.join(os.getcwd(), *name.split("/")) for name in names]
+    # In the user's home a project's settings are the user's own.
+    files = [path for path in files if os.path.realpath(path) != os.path.realpath(own)]
+    known = [settings_or_none(path) for path in files]
+    for path, settings in zip(files, known):
+        if look_up(settings, ("hooks", "PreToolUse")):
+            told = "a project's hook in %s can change a call after it was judged: remove it, or install --managed"
+            findings.fail(told % path)
+    known.append(settings_or_none(own))
+    asked = [look_up(settings, ("disableSkillShellExecution",)) for settings in known]
+    if True in asked and False not in asked:
+        return
+    for path in skills_with_commands(os.getcwd()):
+        told = "%s has a shell command that runs before any hook is asked: remove it, set `disableSkillShellExecution`, or install --managed"
+        findings.fail(told % path)
+
+
+def extension_hooks():
+    """The files with hooks before a call in extensions of Gemini CLI."""
+    folder, found = os.path.join(os.path.expanduser("~"), ".gemini", "extensions"), []
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        names = []
+    for name in names:
+        path = os.path.join(folder, name, "hooks", "hooks.json")
+        if look_up(settings_or_none(path), ("hooks", "BeforeTool")):
+            found.append(path)
+    return found
+
+
+def codex_around(told, lines, findings):
+    """Fails for a trusted hook of the project that can change a call which ours has judged."""
+    own = Place(False).settings_file("codex")
+    paths = set()
+    for one in told:
+        is_before = str(one.get("eventName")).replace("_", "").lower() == "pretooluse"
+        runs = one.get("enabled") is True and one.get("trustStatus") == "trusted"
+        if is_before and runs and one.get("command") not in lines and one.get("sourcePath") != own:
+            paths.add(str(one.get("sourcePath")))
+    for path in sorted(paths):
+        told = "a project's hook in %s can change a call after it was judged: remove it, or install --managed"
+        findings.fail(told % plain(path, 200))
+
+
+def settings_or_none(path):
+    """A client's settings; None if they cannot be read, which other checks report."""
+    try:
+        return parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}")
+    except (Refused, ValueError):
+        return None
+
+
+def skills_with_commands(folder):
+    """The skills and slash commands of a project with a shell command in their text."""
+    found = []
+    for kind in ("skills", "commands"):
+        for at, _, names in os.walk(os.path.join(folder, ".claude", kind)):
+            for name in sorted(name for name in names if name.endswith(".md")):
+                path = os.path.join(at, name)
+                try:
+                    text = read_text(path) or ""
+                except Refused:
+                    text = "!`"  # the client may read it in another way
+                if "!`" in text or "```!" in text:
+                    found.append(path)
+    return sorted(found)
 
 
 # --- hook/main --------------------------------------------------------------------------------------------------------

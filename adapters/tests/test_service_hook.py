@@ -87,6 +87,10 @@ class Names(unittest.TestCase):
             ("vscode", "create_file", "Write"),
             ("vscode", "replace_string_in_file", "Edit"),
             ("vscode", "mcp_rec_fast", "mcp__rec__fast"),
+            ("opencode", "bash", "Bash"),
+            ("opencode", "apply_patch", "Edit"),
+            ("opencode", "task", "Agent"),
+            ("opencode", "rec_fast", "rec_fast"),
         ):
             with self.subTest(dialect=dialect, tool=tool):
                 self.assertEqual(canonical, hook.canonical_name(dialect, tool))
@@ -97,6 +101,19 @@ class Names(unittest.TestCase):
         # A server's tool is never taken for one of the client's own.
         self.assertEqual("mcp__s__read_file", hook.canonical_name("gemini", "read_file", dict(context, server_name="s")))
 
+    def test_opencode_says_which_server(self):
+        context = {"server_name": "my.srv", "tool_name": "read_file"}
+        self.assertEqual("mcp__my_srv__read_file", hook.canonical_name("opencode", "my_srv_read_file", context))
+        # A project that names its server `apply` does not rename a tool of the client.
+        context = {"server_name": "apply", "tool_name": "patch"}
+        self.assertEqual("Edit", hook.canonical_name("opencode", "apply_patch", context))
+
+    def test_opencode_has_no_tool_of_a_server_under_one_of_its_own_names(self):
+        event = {"session_id": "s", "tool_name": "plan_exit", "tool_input": {}}
+        self.assertIsNone(hook.read_call("opencode", event).refused)
+        event["mcp_context"] = {"server_name": "plan", "tool_name": "exit"}
+        self.assertIn("one of the server plan: rename", hook.read_call("opencode", event).refused)
+
     def test_dialects(self):
         for given, event, dialect in (
             ("claude", {"hook_event_name": "PreToolUse"}, "claude"),
@@ -106,6 +123,7 @@ class Names(unittest.TestCase):
             (None, {"hook_event_name": "PreToolUse", "session_id": "s"}, "claude"),
             (None, {"hook_event_name": "PreToolUse", "session_id": "s", "turn_id": "t"}, "codex"),
             (None, {"hook_event_name": "BeforeTool"}, "gemini"),
+            (None, {"hook_event_name": "tool.execute.before"}, "opencode"),
             (None, {"conversation_id": "c", "hook_event_name": "preToolUse"}, "cursor"),
             (None, {"sessionId": "s", "toolName": "bash"}, "copilot"),
             (None, {"session_id": "s", "tool_name": "Bash"}, None),

@@ -13,7 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 import service_hook as hook
 
-CLIENTS = ("claude", "codex", "gemini", "copilot", "cursor")
+CLIENTS = ("claude", "codex", "gemini", "copilot", "cursor", "opencode")
 ENVIRONMENT = {
     "SERVICE_API_URL": "http://127.0.0.1:1",
     "SERVICE_API_KEY": "csk_test",
@@ -37,6 +37,8 @@ SHAPES = (
     '{"hooksConfig":{"enabled":false},"version":7,"allowManagedHooksOnly":null}',
     '{\r\n\t"number": 1.0, "other": 1e5,\r\n\t"text": "\\u00e9 \\/ é"\r\n}\r\n',
     '{\n    "hooks" : {"EVENT": [%s]}\n}' % json.dumps(MINE),
+    '{"plugin": [], "enabled_providers": []}',
+    '{"$schema": "x", "plugin": ["theirs"], "enabled_providers": ["a"]}\n',
 )
 TOML_SHAPES = (
     None,
@@ -49,6 +51,14 @@ TOML_SHAPES = (
     "[hooks]\n# ours\n",
     "# first\r\n\r\n[[list]]\r\nx = 'y'  # end",
 )
+
+
+# The time limits of the installations one after the other; None removes it in between.
+LIVES = {
+    "installed": (90,),
+    "upgraded": (90, 80),
+    "removed and installed again": (90, None, 80),
+}
 
 
 def below(folder):
@@ -66,7 +76,7 @@ def below(folder):
 
 class Uninstall(unittest.TestCase):
     def install(self, home, client, *more):
-        words = ["--dialect", client, "--yes"] + list(more)
+        words = (["--dialect", client] if client else []) + ["--yes"] + list(more)
         output = io.StringIO()
         with mock.patch.dict(os.environ, dict(ENVIRONMENT, HOME=home), clear=True):
             # The disk's own caches are not the subject.
@@ -80,6 +90,14 @@ class Uninstall(unittest.TestCase):
             place = hook.Place(managed, home if managed else "")
             return place.at(place.settings_file(client))
 
+    def write(self, path, client, shape):
+        if shape is None:
+            return
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(shape.replace("EVENT", hook.EVENTS[client][0][0]).encode("utf-8"))
+        os.chmod(path, 0o640)
+
     def each(self):
         """A client in a home or an image, with settings of one shape: (client, words, folder, file)."""
         umask = os.umask(0o022)
@@ -90,35 +108,70 @@ class Uninstall(unittest.TestCase):
                     for shape in TOML_SHAPES if is_toml else SHAPES:
                         with tempfile.TemporaryDirectory() as home, self.subTest(client=client, managed=managed, shape=shape):
                             path = self.settings(home, client, managed)
-                            if shape is not None:
-                                os.makedirs(os.path.dirname(path))
-                                event = hook.EVENTS[client][0][0]
-                                with open(path, "wb") as file:
-                                    file.write(shape.replace("EVENT", event).encode("utf-8"))
-                                os.chmod(path, 0o640)
+                            self.write(path, client, shape)
                             yield client, ["--managed", "--root", home] if managed else [], home, path
         finally:
             os.umask(umask)
 
     def test_nothing_stays(self):
-        for client, words, home, path in self.each():
-            before = below(home)
-            self.install(home, client, *words)
-            self.assertIn(b"service_hook", below(home)[path][0])
-            self.install(home, client, "--uninstall", *words)
-            self.assertEqual(before, below(home))
+        checked = 0
+        for life, limits in LIVES.items():
+            for client, words, home, path in self.each():
+                with self.subTest(life=life):
+                    before = below(home)
+                    for limit in limits:
+                        if limit is None:
+                            self.install(home, client, "--uninstall", *words)
+                            self.assertEqual(before, below(home))
+                            continue
+                        # A new version of the hook writes other entries.
+                        with mock.patch.dict(hook.SECONDS, pre=limit):
+                            self.install(home, client, *words)
+                        self.assertIn(b"service_hook", below(home)[path][0])
+                    self.install(home, client, "--uninstall", *words)
+                    self.assertEqual(before, below(home))
+                    checked += 1
+        self.assertGreater(checked, len(LIVES) * 131)
 
-    def test_nothing_stays_after_an_upgrade(self):
-        for client, words, home, path in self.each():
-            before = below(home)
-            self.install(home, client, *words)
-            with mock.patch.dict(hook.SECONDS, pre=80):
-                self.install(home, client, *words)
-            self.install(home, client, "--uninstall", *words)
-            self.assertEqual(before, below(home))
+    def test_nothing_stays_of_all_clients(self):
+        for managed in (False, True):
+            for shape in (None, "", '{"hooks":{}}', '{"hooks": {"EVENT": []}}\n'):
+                for ways in ([CLIENTS[::-1]], [CLIENTS[:2], ()]):
+                    with tempfile.TemporaryDirectory() as home, self.subTest(managed=managed, shape=shape, ways=ways):
+                        words = ["--managed", "--root", home] if managed else []
+                        for client in CLIENTS:
+                            path = self.settings(home, client, managed)
+                            self.write(path, client, None if path.endswith(".toml") else shape)
+                        before = below(home)
+                        for client in CLIENTS:
+                            self.install(home, client, *words)
+                        for client in ways[0]:
+                            self.install(home, client, "--uninstall", *words)
+                        if len(ways) > 1:
+                            self.install(home, None, "--uninstall", *words)
+                        self.assertEqual(before, below(home))
+
+    def test_what_lay_beside_it_stays(self):
+        """Empty folders, other files, and the folder with a user's key."""
+        for client in CLIENTS:
+            for managed in (False, True):
+                with tempfile.TemporaryDirectory() as home, self.subTest(client=client, managed=managed):
+                    folder = os.path.dirname(self.settings(home, client, managed))
+                    os.makedirs(os.path.join(folder, "empty"))
+                    os.makedirs(os.path.join(home, ".countersign"), 0o700)
+                    for path in (os.path.join(folder, "other.json"), os.path.join(home, ".countersign", "key")):
+                        with open(path, "wb") as file:
+                            file.write(b"mine")
+                    before = below(home)
+                    words = ["--managed", "--root", home] if managed else []
+                    self.install(home, client, *words)
+                    self.install(home, client, "--uninstall", *words)
+                    self.assertEqual(before, below(home))
 
     def test_what_somebody_added_meanwhile_stays_and_nothing_else(self):
         for client, words, home, path in self.each():
+            if path.endswith(".js"):
+                continue  # the whole file is ours
             kept = below(home).get(path)
             self.install(home, client, *words)
             with open(path, "rb") as file:

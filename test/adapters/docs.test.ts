@@ -50,7 +50,7 @@ test('the commands in docs/agents.md do what the page says', async () => {
   expect(held).toBe('true\nthe-website-waits')
   expect(inbox).toBe('Write the-website-waits\nhello\napproved')
   expect(passed).toBe('allow\nrequire_approval')
-  // The hold is part of the entry that used its approval.
+  // The entry that used the approval contains the earlier hold too.
   const receipts = ['allow', 'require_approval']
   expect(receipt).toBe(receipts.map((verdict) => `Write ${verdict} the-website-waits`).join('\n'))
   expect(revoked).toBe('revoked\nsession revoked')
@@ -69,6 +69,6 @@ test('the commands in docs/agents.md do what the page says', async () => {
   expect(asked?.mcpServers['svc']?.args).toContainEqual(
     expect.stringMatching(/^\/.*\.countersign\/hook\.json$/),
   )
-  // Deleting answers with an empty object.
+  // The answer to a deletion is an empty object.
   expect(cleaned?.trim().split(/\n+/)).toEqual(['{}'])
 })

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { reply, type ScriptedService } from './scripted-service.ts'
 
-/* A service with one held call: approval `apr_1`, its later status, and the number of polls. */
+/* A service with one held call: the approval `apr_1`, its later status, and the number of polls. */
 
 export type Answer = object | ((socket: Socket) => void)
 
@@ -13,7 +13,9 @@ export const status = (word: string, comment: string | null = null): object => (
   comment,
 })
 
-/** Answers to authorize and then to polls, in order; the last one repeats. Accepts reports and withdrawals. */
+/**
+ * Answers the authorize request and then the polls, in order; the last answer repeats. Accepts reports and withdrawals.
+ */
 export function answerInTurn(
   service: ScriptedService,
   decisions: readonly Answer[],

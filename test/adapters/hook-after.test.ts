@@ -6,7 +6,7 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { runHook, startHook } from './run-hook.ts'
 import { allowed, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* `post` and `end` report, and never disturb the client. */
+/* `post` and `end` report to the service, and never disturb the client. */
 
 const nowhere = 'http://127.0.0.1:1'
 let service: ScriptedService
@@ -159,7 +159,7 @@ describe('end', () => {
     expect(left()).toEqual([])
   })
 
-  /** A report that was interrupted is not continued. */
+  /** A report that was interrupted is not sent again. */
   const stopped = async (): Promise<void> => {
     service.script = () => {}
     const { child, ended } = startHook({ args, env, event })
@@ -195,7 +195,7 @@ describe('end', () => {
     expect(ended).toMatchObject(done)
     expect(ended.seconds).toBeLessThan(2)
     expect(left()).toHaveLength(1)
-    // Nothing remains to be tried again.
+    // No report is left that would be sent again.
     rmSync(join(home, '.countersign'), { recursive: true })
   })
 

@@ -4,7 +4,7 @@ import { agentWorld, type AgentWorld } from '../api/agents/agent.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
 import { runHook, type Ended } from './run-hook.ts'
 
-/* Arguments in all spellings of the clients, against the service's rules: no spelling escapes a rule. */
+/* Arguments in all spellings that clients use, against the service's rules: no spelling escapes a rule. */
 
 const secret = '/srv/secret/x'
 let server: TestServer
@@ -88,7 +88,7 @@ test.each<[string, string, unknown, string]>([
   ['claude', 'Read', { file_path: '../../etc/passwd' }, 'equals'],
   ['claude', 'Edit', { file_path: '../private/x' }, 'startswith'],
   ['claude', 'Grep', { pattern: 'x', path: '../private' }, 'folders'],
-  // One forbidden value is enough, whether another one is absent or present.
+  // One forbidden value is enough, whether the other value is absent or present.
   ['claude', 'MultiEdit', { file_path: '/w/./only' }, 'not-here'],
 ])('%s, %s %j is blocked by %s', async (dialect, tool, input, rule) => {
   const ended = await pre(dialect, tool, input)

@@ -7,7 +7,7 @@ import { allowed, denied, reply, scriptedService, type ScriptedService } from '.
 
 /*
  * The verdicts of `doctor`. `works` is for a user's own installation whose checks all passed. `protected` is for
- * managed ones; test/clients/attacks tests it.
+ * managed installations; test/clients/attacks tests that verdict.
  */
 
 const own = 'org_00000000000000000000000001'
@@ -29,7 +29,7 @@ beforeEach(() => {
     reply(socket, 200, stranger || isNamed ? wrong : allowed)
   }
   home = temporaryFolder()
-  // PATH with Python and sh, but without a client.
+  // The PATH has Python and sh, but no client.
   env = { SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_secret', HOME: home, PATH: '/usr/bin:/bin' }
   program('claude', '#!/bin/sh\necho 2.1.329\n')
 })
@@ -43,7 +43,7 @@ const place = (path: string, text: string): string => {
   writeFileSync(path, text)
   return path
 }
-/** A program on PATH. */
+/** Writes a program into a folder on PATH. */
 function program(name: string, text: string): void {
   const bin = join(home, 'bin')
   chmodSync(place(join(bin, name), text), 0o755)
@@ -244,7 +244,7 @@ test.each(['CLAUDE_CODE_SHELL_PREFIX', 'SHELLOPTS', 'LD_PRELOAD'])(
   },
 )
 
-/* Codex skips hooks that the user has not trusted; its own server tells which. */
+/* Codex skips hooks that the user has not trusted. Codex's own server tells which hooks these are. */
 const codex = (answer: string): string => `#!/usr/bin/env python3
 import json, os, sys
 if sys.argv[1:] == ['--version']:
@@ -259,8 +259,15 @@ for line in sys.stdin:
         print(json.dumps({'id': asked['id'], ${answer}}), flush=True)
 `
 const listed = (hook: string): string => `'result': {'data': [{'hooks': [${hook}]}]}`
-const state = (trust: string, enabled = 'True'): string =>
-  listed(`{'command': command, 'enabled': ${enabled}, 'trustStatus': '${trust}'}`)
+const ours = (trust: string, enabled = 'True'): string =>
+  `{'command': command, 'enabled': ${enabled}, 'trustStatus': '${trust}', 'eventName': 'preToolUse'}`
+const state = (trust: string, enabled = 'True'): string => listed(ours(trust, enabled))
+/** Lists a hook of the project beside our own trusted hook. */
+const beside = (trust: string, event = 'preToolUse'): string =>
+  listed(
+    `${ours('trusted')}, {'command': 'x', 'enabled': True, 'trustStatus': '${trust}', 'eventName': '${event}', 'sourcePath': '/p/.codex/hooks.json'}`,
+  )
+const changes = "FAIL  a project's hook in /p/.codex/hooks.json can change a call"
 
 test.each([
   ['trusted', state('trusted'), 'works', 'ok    codex trusts the hook'],
@@ -268,6 +275,9 @@ test.each([
   ['changed', state('modified'), 'NOT protected', 'FAIL  codex skips the hook (it is modified)'],
   ['switched off', state('trusted', 'False'), 'NOT protected', 'FAIL  codex skips the hook (it is off)'],
   ['not loaded', listed(''), 'NOT protected', 'FAIL  codex skips the hook (it is not there)'],
+  ['trusted, beside one of the project', beside('trusted'), 'NOT protected', changes],
+  ['trusted, beside an untrusted one of the project', beside('untrusted'), 'works', 'ok    codex trusts'],
+  ['trusted, beside one after calls', beside('trusted', 'postToolUse'), 'works', 'ok    codex trusts'],
   ['not told', `'error': {}`, 'not proven: see to the lines with ??', '??    codex does not say'],
 ])('codex, its hook %s', async (_name, answer, verdict, says) => {
   program('codex', codex(answer))

@@ -17,7 +17,8 @@ import { allowed, reply, scriptedService, type ScriptedService } from './scripte
 
 /*
  * A project's settings can change the environment of a session. If the hook has a settings file, the environment must
- * change neither the service that is asked nor what lets calls pass. Nothing else on the machine may prevent a deny.
+ * change neither which service is asked nor the conditions under which calls pass. Nothing else on the machine may
+ * prevent a deny.
  */
 
 let service: ScriptedService
@@ -88,7 +89,7 @@ describe('with a settings file the environment does not decide', () => {
     const log = join(home, 'keys')
     const config = file({ api_url: secure.url, ca_file: authority })
     const ended = await runHook({
-      // As if started by hand; with -I Python ignores it.
+      // As if the hook was started by hand. With -I, Python ignores the variable.
       command: [python, hookFile, 'pre', '--dialect', 'claude', '--config', config],
       env: { HOME: home, SSLKEYLOGFILE: log },
       event,
@@ -169,7 +170,7 @@ describe('HOME leads elsewhere:', () => {
 })
 
 describe('`install`', () => {
-  const clients = ['claude', 'codex', 'gemini', 'copilot', 'cursor']
+  const clients = ['claude', 'codex', 'gemini', 'copilot', 'cursor', 'opencode']
   const files = (): string[] =>
     readdirSync(home, { recursive: true, withFileTypes: true })
       .filter((each) => each.isFile() && !each.name.endsWith('.pyc'))

@@ -6,7 +6,7 @@ import { runHook } from './run-hook.ts'
 import { allowed, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 import { chunked, odd, ok, unreachable } from './service-faults.ts'
 
-/* Faults between hook and service, in both fail modes. */
+/* Faults between the hook and the service, in both fail modes. */
 
 const event = {
   session_id: 's',
@@ -29,7 +29,7 @@ const settings = (mode: string): NodeJS.ProcessEnv => ({
   SERVICE_API_KEY: 'csk_test',
   SERVICE_FAIL_MODE: mode,
 })
-// For a client that waits nine seconds: the hook gives up a second before its own limit of 7.5.
+// Arguments for a client that waits nine seconds: the hook gives up a second before the hook's own limit of 7.5.
 const hasty = [...args, '--timeout', '9']
 
 const blocked = (ended: Awaited<ReturnType<typeof runHook>>): void => {
@@ -52,7 +52,7 @@ describe('unreachable', () => {
   const services: ScriptedService[] = []
   const ended = new Map<string, Awaited<ReturnType<typeof runHook>>[]>()
 
-  // All at once, because each of them takes the whole time that the hook has.
+  // All run at the same time, because each of them takes all the time that the hook has.
   beforeAll(async () => {
     const runs = Object.entries(unreachable).map(async ([name, script]) => {
       const other = await scriptedService((_asked, socket) => script(socket))

@@ -5,7 +5,10 @@ import { answerInTurn, poll, status, type Answer } from './held-call.ts'
 import { runHook, startHook } from './run-hook.ts'
 import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* A held call waits for its approver, but not as long as its client would, and runs only if the service says so. */
+/*
+ * A held call waits for its approver for a shorter time than the client would wait. The call runs only if the service
+ * allows it.
+ */
 
 const event = {
   session_id: 's',
@@ -113,7 +116,7 @@ test('the wait is over: blocked with the approval and the next step', async () =
     code: 2,
     stderr: `countersign: held by rule \`ask-first\`: approval apr_1 is still pending; ${retry}\n`,
   })
-  // An immediate answer is not followed by an immediate question.
+  // After an immediate answer, the hook does not ask again immediately.
   expect(asked().filter((each) => each === look).length).toBeLessThanOrEqual(3)
 })
 

@@ -7,7 +7,7 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { hookFile, python, runHook } from './run-hook.ts'
 import { allowed, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* The input that a client may send to the hook, and how the hook is started. */
+/* Input that a client may send to the hook, and how the hook is started. */
 
 const event = (input: object): object => ({
   session_id: 's',
@@ -151,7 +151,7 @@ describe('with its streams', () => {
 })
 
 describe('a broken Python', () => {
-  // The command that `install` writes turns every failure into a deny, since only exit code 2 with a text blocks in
+  // The command that `install` writes turns every failure into exit code 2 with a text. Only that blocks the call in
   // every client.
   const wrapped = (line: string): readonly string[] => [
     'sh',

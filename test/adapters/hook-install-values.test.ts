@@ -5,7 +5,7 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { hookFile, python, runHook, type Ended } from './run-hook.ts'
 import { scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* The values that `install` takes from the environment and keeps, and what `--uninstall` removes from all clients. */
+/* The values that `install` takes from the environment and stores, and what `--uninstall` removes from all clients. */
 
 let service: ScriptedService
 let home: string
@@ -111,7 +111,8 @@ describe('--uninstall', () => {
   }
 
   test('without --dialect: all clients, and the notes of ended sessions', async () => {
-    for (const client of ['claude', 'codex', 'gemini', 'copilot', 'cursor']) await run(['--dialect', client])
+    for (const client of ['claude', 'codex', 'gemini', 'copilot', 'cursor', 'opencode'])
+      await run(['--dialect', client])
     note('0123abcd-73')
     const ended = await run(['--uninstall'])
     expect(ended).toMatchObject({ code: 0, stderr: '' })

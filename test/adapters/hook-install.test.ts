@@ -14,7 +14,7 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { hookFile, python, runHook, type Ended } from './run-hook.ts'
 import { allowed, denied, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* `install` for every client's settings: in a home folder, and below the root of an image. */
+/* Tests `install` with the settings of every client: in a home folder, and below the root folder of a machine image. */
 
 const organization = 'org_00000000000000000000000001'
 let service: ScriptedService
@@ -63,7 +63,7 @@ const place = (path: string, settings: unknown): string => {
   writeFileSync(path, typeof settings === 'string' ? settings : JSON.stringify(settings))
   return path
 }
-/** Every file below a folder with its text, except compiled Python. */
+/** The text of every file below a folder, except compiled Python. */
 function tree(folder: string): Record<string, string> {
   const names = readdirSync(folder, { recursive: true, withFileTypes: true })
   const paths = names.filter((each) => each.isFile()).map((each) => join(each.parentPath, each.name))
@@ -139,7 +139,8 @@ describe.each(clients)('%s', (client) => {
     }
     expect(await runHook({ command, env: {}, event })).toMatchObject({ code: 0, stderr: '' })
     expect(await runHook({ command, env: {}, event: 'nonsense' })).toMatchObject({ code: 2 })
-    // Python exits with 1 after a syntax error, which no client treats as a deny.
+    // Python exits with 1 after a syntax error, but no client treats 1 as a deny. The command must therefore turn it
+    // into 2.
     writeFileSync(join(home, '.countersign', 'service_hook.py'), 'def main(:')
     const broken = await runHook({ command, env: {}, event })
     expect(broken.code).toBe(2)

@@ -3,14 +3,16 @@ import { until } from '../stack/until.ts'
 import { hookFile, startHook } from './run-hook.ts'
 import { held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* A killed client sends no signal to its hooks: Codex leaves a hook that waits for an approver running. */
+/*
+ * A killed client sends no signal to its hooks. Codex, for example, leaves a hook that waits for an approver running.
+ */
 
 let service: ScriptedService
 beforeAll(async () => {
   service = await scriptedService(({ path }, socket) => {
     if (path === '/api/v1/authorize') reply(socket, 200, held)
     if (path.endsWith('/cancel')) reply(socket, 200, { status: 'cancelled' })
-    // Nobody decides.
+    // The approval is never decided.
   })
 })
 afterAll(() => service.close())

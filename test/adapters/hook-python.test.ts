@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from '@jest/globals'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { hookFile, python, runHook, type Ended } from './run-hook.ts'
 
-/* The Python that managed settings name: every user can run it, and only root can change it. */
+/* The Python interpreter that managed settings name must be one that every user can run and only root can change. */
 
 let root: string
 beforeEach(() => {
@@ -20,7 +20,7 @@ const install = (...more: string[]): Promise<Ended> => {
 const settings = (): string => join(root, 'etc/claude-code/managed-settings.json')
 const named = (): string | undefined => /"command": "(\S+)"/.exec(readFileSync(settings(), 'utf8'))?.[1]
 
-/** A program in the image, in folders that everybody can enter. */
+/** Writes a program into the image, in folders that everybody can enter. */
 function program(path: string, mode = 0o755): void {
   const file = join(root, path)
   mkdirSync(dirname(file), { recursive: true, mode: 0o755 })

@@ -61,7 +61,7 @@ test('observe only records, careful holds, and neither doubles or weakens a rule
   expect((await again('observe')).stdout).toBe('nothing to change\n')
   expect((await world.agent().ask('Bash', { command: 'git push --force' })).decision).toBe('allow')
 
-  // A person has switched one off.
+  // Switch one rule off, as a person would.
   const { body } = await server.call(world.owner.key, 'GET', `/organizations/${world.organizationId}/rules`)
   const off = body.data.find(({ name }: { name: string }) => name === names[1]).id
   await world.change('PATCH', `/rules/${off}`, { status: 'inactive' })

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { runHook } from './run-hook.ts'
 import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* The exact answer to each client, and the question to the service, for every dialect. */
+/* For every dialect: the exact answer to the client, and the exact request to the service. */
 
 const command = 'curl https://example.com'
 const claude = {
@@ -38,12 +38,20 @@ const events: Readonly<Record<string, object>> = {
     tool_input: { command },
     tool_use_id: 'call_1',
   },
+  opencode: {
+    session_id: 'session-1',
+    hook_event_name: 'tool.execute.before',
+    tool_name: 'bash',
+    tool_input: { command },
+    tool_use_id: 'call_1',
+  },
 }
 const useIds: Readonly<Record<string, string>> = {
   claude: 'toolu_1',
   codex: 'call_1',
   cursor: 'tool_1',
   vscode: 'call_1',
+  opencode: 'call_1',
 }
 
 const denies: Readonly<Record<string, (reason: string) => object>> = {
@@ -53,6 +61,7 @@ const denies: Readonly<Record<string, (reason: string) => object>> = {
   copilot: (reason) => ({ permissionDecision: 'deny', permissionDecisionReason: reason }),
   cursor: (reason) => ({ permission: 'deny', user_message: reason, agent_message: reason }),
   vscode: inClaude,
+  opencode: (reason) => ({ permission: 'deny', user_message: reason, agent_message: reason }),
 }
 function inClaude(reason: string): object {
   const said = { permissionDecision: 'deny', permissionDecisionReason: reason }
@@ -90,7 +99,7 @@ describe.each(dialects)('%s', (dialect) => {
   test('allow: the client continues, and the service gets the question in its own format', async () => {
     service.script = (_asked, socket) => reply(socket, 200, allowed)
     const ended = await runHook({ args, env, event })
-    const stdout = dialect === 'cursor' ? '{"permission":"allow"}\n' : ''
+    const stdout = /^(cursor|opencode)$/.test(dialect) ? '{"permission":"allow"}\n' : ''
     expect(ended).toMatchObject({ code: 0, stdout, stderr: '' })
     expect(service.asked).toHaveLength(1)
     expect(service.asked[0]).toMatchObject({

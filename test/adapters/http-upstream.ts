@@ -16,7 +16,7 @@ export interface HttpAsked {
   readonly message: Wire
 }
 
-/** Answers a request itself, or returns false for the usual answer. */
+/** Answers a request itself, or returns false so that the server sends its usual answer. */
 export type HttpScript = (asked: HttpAsked, response: ServerResponse) => boolean | void
 
 export interface HttpUpstream {
@@ -38,7 +38,7 @@ export async function httpUpstream(tls = false): Promise<HttpUpstream> {
     const result = usual(body, headers)
     const session = body.method === 'initialize' ? { 'mcp-session-id': 'session-1' } : {}
     response.writeHead(200, { 'content-type': 'application/json', ...session })
-    // Written over several lines, as JSON may be.
+    // Written over several lines, which JSON allows.
     response.end(JSON.stringify({ jsonrpc: '2.0', id: body.id, result }, null, 2))
   }
   const listener: Parameters<typeof createServer>[1] = (request, response) => {

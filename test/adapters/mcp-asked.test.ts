@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { endGateways, logFile, noted, odd, startGateway, textOf, type Wire } from './run-mcp.ts'
 import { allowed, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* The gateway passes on only what it has asked about, with the same numbers. */
+/* The gateway forwards only calls for which it asked the service, with exactly the same numbers. */
 
 let service: ScriptedService
 beforeAll(async () => {

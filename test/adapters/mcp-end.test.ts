@@ -4,7 +4,7 @@ import { until } from '../stack/until.ts'
 import { endGateways, logFile, noted, odd, startGateway, textOf, type Gateway } from './run-mcp.ts'
 import { allowed, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* However the gateway ends, no process of it or its servers remains, and no approval stays pending. */
+/* However the gateway ends, no process of the gateway or of its servers remains, and no approval stays pending. */
 
 let service: ScriptedService
 beforeAll(async () => {
@@ -20,7 +20,7 @@ afterAll(() => service.close())
 
 const env = (): NodeJS.ProcessEnv => ({ SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_test' })
 
-/** Whether the process runs; a zombie does not. */
+/** Whether the process runs. A zombie does not count as running. */
 function runs(pid: number): boolean {
   try {
     return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
@@ -29,7 +29,7 @@ function runs(pid: number): boolean {
   }
 }
 
-/** A gateway with a server that has its own helper processes; the pids of all of them. */
+/** Starts a gateway with a server that has its own helper processes. Returns the pids of all these processes. */
 async function family(said: object = {}): Promise<{ gateway: Gateway; pids: number[] }> {
   const gateway = await startGateway({ servers: { odd: odd({ tools: ['family'], ...said }) }, env: env() })
   await gateway.tools()
@@ -105,7 +105,7 @@ test('a call that waits for an approver is withdrawn', async () => {
   await until('it waits', () => service.asked.some(({ method }) => method === 'GET'))
   await gateway.close()
   expect(service.asked.map(({ path }) => path)).toContain('/api/v1/authorize/approvals/apr_1/cancel')
-  // A session of the client itself continues.
+  // The client's session continues, so the gateway must not report its end.
   expect(service.asked.map(({ path }) => path)).not.toContain('/api/v1/authorize/sessions/end')
 })
 

@@ -4,7 +4,7 @@ import { endGateways, odd as oddServer, startGateway, textOf, type Wire } from '
 import { allowed, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 import { odd, unreachable } from './service-faults.ts'
 
-/* Faults between gateway and service, in both fail modes, with the same rules as for the hook. */
+/* Faults between the gateway and the service, in both fail modes. The same rules apply as for the hook. */
 
 const faults = { ...unreachable, ...odd }
 
@@ -45,7 +45,7 @@ test('every fault at once: closed mode blocks all, open mode passes calls withou
     }
     expect(gateway.stderr).not.toMatch(/secret-value|csk_test/)
     if (mode === 'open') expect(gateway.stderr).toContain('fail mode is open: not checked')
-    // It continues normally.
+    // The gateway continues normally.
     expect((await gateway.call('odd__echo')).isError).toBeUndefined()
   })
   await Promise.all(both)

@@ -19,7 +19,7 @@ afterAll(() => service.close())
 
 const answers = (decisions: readonly Answer[], polls: readonly Answer[]): void =>
   answerInTurn(service, decisions, polls)
-/** A poll that is answered when the test decides. */
+/** A poll that the service answers only when the test decides. */
 function later(): { answer: Answer; say(body: object): void } {
   let waiting: Socket | undefined
   return {
@@ -117,7 +117,7 @@ describe('progress', () => {
         { progressToken: token, progress: 0.001, message: 'waiting for approval apr_1' },
       ])
       decided.say(status('approved'))
-      // The server got a token of the gateway itself.
+      // The server got a progress token that the gateway made.
       const { result } = await gateway.answer(id)
       expect(textOf(result)).toMatch(/^token \d+$/)
       await gateway.request('ping')

@@ -20,7 +20,10 @@ import {
 import { sdkOne, sdkTwo } from './peers.ts'
 import { allowed, denied, held, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
-/* Hostile servers and clients: they attack each other, the gateway's other servers, or the question to the service. */
+/*
+ * Hostile servers and clients attack each other, the other servers of the gateway, or the gateway's request to the
+ * service.
+ */
 
 const hostileServer = fileURLToPath(new URL('upstreams/hostile-server.py', import.meta.url))
 const hostile = (said: object = {}): object => ({

@@ -33,7 +33,7 @@ beforeEach(() => {
 afterEach(endGateways)
 afterAll(() => Promise.all([service.close(), server.close(), secure.close()]))
 
-/** The protocol's own example server, over streamable HTTP. */
+/** MCP's own example server, over streamable HTTP. */
 async function everything(): Promise<{ url: string; close: () => void }> {
   const { command, args = [] } = (await realServers(temporaryFolder())).everything
   const port = await freePort()

@@ -9,7 +9,7 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { realServers, sdkOne, sdkTwo, type Sdk, type SdkClient } from './peers.ts'
 import { gatewayFile, odd, python, textOf, type Wire } from './run-mcp.ts'
 
-/* The gateway between the real service, real servers and the clients of the TypeScript SDK. */
+/* Tests the gateway between the real service, real servers and the clients of the TypeScript SDK. */
 
 let server: TestServer
 let world: AgentWorld
@@ -106,7 +106,7 @@ describe.each(sdks)('%s', (_name, load, options) => {
     expect(await call('everything__echo', { message: 'hi' })).toMatchObject({
       content: [{ type: 'text', text: 'Echo: hi' }],
     })
-    // With an output schema, which the client checks.
+    // This tool has an output schema, and the client checks the result against it.
     expect(await call('files__read_text_file', { path: join(folder, 'plan.txt') })).toMatchObject({
       structuredContent: { content: 'the plan' },
     })
@@ -138,7 +138,7 @@ describe.each(sdks)('%s', (_name, load, options) => {
     expect(resources.length).toBeGreaterThan(3)
     const { contents } = await client.readResource({ uri: resources[0].uri })
     expect(contents[0].text.length).toBeGreaterThan(10)
-    // Only listed as a template.
+    // This resource is listed only as a template.
     const dynamic = await client.readResource({ uri: 'demo://resource/dynamic/text/3' })
     expect(dynamic.contents[0].text).toContain('3')
     await expect(client.readResource({ uri: 'nowhere://x' })).rejects.toThrow()
@@ -181,7 +181,7 @@ describe.each(sdks)('%s', (_name, load, options) => {
     expect(textOf(await result)).toContain('Long running operation completed')
     expect(told[0]).toMatchObject({ message: expect.stringMatching(/^waiting for approval apr_/) })
     const values = told.map(({ progress }) => progress)
-    // The SDK drops the last one if the answer follows immediately.
+    // The SDK drops the last progress message if the answer follows immediately.
     expect(values.slice(0, 3)).toEqual([0.001, 1, 2])
   })
 
@@ -231,7 +231,7 @@ describe.each(sdks)('%s', (_name, load, options) => {
         })
       },
     })
-    // The server offers it to capable clients after the greeting.
+    // The server offers this tool to capable clients only after the initialization.
     await until('it is offered', async () =>
       JSON.stringify(await client.listTools()).includes('everything__trigger-elicitation-request'),
     )

@@ -118,7 +118,7 @@ test('a changed tool is refused from then on and announced; its listing stays th
     tool_name: 'mcp__odd__echo',
     annotations: { definitionChanged: true },
   })
-  // Restoring the old definition does not help.
+  // Restoring the old definition does not allow the tool again.
   await refused('odd__restore')
   expect(changes(gateway)).toBe(0)
 })
@@ -134,7 +134,7 @@ describe('what a server writes', () => {
 
   test('8 MB on standard error block neither the gateway nor its client', async () => {
     const gateway = await start({ odd: odd({ tools: ['flood'] }) })
-    // Like a client that does not read it.
+    // Behave like a client that does not read standard error.
     gateway.child.stderr?.pause()
     await gateway.tools()
     expect(textOf(await gateway.call('odd__flood'))).toBe('after the flood')

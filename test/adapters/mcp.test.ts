@@ -276,7 +276,7 @@ describe('resources and prompts', () => {
       (await gateway.request('resources/read', { uri })).result?.contents?.[0]?.text
     expect(await read('b://2')).toBe('two')
     expect(await read('same://x')).toBe('one')
-    // No server lists it, so each is tried in turn.
+    // No server lists this resource, so the gateway asks each server in turn.
     expect(await read('h://9')).toBe('two')
     const { result: prompts } = await gateway.request('prompts/list')
     expect(prompts.prompts.map(({ name }: { name: string }) => name)).toEqual(['one__greet', 'two__greet'])

@@ -3,12 +3,12 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { installPinned } from '../support/pinned-packages.ts'
 import type { ServerEntry, Wire } from './run-mcp.ts'
 
-/* The MCP servers and SDK clients in peers/package.json. */
+/* Access to the MCP servers and SDK clients in peers/package.json. */
 
 const pins = fileURLToPath(new URL('peers', import.meta.url))
 const modules = (): Promise<string> => installPinned(pins, 'mcp-peers')
 
-/** `everything` and `files`, which may use `folder`. */
+/** The servers `everything` and `files`. `files` may access `folder`. */
 export async function realServers(folder: string): Promise<Record<'everything' | 'files', ServerEntry>> {
   const scope = join(await modules(), '@modelcontextprotocol')
   const entry = (name: string, ...args: string[]): ServerEntry => ({
@@ -18,7 +18,7 @@ export async function realServers(folder: string): Promise<Record<'everything' |
   return { everything: entry('server-everything', 'stdio'), files: entry('server-filesystem', folder) }
 }
 
-/** The part of both SDK clients that the tests use. */
+/** The part of the two SDK clients that the tests use. */
 export interface SdkClient {
   connect(transport: unknown): Promise<void>
   close(): Promise<void>
@@ -37,11 +37,43 @@ export interface SdkClient {
 export interface Sdk {
   readonly Client: new (info: object, options: object) => SdkClient
   readonly Transport: new (options: object) => unknown
-  /** Arguments of a request with options: v1 has the result's schema before them. */
+  /** Arguments of a request with options: in v1, the result's schema comes before the options. */
   options(options: object): unknown[]
   /** The first argument for registering a handler. */
   named(method: 'roots/list' | 'elicitation/create' | 'notifications/tools/list_changed'): unknown
 }
+
+/** The part of the SDK's server transport that the tests use. */
+export interface ServerTransport {
+  start(): Promise<void>
+  send(message: Wire, options: { relatedRequestId?: string | number }): Promise<void>
+  handleRequest(request: unknown, response: unknown, body: unknown): Promise<void>
+}
+
+/** Streamable HTTP, as the TypeScript SDK serves it. */
+export async function sdkServerTransport(): Promise<
+  new (options: {
+    sessionIdGenerator: () => string
+    enableDnsRebindingProtection: boolean
+    allowedHosts: readonly string[]
+    onsessioninitialized: (id: string) => void
+  }) => ServerTransport
+> {
+  const path = join(
+    await modules(),
+    '@modelcontextprotocol',
+    'sdk',
+    'dist',
+    'esm',
+    'server',
+    'streamableHttp.js',
+  )
+  return (await import(pathToFileURL(path).href)).StreamableHTTPServerTransport
+}
+
+/** The path of the program of MCP's own conformance suite. */
+export const conformanceSuite = async (): Promise<string> =>
+  join(await modules(), '@modelcontextprotocol', 'conformance', 'dist', 'index.js')
 
 /** The client of the TypeScript SDK, version 1. */
 export async function sdkOne(): Promise<Sdk> {

@@ -8,14 +8,17 @@ import { hookFile } from './run-hook.ts'
 const folder = fileURLToPath(new URL('../../adapters/tests', import.meta.url))
 const names = ['python3', ...Array.from({ length: 8 }, (_, minor) => `python3.${8 + minor}`)]
 
-/** The real program behind a name: its launcher may not find that version. */
+/**
+ * The path of the real interpreter behind a name; undefined if there is none. A launcher on PATH may not find this
+ * version of Python.
+ */
 function real(name: string, env: NodeJS.ProcessEnv = process.env): string | undefined {
   const script =
     'import os, sys; print(os.path.realpath(sys.executable)); sys.exit(sys.version_info < (3, 8))'
   const { stdout, status } = spawnSync(name, ['-c', script], { env, encoding: 'utf8' })
   return status === 0 ? stdout.trim() : undefined
 }
-/** pyenv's launchers find the versions in this variable. */
+/** The launchers of pyenv find only the versions that PYENV_VERSION names. */
 const everything =
   spawnSync('pyenv', ['versions', '--bare'], { encoding: 'utf8' }).stdout?.trim().split('\n') ?? []
 const env = { ...process.env, PYENV_VERSION: everything.join(':') }

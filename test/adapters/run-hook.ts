@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { python } from './interpreter.ts'
 
-/* Starts `adapters/service_hook.py` like a client: a real process with its event on standard input. */
+/* Starts `adapters/service_hook.py` as a client would: a real process with the event on standard input. */
 
 export const hookFile = fileURLToPath(new URL('../../adapters/service_hook.py', import.meta.url))
 export { python }

@@ -7,7 +7,7 @@ import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { until } from '../stack/until.ts'
 import { emptyHome } from './run-hook.ts'
 
-/* Starts `adapters/service_mcp.py` like a client, and speaks with it line by line. */
+/* Starts `adapters/service_mcp.py` as a client would, and exchanges messages with it line by line. */
 
 export { gatewayFile, odd, python, type ServerEntry } from './gateway-files.ts'
 
@@ -23,15 +23,15 @@ export interface GatewayOptions {
   readonly env?: NodeJS.ProcessEnv
   /** Default: no capabilities. */
   readonly capabilities?: object
-  /** Started by a shell, which is then `child`. */
+  /** The gateway is started by a shell. `child` is then the shell. */
   readonly shell?: boolean
-  /** Without `initialize` and `notifications/initialized`. */
+  /** The client does not send `initialize` and `notifications/initialized`. */
   readonly bare?: boolean
 }
 
 export class Gateway {
   readonly child: ChildProcess
-  /** All its output in order, parsed and raw. */
+  /** All messages and lines that the gateway has written, in order. */
   readonly messages: Wire[] = []
   readonly lines: string[] = []
   readonly ended: Promise<number | string>
@@ -42,12 +42,12 @@ export class Gateway {
     const file = join(temporaryFolder(), 'servers.json')
     writeFileSync(file, options.config ?? JSON.stringify({ mcpServers: options.servers ?? {} }))
     const args = ['-I', '-S', gatewayFile, '--config', file, ...(options.args ?? [])]
-    // The shell gives background processes no input.
+    // A shell gives background processes no standard input, so the input is passed through descriptor 3.
     const inShell = ['-c', 'exec 3<&0; "$@" <&3 & echo "pid $!" >&2; wait', 'sh', python, ...args]
     const [program, words] = options.shell === true ? ['sh', inShell] : [python, args]
     this.child = spawn(program, words, { env: { ...emptyHome(), ...options.env } })
     this.child.stdin?.on('error', () => {
-      // It may have ended.
+      // The gateway may have ended.
     })
     if (this.child.stdout === null) throw new Error('no output')
     createInterface({ input: this.child.stdout }).on('line', (line) => {
@@ -70,7 +70,7 @@ export class Gateway {
     this.write(JSON.stringify({ jsonrpc: '2.0', ...message }))
   }
 
-  /** Sends a request; `answer` waits for its answer. */
+  /** Sends a request and returns its id; `answer` waits for the response. */
   ask(method: string, params?: object, id: number | string = (this.#ids += 1)): number | string {
     this.send({ id, method, ...(params && { params }) })
     return id
@@ -87,7 +87,7 @@ export class Gateway {
     return this.answer(this.ask(method, params, id))
   }
 
-  /** The result of a tool. */
+  /** Calls a tool and returns its result. */
   async call(name: string, args: object = {}, meta?: object): Promise<Wire> {
     return (await this.request('tools/call', { name, arguments: args, ...(meta && { _meta: meta }) })).result
   }
@@ -96,7 +96,7 @@ export class Gateway {
     return (await this.request('tools/list')).result.tools
   }
 
-  /** Notifications and requests with this method so far. */
+  /** Notifications and requests with this method that the gateway has sent so far. */
   told(method: string): Wire[] {
     return this.messages.filter((each) => each.method === method)
   }
@@ -108,7 +108,7 @@ export class Gateway {
     return answer
   }
 
-  /** Closes its input and returns how it ended. */
+  /** Closes the gateway's input and returns how it ended. */
   async close(): Promise<number | string> {
     this.child.stdin?.end()
     return this.ended
@@ -117,7 +117,7 @@ export class Gateway {
 
 const running = new Set<Gateway>()
 
-/** A gateway after its greeting. */
+/** Starts a gateway and, unless `bare` is true, initializes it. */
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const gateway = new Gateway(options)
   if (options.bare !== true) await gateway.initialize(options.capabilities)

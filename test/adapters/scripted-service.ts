@@ -4,7 +4,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from 'node:n
 import { createServer as createTlsServer } from 'node:tls'
 import { selfSigned } from '../support/self-signed.ts'
 
-/* A server that answers byte for byte as scripted, to simulate faults. */
+/* A server that answers exactly the bytes of a script, to simulate faults. */
 
 export interface Asked {
   readonly method: string
@@ -23,7 +23,7 @@ export interface ScriptedService {
   close(): Promise<void>
 }
 
-/** One request per connection, as the adapters send them. */
+/** Starts the server. It accepts one request per connection, because the adapters send only one. */
 export async function scriptedService(script: Script, tls = false): Promise<ScriptedService> {
   const open = new Set<Socket>()
   const serve = (socket: Socket): void => {
@@ -80,7 +80,7 @@ function parse(received: Buffer): Asked | undefined {
   return { method, path, headers, body: body.toString('utf8') }
 }
 
-/** A normal answer. */
+/** Sends a normal answer. */
 export function reply(socket: Socket, status: number, body: unknown, headers: readonly string[] = []): void {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   const lines = [

@@ -8,7 +8,7 @@ const head = (length: number | string): string => `HTTP/1.1 200 OK\r\nContent-Le
 export const chunked = (body: string): string =>
   `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${body}`
 
-/** No answer: open mode lets the call pass. */
+/** The service gives no answer. In open mode the call passes. */
 export const unreachable: Readonly<Record<string, (socket: Socket) => void>> = {
   'closed without a byte': (socket) => socket.end(),
   'reset without a byte': (socket) => socket.resetAndDestroy(),
@@ -21,7 +21,7 @@ export const unreachable: Readonly<Record<string, (socket: Socket) => void>> = {
   '503 without end': (socket) => socket.write('HTTP/1.1 503 Unavailable\r\nContent-Length: 99\r\n\r\n'),
 }
 
-/** An unusable answer: blocked in both modes. */
+/** The service gives an unusable answer. The call is blocked in both modes. */
 export const odd: Readonly<Record<string, (socket: Socket) => void>> = {
   '401': (socket) => reply(socket, 401, { error: { code: 'unauthenticated', message: 'no such key' } }),
   '403': (socket) => reply(socket, 403, { error: { code: 'missing_scope' } }),

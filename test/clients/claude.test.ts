@@ -14,7 +14,7 @@ import { runClient, type ClientRun } from './run-client.ts'
 import type { Turn } from './script.ts'
 
 /*
- * Tests that need only one client: the page that a reader follows, the labels of a session, and a freeze during a
+ * Tests that need only one client: the instructions of a docs page, the labels of a session, and a freeze during a
  * session.
  */
 
@@ -26,7 +26,7 @@ beforeAll(async () => {
 }, 600_000)
 afterAll(() => server.close())
 
-/** Claude Code with the hook, asking as a member of this organization. `script` gets a company file. */
+/** Runs Claude Code with the hook, as a member of this organization. `script` gets the path of a company file. */
 async function run(world: AgentWorld, script: (file: string) => readonly Turn[]): Promise<ClientRun> {
   const turns: Turn[] = []
   const { secret: key } = await addKey(server.context, world.organizationId, world.member.userId, [

@@ -4,13 +4,13 @@ import type { ClientPrograms } from './install.ts'
 /** A command line that a client runs at an event. */
 export interface HookCommand {
   readonly command: string
-  /** In seconds, whatever unit the client uses. */
+  /** In seconds, even if the client's settings use another unit. */
   readonly timeout: number
   /** Claude Code's `onFailure: "block"`. */
   readonly block?: boolean
 }
 
-/** By the event's role; each client has its own names. */
+/** The hooks by the role of their event. Each client has its own names for these events. */
 export interface Hooks {
   readonly pre?: HookCommand
   readonly post?: HookCommand
@@ -19,7 +19,7 @@ export interface Hooks {
 
 /** The folders of one run. */
 export interface Place {
-  /** A unique name of the run in every command line. */
+  /** The root folder of the run. Its unique name appears in every command line. */
   readonly root: string
   /** HOME, with only the client's own settings. */
   readonly home: string
@@ -32,11 +32,11 @@ export interface AgentClient {
   readonly name: keyof ClientPrograms
   readonly dialect: Dialect
   /**
-   * Writes the client's settings, with the model at `url`. `trusted`: shell and edits need no permission. Otherwise
-   * the client must ask its user, and there is none.
+   * Writes the client's settings, with the model at `url`. If `trusted` is true, shell and edits need no permission.
+   * Otherwise the client must ask its user, and no user is present.
    */
   prepare(place: Place, url: string, trusted: boolean): void
-  /** Writes hooks into its user settings. */
+  /** Writes hooks into the client's user settings. */
   hook(place: Place, hooks: Hooks): void
   /** Arguments for one run without a terminal. */
   args(place: Place, prompt: string, trusted: boolean): readonly string[]
@@ -47,8 +47,8 @@ export interface AgentClient {
   sessionId(stdout: string): string
   shell(command: string): ToolCall
   write(path: string, text: string): ToolCall
-  /** Whether a subagent's calls have a separate session id that does not name its parent. */
+  /** Whether a subagent's calls have a separate session id that does not name the parent session. */
   readonly partsApart?: boolean
-  /** Turns that start a subagent, which follows the script with this name, and wait for it. */
+  /** Turns that start a subagent and wait for it. The subagent follows the script with this name. */
   delegate(script: string): readonly Turn[]
 }

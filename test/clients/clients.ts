@@ -3,12 +3,17 @@ import type { AgentClient } from './client.ts'
 import { codex } from './codex.ts'
 import { copilot } from './copilot.ts'
 import { gemini } from './gemini.ts'
+import { opencode } from './opencode.ts'
 
-/** What the model reads when the client must ask its own user about a call, and no user is present. */
+/** Texts that the model reads when the client must ask its own user about a call, and no user is present. */
 export const asksItsUser =
-  /needs approval|Read-only|requires user confirmation|no interactive user response was available/
+  /needs approval|Read-only|requires user confirmation|no interactive user response was available|rejected permission/
 
-/** Every client, for tables. */
-export const clients: readonly (readonly [string, AgentClient])[] = [claude, codex, gemini, copilot].map(
-  (client) => [client.name, client],
-)
+/** All clients, for tables of tests. */
+export const clients: readonly (readonly [string, AgentClient])[] = [
+  claude,
+  codex,
+  gemini,
+  copilot,
+  opencode,
+].map((client) => [client.name, client])

@@ -35,7 +35,7 @@ export const codex: AgentClient = {
   denials: () => null,
   sessionId: (stdout) => (JSON.parse(stdout.split('\n')[0] ?? '') as { thread_id: string }).thread_id,
   shell: (command) => ({ tool: 'exec_command', input: { cmd: command, login: false } }),
-  // Codex applies a patch itself. A program could not get so large an argument.
+  // Codex applies a patch itself. A program could not get such a large argument.
   write: (path, text) => {
     const patch = ['*** Begin Patch', `*** Add File: ${path}`, `+${text}`, '*** End Patch']
     return {

@@ -27,9 +27,9 @@ export const copilot: AgentClient = {
     COPILOT_OFFLINE: 'true',
     COPILOT_PROVIDER_BASE_URL: `${url}/v1`,
     COPILOT_MODEL: 'played',
-    // It unpacks itself once for all homes.
+    // With this variable, Copilot CLI unpacks itself once for all homes.
     COPILOT_CACHE_HOME: join(sharedCache(), 'copilot-cli'),
-    // Otherwise it would drop the oldest turns, which contain the script's name.
+    // Otherwise Copilot CLI would drop the oldest turns, which contain the script's name.
     COPILOT_PROVIDER_MAX_PROMPT_TOKENS: '100000000',
   }),
   denials: () => null,

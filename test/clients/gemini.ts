@@ -36,7 +36,7 @@ export const gemini: AgentClient = {
     GEMINI_API_KEY: 'fake-key',
     GOOGLE_GEMINI_BASE_URL: url,
     GEMINI_CLI_TRUST_WORKSPACE: 'true',
-    // Otherwise it restarts itself with a larger heap, which takes two seconds.
+    // Otherwise Gemini CLI restarts itself with a larger heap, which takes two seconds.
     GEMINI_CLI_NO_RELAUNCH: 'true',
     ...(process.env['NODE_COMPILE_CACHE'] !== undefined && {
       NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],

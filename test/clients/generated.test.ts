@@ -8,7 +8,9 @@ import { Api } from '../support/client.ts'
 import { installPythonPackages } from '../support/python-packages.ts'
 import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
 
-/* docs/clients.md: its two programs, word for word, with clients that are generated from the published openapi.json. */
+/*
+ * Runs the two programs of docs/clients.md unchanged, with clients that are generated from the published openapi.json.
+ */
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const page = readFileSync(join(root, 'docs', 'clients.md'), 'utf8')
@@ -22,7 +24,7 @@ const shown = (/^Both programs print this.*?^```\n(.*?)^```/ms.exec(page)?.[1] ?
 
 let home: StackHome
 let stack: StartedStack
-/** The reader's folder. */
+/** The folder in which a reader would follow the page. */
 let folder: string
 let packages: string
 
@@ -40,7 +42,7 @@ afterAll(async () => {
   await home?.remove()
 })
 
-/** Standard output; throws with all output if the program fails. */
+/** Returns standard output. Throws with all output if the program fails. */
 async function run(file: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<string> {
   const options = {
     cwd: folder,
@@ -75,7 +77,7 @@ test('a Python client is generated without a part left out, compiles and makes e
   writeFileSync(join(folder, 'settings.yml'), 'post_hooks: []\n')
   writeFileSync(join(folder, 'client.py'), program('python'))
   const generate = ['-m', 'openapi_python_client', 'generate', '--path', description, '--meta', 'none']
-  // A schema that the generator does not understand is only a warning, and its operations are left out.
+  // If the generator does not understand a schema, it only prints a warning and leaves out the schema's operations.
   const place = ['--output-path', 'countersign', '--config', 'settings.yml', '--fail-on-warning']
   await run('python3', [...generate, ...place], env)
   await run('python3', ['-m', 'compileall', '-q', 'countersign', 'client.py'], env)

@@ -9,8 +9,8 @@ import { runClient, startClient } from './run-client.ts'
 import { until } from '../stack/until.ts'
 
 /*
- * Checks that the clients run offline, that their hooks see each call, and that a hook's refusal is respected. It
- * uses one-line hooks, so that a failure cannot be caused by our hook.
+ * Checks that the clients run offline, that their hooks see each call, and that a hook's refusal is respected. The
+ * hooks here are one-line commands, so that our own hook cannot be the cause of a failure.
  */
 
 const reason = 'blocked by rule `no-touch`'
@@ -22,8 +22,8 @@ const refusal = JSON.stringify({
 })
 
 /**
- * A hook that appends its input to a file in the working folder, one line per event. Each line is one write, because
- * a subagent's event may come at the same time.
+ * A hook that appends its input to a file in the working folder, one line per event. Each line is written with one
+ * write, because a subagent's event may come at the same time.
  */
 const note = (file: string): HookCommand => ({
   command: `line=$(tr -d '\\n'); printf '%s\\n' "$line" >> ${file}`,
@@ -33,7 +33,7 @@ interface Noted {
   readonly session_id?: string
   readonly tool_input?: object
 }
-/** The tool names of three of the clients; the fourth writes them like JavaScript. */
+/** Parses the noted events. One client names two fields in camelCase; they get the names that the other clients use. */
 const noted = (text = ''): Noted[] =>
   text
     .split('\n')
@@ -43,7 +43,7 @@ const noted = (text = ''): Noted[] =>
       return { session_id: sessionId, tool_input: toolArgs, ...event } as Noted
     })
 
-/** The refusal as a program, so that no shell interprets its text. */
+/** The refusal as a program file, so that no shell interprets its text. */
 function refuse({ root }: Place): HookCommand {
   const file = join(root, 'refuse')
   writeFileSync(

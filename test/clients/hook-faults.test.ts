@@ -14,8 +14,8 @@ import { runClient, type ClientRun } from './run-client.ts'
 import type { Turn } from './script.ts'
 
 /*
- * The service is down, hangs or answers nonsense, with the real clients: a blocked call leaves no file.
- * test/adapters/hook-faults.test.ts has all faults; this test has one of each kind.
+ * The service is down, hangs or answers nonsense, with the real clients. A blocked call must leave no file.
+ * test/adapters/hook-faults.test.ts has all faults; this test has one fault of each kind.
  */
 
 const faults: Readonly<Record<string, { unreachable: boolean; answer: (socket: Socket) => void }>> = {
@@ -41,7 +41,7 @@ const test = sideBySide(6, async () => {
   await ensureClients()
   service = await scriptedService(({ path, body }, socket) => {
     const fault = Object.keys(faults).find((name) => body.includes(`> ${name}`))
-    // Ends of sessions and finished calls do not matter here.
+    // Only the answer to /authorize is faulty. Reports of ended sessions and finished calls do not matter here.
     if (path !== '/api/v1/authorize' || fault === undefined) reply(socket, 200, { ...allowed, ok: true })
     else faults[fault]?.answer(socket)
   })

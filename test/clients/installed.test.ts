@@ -16,7 +16,7 @@ import { trustHooks } from './codex-trust.ts'
 import { ensureClients } from './install.ts'
 import { runClient } from './run-client.ts'
 
-/* The settings that `install` writes, with the real clients, and the verdict of `doctor`. */
+/* Tests the settings that `install` writes with the real clients, and the verdict of `doctor`. */
 
 let service: ScriptedService
 beforeAll(async () => {
@@ -40,7 +40,7 @@ describe.each(clients)('%s', (_name, client) => {
     service.asked.length = 0
     const run = await runClient(client, {
       script: [[client.shell('curl https://example.com > fetched')], [client.shell('echo ran > made')]],
-      // The environment contains nothing of the service.
+      // The environment contains no variables of the service.
       setup: ({ home }) => {
         execFileSync(python, [hookFile, 'install', '--dialect', client.name, '--yes'], {
           env: settings(home),

@@ -5,25 +5,26 @@ import { dirname, join } from 'node:path'
 import type { Place } from './client.ts'
 
 /*
- * The files of `install --managed` in the places where clients look: each run has its own /etc and /opt, in a mount
- * namespace of Linux.
+ * The files of `install --managed` in the folders where clients look for them. Each run has its own /etc and /opt, in a
+ * mount namespace of Linux.
  */
 
-/** The folder with a run's own files of the machine. */
+/** The folder with the machine files of one run. */
 export const machineOf = ({ root }: Pick<Place, 'root'>): string => join(root, 'machine')
 
 /**
- * The process is root in the namespace, and root's key is in root's home: that of the accounts, as the hook reads it.
+ * The home of root in /etc/passwd, which is where the hook looks for it. The process is root in the namespace, so
+ * root's key is in this folder.
  */
 const homeOfRoot = /^root:(?:[^:]*:){4}([^:]+)/m.exec(readFileSync('/etc/passwd', 'utf8'))?.[1] ?? '/'
 
-/** The key of the account whose processes the client's are. */
+/** The key file of the account under which the client's processes run. */
 export const keyOf = (place: Pick<Place, 'root'>): string =>
   join(machineOf(place), homeOfRoot, '.countersign', 'key')
 
 const folders = ['/etc', '/opt', homeOfRoot]
 
-/** A command line that starts the words with the run's files laid over the machine's. */
+/** A command line that runs `words` with the run's own files mounted over the files of the machine. */
 export function onMachine(words: readonly string[], place: Pick<Place, 'root'>): readonly string[] {
   const lay = (folder: string): string => {
     const own = machineOf(place) + folder
@@ -35,7 +36,7 @@ export function onMachine(words: readonly string[], place: Pick<Place, 'root'>):
   return ['unshare', '--mount', ...root, 'sh', '-c', script, 'sh', ...words]
 }
 
-/** A process cannot mount its own folders on other systems than Linux, and in some containers. */
+/** Whether a process can mount its own folders here. Systems other than Linux and some containers do not allow it. */
 export function canMount(): boolean {
   const root = mkdtempSync(join(tmpdir(), 'countersign-test-'))
   try {

@@ -29,7 +29,7 @@ interface Options extends Partial<RunOptions> {
   readonly wait?: number
 }
 
-/** The client with the hook as its user installs it. */
+/** Starts the client with the hook, installed as its user would install it. */
 const start = (
   client: AgentClient,
   script: RunOptions['script'],
@@ -47,7 +47,7 @@ const run = async (
   options: Options = {},
 ): Promise<ClientRun> => (await start(client, script, options)).ended
 
-/** A shell call that adds a line to `file`. The word makes a rule match; the rest is unique. */
+/** A shell call that adds a line to `file`. `word` makes a rule match; the rest of the text is unique. */
 const call = (client: AgentClient, file: string, word = 'fine'): { turn: Turn; text: string } => {
   const text = `${word}-${randomUUID()}`
   return { turn: [client.shell(`echo ${text} >> ${file}`)], text }
@@ -59,7 +59,8 @@ describe.each(clients)('%s', (_name, client) => {
     const { turn, text } = call(client, 'RAN')
     const ended = await run(client, [turn, turn], {
       afterwards: async (place) => {
-        // The hook's own process, and the one that continues if the service was too slow for the end of the session.
+        // Two processes may still run: the hook's own process, and a second one. The second one reports the end of the
+        // session later if the service was too slow.
         await until('its processes have ended', () => processesOf(place).length === 0)
         expect(endsKept(place)).toEqual([])
       },
@@ -98,7 +99,7 @@ describe.each(clients)('%s', (_name, client) => {
         ({ outcome }) => outcome,
       )
     await until('both are settled', async () => !(await outcomes()).includes(null))
-    // Some clients only print a program's exit code in its output, which is not sent.
+    // Some clients show a program's exit code only as part of its output. The output is not sent to the service.
     const fails = client.name === 'claude' ? 'error' : expect.stringMatching(/^(ok|error)$/)
     expect(await outcomes()).toEqual([fails, 'ok'])
   })
@@ -226,6 +227,7 @@ describe.each(clients)('%s', (_name, client) => {
       setup: (place) => {
         installHook(client, place, world)
         editHooks(client, place, (text) => {
+          if (client.name === 'opencode') return text.replace('"tool.execute.before":', 'nobody:')
           const { hooks, ...settings } = JSON.parse(text) as { hooks: object }
           const [, ...others] = Object.entries(hooks)
           return JSON.stringify({ ...settings, hooks: Object.fromEntries(others) })

@@ -76,7 +76,7 @@ describe.each(clients)('%s', (_name, client) => {
     })
     await until('the server works', () => readable(gatewayLog(started.place)).includes('"tools/call"'))
     started.signal('SIGTERM')
-    // `afterwards` waits for its processes.
+    // `ended` resolves after `afterwards` has waited for the client's processes.
     await started.ended
   })
 })
@@ -117,7 +117,7 @@ test('claude: a server’s question is cancelled if there is no user to ask', as
 })
 
 test('claude: a tool added later can be called', async () => {
-  // Claude Code lists the tools again by itself, some time after the notification.
+  // Claude Code fetches the list of tools again by itself, some time after the notification.
   const again: Turn = async (read) => {
     await delay(100)
     return read.at(-1)?.text.includes('LATE') === true ? [] : [through(claude, 'odd__grown', { say: 'LATE' })]
@@ -133,10 +133,10 @@ test('codex: the gateway answers before the limit, which progress does not exten
   const codex = clients.find(([name]) => name === 'codex')?.[1] as AgentClient
   const text = readFileSync(gatewayFile, 'utf8')
   const longest = Number(/^MAX_WAIT = (\d+)/m.exec(text)?.[1])
-  // One question before and one after the wait, 20 seconds each, and the last poll of the approval up to 10 seconds
-  // longer.
+  // Seconds: one question before the wait and one after it (20 each), and the last poll of the approval, which can take
+  // 10 seconds longer.
   expect(20 + longest + 10 + 20).toBeLessThan(300)
-  // The same with a fiftieth of both limits: the gateway's own limit wins over any setting.
+  // The same with one fiftieth of both limits. The gateway's own limit wins over any setting.
   const folder = dirname(gatewayFile)
   const program = `import sys; sys.path.insert(0, ${JSON.stringify(folder)}); sys.dont_write_bytecode = True
 import service_mcp; service_mcp.MAX_WAIT = 4.8; sys.exit(service_mcp.main(sys.argv[1:]))`

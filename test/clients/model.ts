@@ -8,10 +8,11 @@ export interface PlayedModel {
   /** `http://127.0.0.1:PORT`. */
   readonly url: string
   /**
-   * The results that the model has read so far, in the order of the calls. A subagent's are under its script's name.
+   * The results that the model has read so far, in the order of the calls. Each result has the name of its script, so a
+   * subagent's results have the name of the subagent's script.
    */
   results(): readonly ToolResult[]
-  /** The requests it got, for the message of a failed test. */
+  /** The requests that the model got, for the message of a failed test. */
   readonly requests: readonly string[]
   /** Fails if a turn of the script has failed. */
   close(): Promise<void>
@@ -30,7 +31,7 @@ export async function playModel(dialect: Dialect, script: Script): Promise<Playe
       const conversation = body === null ? null : dialect.read(path, body)
       if (conversation === null) {
         requests.push(`${request.method} ${path}`)
-        // Titles, token counts and similar requests: every client continues without them.
+        // Requests for titles, token counts and the like. Every client continues without an answer to them.
         response
           .writeHead(404, { 'content-type': 'application/json' })
           .end('{"error":{"message":"not played"}}')

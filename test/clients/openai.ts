@@ -8,7 +8,10 @@ interface Item {
   readonly output?: unknown
 }
 
-/** The Responses API in the form that Codex uses. A tool `space.name` is `name` in the namespace `space`. */
+/**
+ * The Responses API in the form that Codex uses. The tool name `space.name` stands for the tool `name` in the namespace
+ * `space`.
+ */
 export const openai: Dialect = {
   read(path, body): Conversation | null {
     if (path !== '/v1/responses') return null

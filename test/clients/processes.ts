@@ -2,8 +2,8 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import type { Place } from './client.ts'
 
 /**
- * The processes that a run has started, found by their environment, because clients put hooks and commands into
- * separate groups. Empty on a system without /proc.
+ * The processes that a run has started. They are found by HOME in their environment, because clients put hooks and
+ * commands into separate process groups. Empty on a system without /proc.
  */
 export function processesOf({ home }: Place): number[] {
   const pids = (existsSync('/proc') ? readdirSync('/proc') : []).filter((name) => /^\d+$/.test(name))
@@ -12,7 +12,7 @@ export function processesOf({ home }: Place): number[] {
       // The environment of a zombie is empty.
       return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(`HOME=${home}`)
     } catch {
-      return false // it has ended, or belongs to another account
+      return false // the process has ended, or belongs to another account
     }
   })
 }
@@ -23,7 +23,7 @@ export function endProcessesOf(place: Place): void {
       try {
         process.kill(pid, 'SIGKILL')
       } catch {
-        // it has just ended
+        // The process has just ended.
       }
     }
   }

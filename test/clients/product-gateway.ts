@@ -2,16 +2,18 @@ import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gatewayFile, odd, python } from '../adapters/gateway-files.ts'
 import type { AgentClient, Place } from './client.ts'
+import { change } from './machine.ts'
+import { settingsOf } from './opencode.ts'
 import { serviceEnv, type ServiceSettings } from './product-hook.ts'
 import type { ToolCall } from './script.ts'
 
-/** The odd server's log: one line per message that it has read. */
+/** The path of the odd server's log: one line per message that the server has read. */
 export const gatewayLog = ({ home }: Place): string => join(home, 'log')
 
 export interface GatewaySettings extends ServiceSettings {
-  /** The misbehaviour of the odd server behind it. */
+  /** The misbehaviour of the odd server behind the gateway. */
   readonly said?: object
-  /** Replaces `service_mcp.py` and the words before it. */
+  /** Replaces `service_mcp.py` and the interpreter's arguments before it. */
   readonly program?: readonly string[]
   /** Codex's limit for one call, in seconds; default 300. */
   readonly patience?: number
@@ -37,7 +39,7 @@ export function installGateway(client: AgentClient, place: Place, settings: Gate
       '[mcp_servers.svc]',
       `command = ${JSON.stringify(python)}`,
       `args = ${JSON.stringify(args)}`,
-      // Its default is too short for a busy machine.
+      // Codex's default is too short for a busy machine.
       'startup_timeout_sec = 120',
       ...(patience === undefined ? [] : [`tool_timeout_sec = ${patience}`]),
     ]
@@ -46,6 +48,15 @@ export function installGateway(client: AgentClient, place: Place, settings: Gate
   } else if (client.name === 'copilot') {
     const svc = { type: 'local', ...entry, tools: ['*'] }
     writeFileSync(join(home, '.copilot', 'mcp-config.json'), JSON.stringify({ mcpServers: { svc } }))
+  } else if (client.name === 'opencode') {
+    const svc = {
+      type: 'local',
+      command: [python, ...args],
+      environment: env,
+      enabled: true,
+      timeout: 120_000,
+    }
+    change(settingsOf(place), { mcp: { svc } })
   } else {
     const file = join(home, '.gemini', 'settings.json')
     const known = JSON.parse(readFileSync(file, 'utf8')) as object
@@ -64,6 +75,9 @@ export const readable = (file: string): string => {
 
 /** A call of the gateway's tool, by the client's name for it. */
 export const through = (client: AgentClient, tool: string, input: ToolCall['input'] = {}): ToolCall => ({
-  tool: { claude: 'mcp__svc__', codex: 'mcp__svc.', gemini: 'mcp_svc_', copilot: 'svc-' }[client.name] + tool,
+  tool:
+    { claude: 'mcp__svc__', codex: 'mcp__svc.', gemini: 'mcp_svc_', copilot: 'svc-', opencode: 'svc_' }[
+      client.name
+    ] + tool,
   input,
 })

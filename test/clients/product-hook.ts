@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { hookFile, python } from '../adapters/run-hook.ts'
 import type { AgentClient, Place } from './client.ts'
 
-/** The service's address, and settings of the hook; all others have their defaults. */
+/** The service's address, and settings of the hook. Settings that are not given have their defaults. */
 export interface ServiceSettings {
   readonly url: string
   readonly key: string
   readonly mode?: 'closed' | 'open'
-  /** Its id; an installation for everybody needs it. */
+  /** The organization's id. `install --managed` needs it. */
   readonly organization?: string
   /** Seconds that a held call waits for its approver. */
   readonly wait?: number
@@ -31,8 +31,8 @@ export const serviceEnv = ({
 })
 
 /**
- * Runs `service_hook.py install` for a run: the client gets the settings that its user would, and nothing else of the
- * service.
+ * Runs `service_hook.py install` for a run. The client gets the settings that its user would get, and nothing else of
+ * the service.
  */
 export function installHook(
   client: AgentClient,
@@ -45,12 +45,13 @@ export function installHook(
   })
 }
 
-/** The settings that `install` writes, below the home. */
+/** The settings file that `install` writes for each client, relative to the home folder. */
 export const settingsFiles = {
   claude: '.claude/settings.json',
   codex: '.codex/hooks.json',
   gemini: '.gemini/settings.json',
   copilot: '.copilot/hooks/countersign.json',
+  opencode: '.config/opencode/plugin/countersign.js',
 } as const
 
 /** Edits the installed settings, as somebody might by hand. */
@@ -59,7 +60,7 @@ export function editHooks(client: AgentClient, { home }: Place, change: (text: s
   writeFileSync(file, change(readFileSync(file, 'utf8')))
 }
 
-/** Ends of sessions that the service has not accepted yet. */
+/** Files with ended sessions that were not reported to the service successfully yet. */
 export function endsKept({ home }: Place): string[] {
   try {
     return readdirSync(join(home, '.countersign', 'ended-sessions'))

@@ -15,20 +15,20 @@ export interface ClientRun {
   readonly exit: number | string
   readonly stdout: string
   readonly stderr: string
-  /** The files in its working folder, by name. */
+  /** The files in the client's working folder, by name. */
   readonly files: Readonly<Record<string, string>>
   /** The results that the model read, in the order of the calls. */
   readonly results: readonly ToolResult[]
   readonly denials: number | null
-  /** Milliseconds from its start to its end. */
+  /** Milliseconds from the client's start to its end. */
   readonly ms: number
-  /** Its requests to the model. */
+  /** The client's requests to the model. */
   readonly requests: readonly string[]
 }
 
 export interface StartedClient {
   readonly place: Place
-  /** Whether this file is in its working folder now. */
+  /** Whether this file is in the client's working folder now. */
   has(file: string): boolean
   signal(name: NodeJS.Signals): void
   readonly ended: Promise<ClientRun>
@@ -37,18 +37,21 @@ export interface StartedClient {
 export interface RunOptions {
   /** The main conversation's turns, or several scripts. */
   readonly script: readonly Turn[] | Script
-  /** Writes settings after the client's own. */
+  /** Writes settings after the client's own settings were written. */
   readonly setup?: (place: Place) => void
   readonly env?: Readonly<Record<string, string>>
-  /** Default true; see AgentClient. */
+  /** Default true; see `prepare` of AgentClient. */
   readonly trusted?: boolean
-  /** Replaces the command line of the program with its arguments. */
+  /** Replaces the client's command line. `words` is the program with its arguments. */
   readonly command?: (words: readonly string[], place: Place) => readonly string[]
-  /** After its end, waits for processes that it or its hooks have left running. The remaining ones are then killed. */
+  /**
+   * After the client's end, waits for processes that the client or its hooks have left running. The remaining ones are
+   * then killed.
+   */
   readonly afterwards?: (place: Place) => Promise<void>
 }
 
-/** Milliseconds. A client that runs longer is ended, and its test fails. */
+/** Milliseconds. A client that runs longer is killed, and its test fails. */
 const longest = 180_000
 
 /** Runs the client from its prompt to its end. */
@@ -57,8 +60,8 @@ export async function runClient(client: AgentClient, options: RunOptions): Promi
 }
 
 /**
- * Starts the client with an empty home, in an empty folder, with a model that plays the script. All processes it
- * starts end with it, and its folders are removed.
+ * Starts the client with an empty home, in an empty folder, with a model that plays the script. When the client ends,
+ * all processes that it started are ended and its folders are removed.
  */
 export async function startClient(client: AgentClient, options: RunOptions): Promise<StartedClient> {
   const { script, setup, env = {}, trusted = true, afterwards, command = (words) => words } = options
@@ -75,7 +78,7 @@ export async function startClient(client: AgentClient, options: RunOptions): Pro
   const began = performance.now()
   const child = spawn(program, args, {
     cwd: place.work,
-    // Contains neither keys nor settings of the person who runs the tests.
+    // Contains no keys or settings of the person who runs the tests.
     env: {
       PATH: process.env['PATH'],
       HOME: place.home,
@@ -103,7 +106,7 @@ export async function startClient(client: AgentClient, options: RunOptions): Pro
       const ms = performance.now() - began
       clearTimeout(timer)
       await afterwards?.(place)
-      // Processes that it left may hold its output open.
+      // Processes that the client left may hold its output open.
       endProcessesOf(place)
       await closed
       if (ms >= longest) throw new Error(`${client.name} did not end:\n${describe(output, model.requests)}`)
@@ -116,7 +119,7 @@ export async function startClient(client: AgentClient, options: RunOptions): Pro
     }
   }
   const ended = finish()
-  // A test that failed earlier does not await it.
+  // A test that failed earlier does not await this promise.
   ended.catch(() => {})
   return {
     place,

@@ -4,12 +4,12 @@ export interface ToolCall {
   readonly input: Readonly<Record<string, unknown>>
 }
 
-/** The calls in one answer of the model; several are parallel. */
+/** The calls in one answer of the model. Several calls in one answer are parallel calls. */
 export type Calls = readonly ToolCall[]
 
 /**
- * One answer: its calls, or a function that returns them, given the results that the script's conversation has read
- * so far. After the last turn the model says that it is done.
+ * One answer of the model: its calls, or a function that returns them. The function gets the results that the script's
+ * conversation has read so far. After the last turn the model says that it is done.
  */
 export type Turn = Calls | ((read: readonly ToolResult[]) => Calls | Promise<Calls>)
 
@@ -23,7 +23,7 @@ export type Script = Readonly<Record<string, readonly Turn[]>>
 export interface ToolResult {
   readonly script: string
   readonly text: string
-  /** As the client marks it; null if its protocol has no such mark. */
+  /** Whether the client marks the result as an error; null if its protocol has no such mark. */
   readonly isError: boolean | null
 }
 
@@ -33,15 +33,15 @@ export interface Conversation {
   readonly words: string
   /** Number of answers with tool calls that the model has given. */
   readonly turns: number
-  /** By the call's id, in the order of the calls. */
+  /** The results by the id of their call, in the order of the calls. */
   readonly results: ReadonlyMap<string, Omit<ToolResult, 'script'>>
 }
 
-/** The API of one vendor's model. */
+/** The request and answer format of one vendor's model API. */
 export interface Dialect {
-  /** null for a request that is not a conversation with tools. */
+  /** Parses a request. Returns null for a request that is not a conversation with tools. */
   read(path: string, body: unknown): Conversation | null
-  /** The whole stream of server-sent events of an answer. `id` is unique. */
+  /** The whole stream of server-sent events for one answer. `id` is unique. */
   answer(calls: Calls, id: string): string
 }
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, test } from '@jest/globals'
 
 /**
- * A `test` for tests that mostly wait, such as those of clients. Their bodies run `atATime` in parallel, in the order
- * in which they are written, and Jest's own test waits for its body's end. `before` runs first.
+ * A `test` function for tests that mostly wait, such as tests of clients. `atATime` bodies run in parallel, started in
+ * the order in which they are written. Jest's own test only waits for the end of its body. `before` runs first.
  */
 export function sideBySide(
   atATime: number,
@@ -17,13 +17,13 @@ export function sideBySide(
     await before()
     busy.push(...Array.from({ length: atATime }, lane))
   }, 600_000)
-  // Bodies of tests that Jest skips run too.
+  // The bodies of tests that Jest skips run too, so wait for all bodies.
   afterAll(async () => {
     await Promise.all(busy)
   })
   return (name, body) => {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    // It may fail long before its test awaits it.
+    // The body may fail long before its Jest test awaits the promise.
     promise.catch(() => {})
     waiting.push(() => body().then(resolve, reject))
     test(name, () => promise)

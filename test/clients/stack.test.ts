@@ -13,7 +13,7 @@ import { startClient } from './run-client.ts'
 import type { Calls, Turn } from './script.ts'
 import { agentWorld, release, type AgentWorld } from './world.ts'
 
-/* A whole stack that is killed while the real clients wait for an approver; and hook and gateway together. */
+/* A whole stack that is killed while the real clients wait for an approver. Also tests hook and gateway together. */
 
 let world: AgentWorld
 beforeAll(async () => {
@@ -56,7 +56,7 @@ test('killed while clients wait, by the hook and by the gateway: the same calls 
     ways.map(async ({ client, install, calls, ran }) => {
       const text = `${release.word}-${randomUUID()}`
       const started = await startClient(client, {
-        // Approved once, it is held the second time.
+        // An approval is valid for one call: the second call is held again.
         script: [calls(text), calls(text)],
         setup: (place) => install(client, place, { url: world.url, key: world.key, wait: 75 }),
       })

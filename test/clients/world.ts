@@ -11,16 +11,18 @@ export type AgentSession = z.infer<typeof agentSession>
 export const forbidden = { word: 'FORBIDDEN', rule: 'nothing forbidden' }
 export const release = { word: 'RELEASE', rule: 'releases wait for a person' }
 
-/** A whole stack whose organization denies and holds by the rules above, and a member's key for agents. */
+/**
+ * A whole stack with one organization, which denies and holds calls by the rules above, and a member's key for agents.
+ */
 export interface AgentWorld {
   readonly url: string
-  /** Has only the scope `agents:authorize`. */
+  /** The key has only the scope `agents:authorize`. */
   readonly key: string
   readonly admin: Api
-  /** Resolves with the approval of a held call with this text in its arguments. */
+  /** Resolves with the approval of the held call that has this text in its arguments. */
   held(text: string): Promise<Approval>
   approve(approvalId: string): Promise<void>
-  /** A session by its client's id, once `holds` is true. */
+  /** Resolves with the session that has this client's id, once `holds` is true for the session. */
   session(sessionId: string, what: string, holds: (session: AgentSession) => boolean): Promise<AgentSession>
   /** Kills every process of the service at once, and starts it again with the same data and port. */
   crash(): Promise<void>

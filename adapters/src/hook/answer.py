@@ -43,7 +43,7 @@ class Answer:
         self._claim()
         if note is not None:
             write_all(2, (plain(note, 2000) + "\n").encode("utf-8", "replace"))
-        if self.dialect == "cursor":
+        if self.dialect in ("cursor", "opencode"):
             write_all(self._out, b'{"permission":"allow"}\n')
         os._exit(0)
 
@@ -73,7 +73,7 @@ def deny_line(dialect, event, reason):
         said = {"decision": "deny", "reason": reason}
     elif dialect == "copilot":
         said = {"permissionDecision": "deny", "permissionDecisionReason": reason}
-    elif dialect == "cursor":
+    elif dialect in ("cursor", "opencode"):
         said = {"permission": "deny", "user_message": reason, "agent_message": reason}
     else:
         said = {

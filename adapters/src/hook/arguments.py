@@ -48,7 +48,7 @@ def canonical_arguments(dialect, tool, arguments, cwd):
         if wanted == "command":
             given = commands(arguments, (wanted,) + others)
         if wanted == "file_path" and tool == "Edit":
-            for key in ("command", "input", "patch"):
+            for key in ("command", "input", "patch", "patchText"):
                 given += patched_files(arguments.get(key), cwd)
             given += replaced_files(arguments.get("replacements"))
         if wanted == "url":

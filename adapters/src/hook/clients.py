@@ -9,6 +9,7 @@ EVENTS = {
     "gemini": (("BeforeTool", "pre"), ("AfterTool", "post"), ("SessionEnd", "end")),
     "copilot": (("preToolUse", "pre"), ("postToolUse", "post"), ("postToolUseFailure", "post"), ("sessionEnd", "end")),
     "cursor": (("preToolUse", "pre"), ("postToolUse", "post"), ("postToolUseFailure", "post"), ("sessionEnd", "end")),
+    "opencode": (("tool.execute.before", "pre"), ("tool.execute.after", "post"), ("dispose", "end")),
 }
 
 # Paths of a client's settings: below the user's home, and for all users on Linux, macOS and Windows.
@@ -44,19 +45,26 @@ SETTINGS_FILES = {
         "/Library/Application Support/Cursor/hooks.json",
         "C:\\ProgramData\\Cursor\\hooks.json",
     ),
+    "opencode": (
+        ".config/opencode/plugin/countersign.js",
+        "/etc/opencode/opencode.json",
+        "/Library/Application Support/opencode/opencode.json",
+        "C:\\ProgramData\\opencode\\opencode.json",
+    ),
 }
 HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
 
 # This version and newer ones read `onFailure`. An older Claude Code runs the call when a hook fails.
 CLAUDE_MINIMUM = "2.1.295"
 # The oldest versions that blocked in tests.
-MINIMUM_VERSIONS = {"claude": CLAUDE_MINIMUM, "codex": "0.169.0", "gemini": "0.61.0", "copilot": "1.0.102"}
-PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot"}
+MINIMUM_VERSIONS = {"claude": CLAUDE_MINIMUM, "codex": "0.169.0", "gemini": "0.61.0", "copilot": "1.0.102", "opencode": "1.18.33"}
+PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot", "opencode": "opencode"}
 PACKAGES = {
     "claude": "@anthropic-ai/claude-code",
     "codex": "@openai/codex",
     "gemini": "@google/gemini-cli",
     "copilot": "@github/copilot",
+    "opencode": "opencode-ai",
 }
 
 OUR_NAME = "service_hook"
@@ -85,6 +93,8 @@ class Place:
         return self.root + path if self.root else path
 
     def settings_file(self, client):
+        if client == OPENCODE_PLUGIN:
+            return os.path.join(self.folder, PLUGIN_FILE)
         user, linux, mac, windows = SETTINGS_FILES[client]
         if self.managed:
             path = windows if os.name == "nt" else mac if sys.platform == "darwin" else linux
@@ -94,4 +104,6 @@ class Place:
         folder = os.environ.get(HOME_VARIABLES.get(client, ""))
         if folder:
             return os.path.join(folder, os.path.basename(user))
+        if client == "opencode" and os.environ.get("XDG_CONFIG_HOME"):
+            return os.path.join(os.environ["XDG_CONFIG_HOME"], *user.split("/")[1:])
         return os.path.join(os.path.expanduser("~"), *user.split("/"))

@@ -8,6 +8,8 @@ def parts_of(place, client):
     ours, and they can change a call that was judged already, unless only managed hooks are allowed."""
     if client == "copilot" and place.managed and os.name != "nt":
         return [client, COPILOT_POLICY]
+    if client == "opencode" and place.managed:
+        return [OPENCODE_PLUGIN, client]
     return [client]
 
 

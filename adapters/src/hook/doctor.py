@@ -63,8 +63,13 @@ def doctor(words):
         if found:
             try_version(client, findings)
             try_environment(client, any(place.managed for place, _ in found), findings)
-            if not any(place.managed for place, _ in found):
+            if client == "codex":
+                codex_variables(findings)
+            if any(place.managed for place, _ in found):
+                by_its_client(client, findings)
+            else:
                 by_its_user(client, findings)
+                by_its_project(client, findings)
         elif chosen:
             findings.fail("%s does not ask: run `%s --dialect %s`" % (client, how, client))
     if not installed and not chosen:
@@ -81,6 +86,8 @@ def doctor(words):
 def entries_of(place, client, findings):
     """Our `pre` command lines in a client's settings: [words or line]. Reports settings that switch them off."""
     try:
+        if client == "opencode":
+            return opencode_entries(place, findings)
         path = place.settings_file(client)
         if path.endswith(".toml"):
             text = read_text(path) or ""

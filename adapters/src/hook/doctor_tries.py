@@ -42,22 +42,25 @@ def try_trust(lines, managed, findings):
         return findings.doubt("codex does not say whether it trusts the hook: " + advice)
     ours = [one for one in told if one.get("command") in lines]
     states = [one.get("trustStatus") if one.get("enabled") is True else "off" for one in ours]
+    if not managed:
+        codex_around(told, lines, findings)
     if states and all(state in ("trusted", "managed") for state in states):
         return findings.ok("codex trusts the hook")
-    shown = plain(", ".join(str(state) for state in states) or "not there", 100)
+    shown = plain(", ".join(sorted({str(state) for state in states})) or "not there", 100)
     advice = "run `install --managed` again" if managed else "open /hooks in Codex and trust it, or install --managed"
     findings.fail("codex skips the hook (it is %s): %s" % (shown, advice))
 
 
 def codex_hooks(program):
-    """The hooks of a session in the user's home, as Codex's own server lists them; None if it has no answer."""
+    """The hooks of sessions in the user's home and in this folder, as Codex's own server lists them; None if it has no
+    answer."""
     import subprocess
     from threading import Timer
 
     asked = (
         {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "countersign-doctor", "version": VERSION}}},
         {"method": "initialized"},
-        {"id": 2, "method": "hooks/list", "params": {"cwds": [os.path.expanduser("~")]}},
+        {"id": 2, "method": "hooks/list", "params": {"cwds": [os.path.expanduser("~"), os.getcwd()]}},
     )
     try:
         process = subprocess.Popen(

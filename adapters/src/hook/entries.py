@@ -44,9 +44,9 @@ def hook_entry(place, python, client, event, command):
     if client == "gemini":
         one.update(gemini_path(place))
     if client == "claude" and (os.name == "nt" or place.managed):
-        # Without a shell: a variable such as SHELLOPTS could stop it from running anything. Only where the version is
-        # pinned that
-        # blocks by `onFailure` what does not start; a user's settings are also read by clients that know no `args`.
+        # Without a shell: a variable such as SHELLOPTS could stop it from running anything. This needs a pinned
+        # version, in which `onFailure` blocks a call if the hook does not start. A user's settings are also read by
+        # clients that do not know `args`.
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"
@@ -71,6 +71,7 @@ def without_our_commands(entry):
 
 def without_ours(settings):
     """Settings without our hooks. Only our entries are removed, and lists and tables that are empty then."""
+    settings = without_plugin(settings)
     hooks = settings.get("hooks")
     if not isinstance(hooks, dict):
         return dict(settings)
@@ -100,6 +101,10 @@ def options_of(place, client, settings):
         }
     if client == "gemini":
         return gemini_options(place, settings)
+    if client == "opencode":
+        # opencode writes `$schema` into settings without it, if it may.
+        schema = settings.get("$schema", "https://opencode.ai/config.json")
+        return {("$schema",): schema, ("enabled_providers",): [NO_PROVIDER]}
     if client == COPILOT_POLICY:
         return {("allowManagedHooksOnly",): True}
     if client in ("copilot", "cursor"):
@@ -131,6 +136,8 @@ def with_ours(place, python, client, settings):
     found = without_ours(settings)
     for path, value in options_of(place, client, settings).items():
         found = put(found, path, value)
+    if client == "opencode":
+        return with_plugin(place, settings, found)
     hooks = dict(found.get("hooks", {}))
     name = gemini_name(settings)
     for event, command in EVENTS.get(client, ()):

@@ -29,6 +29,8 @@ def detect(given, event):
         return "cursor"
     if name in ("BeforeTool", "AfterTool"):
         return "gemini"
+    if name in ("tool.execute.before", "tool.execute.after"):
+        return "opencode"
     if "toolName" in event and "sessionId" in event:
         return "copilot"
     if name in ("PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionEnd") and "session_id" in event:
@@ -60,6 +62,7 @@ def read_call(dialect, event):
     canonical = canonical_name(dialect, tool, event.get("mcp_context"))
     refused, cwd, also = None, event.get("cwd"), []
     try:
+        refuse_two_meanings(dialect, tool, event.get("mcp_context"))
         arguments = as_object(tool, arguments)
         refuse_inexact(arguments)
         arguments = canonical_arguments(dialect, canonical, arguments, cwd if is_absolute(cwd) else None)
@@ -76,6 +79,15 @@ def read_call(dialect, event):
         Call(dialect, name, session_id, other, given, use_id and use_id + ":" + other, None) for other, given in also
     ]
     return Call(dialect, name, session_id, canonical, arguments, use_id, refused, parts)
+
+
+def refuse_two_meanings(dialect, tool, mcp_context):
+    """Blocks a call whose name has two meanings. opencode calls the tool `exit` of a server `plan` `plan_exit`, and also has
+    its own tool `plan_exit`."""
+    server = mcp_context.get("server_name") if isinstance(mcp_context, dict) else None
+    if dialect == "opencode" and isinstance(server, str) and tool in TOOL_NAMES[dialect]:
+        told = "the tool %s may be opencode's own or one of the server %s: rename the server"
+        raise Refused(told % (plain(tool, 100), plain(server, 100)))
 
 
 def as_object(tool, arguments):

@@ -96,14 +96,19 @@ def dangerous_variables(folder, findings):
     while True:
         for name in (os.path.join(".gemini", ".env"), ".env"):
             path = os.path.join(folder, name)
-            try:
-                lines = (read_text(path) or "").splitlines()
-            except Refused:
-                lines = []
-            set_here = {line.partition("=")[0].replace("export ", "").strip() for line in lines if "=" in line}
-            for variable in sorted(set_here & set(STOPPING_VARIABLES)):
+            for variable in stopping_variables(path):
                 findings.fail("`%s` in %s keeps the hook from running: remove it, or install --managed" % (variable, path))
         above = os.path.dirname(folder)
         if above == folder:
             return
         folder = above
+
+
+def stopping_variables(path):
+    """The variables of a `.env` file that keep a hook from running."""
+    try:
+        lines = (read_text(path) or "").splitlines()
+    except Refused:
+        lines = []
+    set_here = {line.partition("=")[0].replace("export ", "").strip() for line in lines if "=" in line}
+    return sorted(set_here & set(STOPPING_VARIABLES))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Countersign's hook: a coding agent asks before each tool call, and denied calls are blocked.
 
-    service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode]
+    service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode|opencode]
 
 `pre` reads the client's event on standard input and asks the service. If the call is allowed, it prints nothing and exits
 with 0, so that the client's own prompts run (for Cursor it prints a word). Otherwise it writes the reason to standard error and

@@ -9,11 +9,10 @@ A variable that is not set keeps the saved value, which is shown. An empty varia
 
 DOCTOR_NOTES = """the last line, and the exit code:
   protected      0  every test passed, and settings of users or projects cannot switch it off (--managed)
-  works          0  every test passed, but a person who can write the user's files can switch it off
+  works          0  every test passed, but a person who can write the user's files can still get around it
   not tried      0  every test passed, but the client is not on the PATH yet: see the lines with ??
   not proven     1  something could not be tested here: see the lines with ??
-  NOT protected  1  something would let calls through: see the lines with FAIL
-With --managed a user's own settings do not count, so 0 means `protected`."""
+  NOT protected  1  something would let calls through: see the lines with FAIL"""
 
 
 def arguments(words, name, about):
@@ -76,7 +75,9 @@ def client_change(place, python, client, record, uninstall):
         missing = missing_folders(place.at(place.hook)) + missing_folders(target)
         folders = sorted({folder[len(place.root) :] for folder in missing}, key=len, reverse=True)
         noted = {"file": path, "options": [], "folders": folders}
-    if path.endswith(".toml"):
+    if path.endswith(".js"):
+        after = opencode_plugin(place, python)
+    elif path.endswith(".toml"):
         after = toml_with_ours(place, python, text or "")
     else:
         settings = settings_of(text, target)
@@ -96,12 +97,14 @@ def client_change(place, python, client, record, uninstall):
 
 def restored(path, text, noted):
     """The settings without our entries. A file that nobody has changed since is as it was before, byte for byte."""
-    if text is None:
-        return None
+    if text is None or (not noted and OUR_NAME not in text):
+        return text  # `install` never changed it
     if noted.get("written") == checksum(text):
         kept = None if noted["created"] else read_text(copy_of(path))
         if kept is not None or noted["created"]:
             return kept
+    if path.endswith(".js"):
+        return None if OUR_NAME in text else text
     if path.endswith(".toml"):
         after = toml_without_ours(text)
         return None if noted.get("created") and not after.strip() else after

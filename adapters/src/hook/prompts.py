@@ -1,7 +1,7 @@
 # Commands that start a program that runs what is typed into it.
 
-# Codex types into a running program with `write_stdin`, which no hook sees. So a session that may run typed text is judged
-# as that text: it is refused, because the text is not known yet.
+# Codex types into a running program with `write_stdin`, and no hook sees that text. So the hook refuses a program that
+# would run typed text.
 
 # Programs that read commands from their terminal if at most this many arguments follow.
 PROMPTS = dict(

@@ -67,12 +67,35 @@ TOOL_NAMES = {
         "fetch": "WebFetch",
         "runSubagent": "Agent",
     },
+    "opencode": {
+        "bash": "Bash",
+        "read": "Read",
+        "glob": "Glob",
+        "grep": "Grep",
+        "list": "LS",
+        "write": "Write",
+        "edit": "Edit",
+        "apply_patch": "Edit",
+        "lsp": "LSP",
+        "webfetch": "WebFetch",
+        "websearch": "WebSearch",
+        "task": "Agent",
+        "skill": "Skill",
+        "todowrite": "TodoWrite",
+        "question": "AskUserQuestion",
+        "plan_exit": "ExitPlanMode",
+        "list_mcp_resources": "ListMcpResourcesTool",
+        "list_mcp_resource_templates": "ListMcpResourcesTool",
+        "read_mcp_resource": "ReadMcpResourceTool",
+    },
 }
 
 
 def canonical_name(dialect, tool, mcp_context=None):
     """Claude Code's name of a tool; `mcp__<server>__<tool>` for a tool of a protocol server."""
-    if dialect == "gemini" and isinstance(mcp_context, dict):
+    # A project can name a server `apply`, which must not make another tool of `apply_patch`.
+    own_first = dialect == "opencode" and tool in TOOL_NAMES[dialect]
+    if dialect in ("gemini", "opencode") and isinstance(mcp_context, dict) and not own_first:
         server, own = mcp_context.get("server_name"), mcp_context.get("tool_name")
         if isinstance(server, str) and isinstance(own, str):
             return "mcp__" + token(server) + "__" + token(own)

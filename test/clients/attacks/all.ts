@@ -3,6 +3,7 @@ import { claudeAttacks } from './claude.ts'
 import { codexAttacks } from './codex.ts'
 import { copilotAttacks } from './copilot.ts'
 import { geminiAttacks } from './gemini.ts'
+import { opencodeAttacks } from './opencode.ts'
 
 /** Every attack, in the order of docs/agents-reference.md. */
 export const attackRuns: readonly AttackRun[] = [
@@ -10,4 +11,5 @@ export const attackRuns: readonly AttackRun[] = [
   ...codexAttacks,
   ...geminiAttacks,
   ...copilotAttacks,
+  ...opencodeAttacks,
 ]

@@ -1,27 +1,50 @@
 import type { AgentClient, Place } from '../client.ts'
 import type { Turn } from '../script.ts'
 
-/** A key that the service of these tests takes for one of another organization. */
+/** A key that the scripted service of these tests treats as a key of another organization. */
 export const strangeKey = 'csk_test_org_00000000000000000000000002'
 
 /** Who installed the hook: an administrator for everybody, a user, or a project in its own folder. */
 export type Installation = 'managed' | 'user' | 'project'
 
-/** A denied call runs: why, and what an administrator can do. Both are sentences of docs/agents-reference.md. */
+/** The last line of `doctor`. */
+export type Verdict = 'protected' | 'works' | 'NOT protected'
+
+/**
+ * Why a denied call runs, and how an administrator can prevent it. The two texts are sentences of
+ * docs/agents-reference.md.
+ */
 export interface Open {
   readonly why: string
   readonly helps: string
 }
 
-/** One way around the hook, and what came of it with the real client. */
+/** The tool calls that the model makes. One of them creates the file. */
+export type Turns = (client: AgentClient, file: string, place: Place) => readonly Turn[]
+
+/** One attempt to get around the hook, and the result with the real client. */
 export interface Attack {
-  /** Unique. The denied call makes a file with this name, unless `call` says otherwise. */
+  /** Unique. The denied call creates a file with this name, unless `turns` says otherwise. */
   readonly id: string
-  /** What somebody does, as docs/agents-reference.md says it. */
+  /** What the attacker does, in the words of docs/agents-reference.md. */
   readonly attack: string
   readonly expected: 'holds' | Open
-  /** The calls of the model, of which one makes the file. Default: a `curl`, which the service denies. */
-  readonly turns?: (client: AgentClient, file: string, place: Place) => readonly Turn[]
+  /** Default: a `curl`, which the service denies. */
+  readonly turns?: Turns
+  /** The calls of a subagent. `turns` starts this subagent under the name `part`. */
+  readonly part?: (client: AgentClient, file: string) => readonly Turn[]
+}
+
+/** A command that the service denies. If the command runs, it creates the file. */
+export const deniedCommand = (file: string): string => `curl https://example.invalid; echo ran > ${file}`
+export const deniedCall = (client: AgentClient, file: string): Turn => [client.shell(deniedCommand(file))]
+/** A harmless call. The attacker's own hook rewrites it into a denied call. */
+export const harmless: Turns = (client) => [[client.shell('echo harmless')]]
+
+/** A subagent makes the denied call. */
+export const bySubagent: Pick<Attack, 'turns' | 'part'> = {
+  turns: (client) => client.delegate('part'),
+  part: (client, file) => [deniedCall(client, file)],
 }
 
 /** Attacks that one run of the client tries, one after the other. */
@@ -29,16 +52,45 @@ export interface AttackRun {
   readonly client: AgentClient['name']
   readonly installation: Installation
   readonly attacks: readonly Attack[]
-  /** Changes files after the installation: in the home, the project, or the machine (`machineOf`). */
+  /** Changes files after the installation: in the home, the project, or the files of the machine (`machineOf`). */
   readonly setup?: (place: Place) => void
-  /** More words of the client's command line. */
+  /** Additional arguments of the client's command line. */
   readonly words?: readonly string[]
-  /** Lines for `sh` in the client's folder before it starts, as root of its own machine. It inherits their exports. */
+  /**
+   * Lines for `sh` in the client's folder, run before the client starts, as root of the client's own machine. The
+   * client inherits the variables that they export.
+   */
   readonly before?: string
   /** Codex has not been told to trust the user's hooks. */
   readonly untrusted?: true
-  /** All calls are blocked, also allowed ones. */
+  /** All calls are blocked, including the allowed ones. */
   readonly blocksAll?: true
-  /** The last line of `doctor`, run in the client's folder with the client's environment. */
-  readonly doctor?: RegExp
+  /**
+   * The verdict of `doctor` in the client's folder with the client's environment. It is required for every run in which
+   * a denied call runs.
+   */
+  readonly doctor?: Verdict
+}
+
+/**
+ * The fields of a run with one attack. `oneAttack` derives the attack's id from the client, the installation and a
+ * name.
+ */
+type One = Omit<Partial<AttackRun>, 'attacks'> & Partial<Pick<Attack, 'expected' | 'turns' | 'part'>>
+
+/** A run with one attack. The attack is expected to be blocked, unless `expected` says otherwise. */
+export function oneAttack(
+  client: AttackRun['client'],
+  installation: Installation,
+  id: string,
+  attack: string,
+  { expected = 'holds', turns, part, ...run }: One = {},
+): AttackRun {
+  const calls = { ...(turns && { turns }), ...(part && { part }) }
+  return {
+    client,
+    installation,
+    attacks: [{ id: `${client}-${installation}-${id}`, attack, expected, ...calls }],
+    ...run,
+  }
 }

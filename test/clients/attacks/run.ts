@@ -10,17 +10,17 @@ import {
 } from '../../adapters/scripted-service.ts'
 import type { AgentClient, Place } from '../client.ts'
 import { clients } from '../clients.ts'
-import { ensureClients } from '../install.ts'
+import { ensureClients, versionOf } from '../install.ts'
 import { keyOf, machineOf, onMachine } from '../machine.ts'
 import { installHook, settingsFiles, type ServiceSettings } from '../product-hook.ts'
 import { runClient, type ClientRun } from '../run-client.ts'
 import type { Turn } from '../script.ts'
-import type { AttackRun, Installation } from './attack.ts'
+import { deniedCall, type AttackRun, type Installation } from './attack.ts'
 
-/** The organization whose rules apply on the machine. */
+/** The organization whose rules apply on the test machine. */
 const organization = 'org_00000000000000000000000001'
 
-/** A word in the path of a file that no call may change. */
+/** A part of a path. No call may change a file whose path contains it. */
 const forbiddenPath = 'PROTECTED'
 
 interface Asked {
@@ -29,10 +29,10 @@ interface Asked {
   readonly organization_id?: string
 }
 
-/** Denies a `curl`, a change of a protected file, and the organization of `doctor`'s test. */
+/** Denies a `curl`, a change of a protected file, and the organization of `doctor`'s test call. */
 export const denyingService = (): Promise<ScriptedService> =>
   scriptedService(({ path, body, headers }, socket) => {
-    // Each key is of the organization that it names.
+    // Each key belongs to the organization that its text names.
     const [, key] = headers['authorization']?.split('csk_test_') ?? []
     if (path === '/api/v1/me') {
       const id = key === undefined ? organization : key
@@ -54,11 +54,11 @@ const readBody = (body: string): Asked => {
   }
 }
 
-/** What came of one run of attacks. */
+/** The result of one run of attacks. */
 export interface Outcome {
   /** The attacks whose denied call ran. */
   readonly ran: readonly string[]
-  /** Whether an allowed call ran after them. */
+  /** Whether an allowed call ran after the attacks. */
   readonly goesOn: boolean
   /** The last line of `doctor`; null if it was not asked for. */
   readonly verdict: string | null
@@ -70,21 +70,21 @@ export interface Outcome {
 export async function tryAttacks(run: AttackRun, service: ServiceSettings): Promise<Outcome> {
   const client = clients.find(([name]) => name === run.client)?.[1] as AgentClient
   const program = (await ensureClients())[run.client]
-  const script: Turn[] = []
+  const script: { main: Turn[]; part: Turn[] } = { main: [], part: [] }
   const ended = await runClient(client, {
     script,
     setup: (place) => {
       install(client, run.installation, place, service)
       run.setup?.(place)
-      for (const { id, turns } of run.attacks) {
-        const denied: Turn = [client.shell(`curl https://example.invalid; echo ran > ${id}`)]
-        script.push(...(turns?.(client, id, place) ?? [denied]))
+      for (const { id, turns, part } of run.attacks) {
+        script.main.push(...(turns?.(client, id, place) ?? [deniedCall(client, id)]))
+        script.part.push(...(part?.(client, id) ?? []))
       }
-      script.push([client.shell('echo ran > FINE')])
+      script.main.push([client.shell('echo ran > FINE')])
     },
     command: (words, place) => {
       const isManaged = run.installation === 'managed'
-      // Codex trusts a managed hook. The option would make it trust all others too.
+      // Codex trusts a managed hook anyway. The option would make Codex trust all other hooks too.
       const own =
         isManaged || run.untrusted === true
           ? words.filter((word) => !word.includes('bypass-hook-trust'))
@@ -102,15 +102,16 @@ export async function tryAttacks(run: AttackRun, service: ServiceSettings): Prom
   }
 }
 
-/** Where a client reads the hooks of a project, below its folder. */
+/** The settings file in which a client reads the hooks of a project, relative to the project's folder. */
 const projectFiles = {
   claude: '.claude/settings.json',
   codex: '.codex/hooks.json',
   gemini: '.gemini/settings.json',
   copilot: '.github/hooks/countersign.json',
+  opencode: '.opencode/plugin/countersign.js',
 } as const
 
-/** `install --managed` for a run, with a key in root's home. */
+/** Runs `install --managed` for a run, with a key in root's home. */
 function installManaged(client: AgentClient, place: Place, service: ServiceSettings): void {
   installHook(client, place, { ...service, organization }, ['--managed', '--root', machineOf(place)])
   mkdirSync(dirname(keyOf(place)), { recursive: true })
@@ -131,7 +132,7 @@ function install(
   renameSync(join(place.home, settingsFiles[client.name]), file)
 }
 
-/** The words, after lines of a shell that run before them in the client's folder. */
+/** The command line `words`, preceded by the shell lines of `run.before`, which run in the client's folder. */
 function beforehand(
   run: AttackRun,
   place: Place,
@@ -142,7 +143,11 @@ function beforehand(
   if (run.doctor !== undefined) {
     const bin = join(place.root, 'bin')
     mkdirSync(bin)
-    writeFileSync(join(bin, run.client), `#!/bin/sh\nexec '${program.join("' '")}' "$@"\n`, { mode: 0o755 })
+    // installed.test.ts lets `doctor` ask the client itself for its version. Some clients take seconds to answer, so
+    // here a script answers.
+    const version = `[ "$*" = --version ] && exec echo ${versionOf(run.client)}`
+    const script = `#!/bin/sh\n${version}\nexec '${program.join("' '")}' "$@"\n`
+    writeFileSync(join(bin, run.client), script, { mode: 0o755 })
     const more = run.installation === 'managed' ? ' --managed' : ''
     const doctor = `${hookFile} doctor --dialect ${run.client}${more}`
     lines.push(`PATH='${bin}':"$PATH" '${python}' ${doctor} > DOCTOR 2>&1`)

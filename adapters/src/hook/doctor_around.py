@@ -1,0 +1,103 @@
+# The command `doctor`: ways around the hook that the client leaves open (docs/agents-reference.md).
+
+# Known ways around a managed hook. No managed setting prevents them.
+OPEN_WAYS = {
+    "claude": "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
+    "codex": "`.env` in a user's folder `.codex` can set variables with which no shell starts the hook",
+    "opencode": "a repository's plugins and tools run in opencode itself before any call, and a skill that a person calls by its name runs commands",
+    "gemini": "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",
+}
+
+
+def by_its_client(client, findings):
+    """Says what a user can still do about a managed hook. Then the hook works, and is not protected."""
+    way = OPEN_WAYS.get(client)
+    if way is None:
+        return
+    findings.enforced = False
+    findings.note("%s: what still gets around the managed hook: %s" % (client, way))
+
+
+def codex_variables(findings):
+    """Fails for variables of the file from which Codex takes them, with which a hook does not start."""
+    path = os.path.join(os.environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex"), ".env")
+    for variable in stopping_variables(path):
+        findings.fail("`%s` in %s keeps the hook from running: remove it" % (variable, path))
+
+
+def by_its_project(client, findings):
+    """Fails for what the project of this folder, or an extension, brings along that gets around a user's own hook."""
+    if client == "gemini":
+        for path in extension_hooks():
+            told = "an extension's hook in %s can change a call after it was judged: remove it, or install --managed"
+            findings.fail(told % path)
+    if client != "claude":
+        return
+    names, own = PROJECT_FILES["claude"][0], Place(False).settings_file("claude")
+    files = [os.path.join(os.getcwd(), *name.split("/")) for name in names]
+    # In the user's home a project's settings are the user's own.
+    files = [path for path in files if os.path.realpath(path) != os.path.realpath(own)]
+    known = [settings_or_none(path) for path in files]
+    for path, settings in zip(files, known):
+        if look_up(settings, ("hooks", "PreToolUse")):
+            told = "a project's hook in %s can change a call after it was judged: remove it, or install --managed"
+            findings.fail(told % path)
+    known.append(settings_or_none(own))
+    asked = [look_up(settings, ("disableSkillShellExecution",)) for settings in known]
+    if True in asked and False not in asked:
+        return
+    for path in skills_with_commands(os.getcwd()):
+        told = "%s has a shell command that runs before any hook is asked: remove it, set `disableSkillShellExecution`, or install --managed"
+        findings.fail(told % path)
+
+
+def extension_hooks():
+    """The files with hooks before a call in extensions of Gemini CLI."""
+    folder, found = os.path.join(os.path.expanduser("~"), ".gemini", "extensions"), []
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        names = []
+    for name in names:
+        path = os.path.join(folder, name, "hooks", "hooks.json")
+        if look_up(settings_or_none(path), ("hooks", "BeforeTool")):
+            found.append(path)
+    return found
+
+
+def codex_around(told, lines, findings):
+    """Fails for a trusted hook of the project that can change a call which ours has judged."""
+    own = Place(False).settings_file("codex")
+    paths = set()
+    for one in told:
+        is_before = str(one.get("eventName")).replace("_", "").lower() == "pretooluse"
+        runs = one.get("enabled") is True and one.get("trustStatus") == "trusted"
+        if is_before and runs and one.get("command") not in lines and one.get("sourcePath") != own:
+            paths.add(str(one.get("sourcePath")))
+    for path in sorted(paths):
+        told = "a project's hook in %s can change a call after it was judged: remove it, or install --managed"
+        findings.fail(told % plain(path, 200))
+
+
+def settings_or_none(path):
+    """A client's settings; None if they cannot be read, which other checks report."""
+    try:
+        return parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}")
+    except (Refused, ValueError):
+        return None
+
+
+def skills_with_commands(folder):
+    """The skills and slash commands of a project with a shell command in their text."""
+    found = []
+    for kind in ("skills", "commands"):
+        for at, _, names in os.walk(os.path.join(folder, ".claude", kind)):
+            for name in sorted(name for name in names if name.endswith(".md")):
+                path = os.path.join(at, name)
+                try:
+                    text = read_text(path) or ""
+                except Refused:
+                    text = "!`"  # the client may read it in another way
+                if "!`" in text or "```!" in text:
+                    found.append(path)
+    return sorted(found)

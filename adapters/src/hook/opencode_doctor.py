@@ -1,0 +1,130 @@
+# opencode: what `doctor` looks at and tries.
+
+def opencode_entries(place, findings):
+    """The command of the installed plugin. Reports what keeps opencode from asking it."""
+    path = place.settings_file(OPENCODE_PLUGIN if place.managed else "opencode")
+    text = read_text(path)
+    again = "%s: run `install` again"
+    if place.managed:
+        file = place.settings_file("opencode")
+        settings = read_settings(file)
+        ours = [each for each in settings.get("plugin", []) if is_ours(each)]
+        if not ours:
+            return []
+        if settings.get("enabled_providers") != [NO_PROVIDER]:
+            findings.fail(again % ("`enabled_providers` in %s lets opencode work without the hook" % file))
+        if os.path.exists(file + "c"):
+            findings.fail("`%sc` is read after the settings with the hook: move it into opencode.json" % file)
+    if text is None:
+        if place.managed:
+            findings.fail(again % ("`%s` is not there" % path))
+        return []
+    line = next((line for line in text.splitlines() if line.startswith("const hook = ")), "")
+    try:
+        words = parse_json(line.partition(" = ")[2])["commands"]["pre"]
+        same = text == opencode_plugin(place, words[0])
+    except (ValueError, KeyError, TypeError, IndexError):
+        words, same = None, False
+    if not same:
+        findings.fail(again % ("`%s` was changed" % path))
+    before = findings.failed
+    findings.failed = False
+    opencode_around(place, findings)
+    if not findings.failed:
+        # Otherwise a program of this folder would run here.
+        try_plugin(place, path, findings)
+    findings.failed = findings.failed or before
+    return [words] if words else []
+
+
+def try_plugin(place, path, findings):
+    """Whether opencode, started here, runs the plugin and no other one that could get around it."""
+    import shutil
+    import subprocess
+
+    program = shutil.which(PROGRAMS["opencode"])
+    if program is None:
+        return  # the version check reports this already
+    try:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        ran = subprocess.run([program, "debug", "config"], timeout=120, **pipes)
+        shown = parse_json(ran.stdout.decode("utf-8", "replace"))
+        origins = [(each["source"], each["spec"]) for each in shown.get("plugin_origins", [])]
+    except (OSError, subprocess.TimeoutExpired, ValueError, KeyError, TypeError, AttributeError):
+        return findings.doubt("opencode does not show its settings: run `opencode debug config` in this folder")
+    if shown.get(PLUGIN_MARK) is not True:
+        return findings.fail("opencode does not run `%s` in this folder: run `install` again" % path)
+    folder = os.path.dirname(place.settings_file("opencode")) + os.sep
+    others = [spec for source, spec in origins if not is_ours([source, spec]) and not source.startswith(folder)]
+    if place.managed and others:
+        found = ", ".join(plain(each[0] if isinstance(each, list) else each, 200) for each in others)
+        return findings.fail("opencode loads plugins that the managed settings do not name: %s" % found)
+    findings.ok("opencode runs the plugin in this folder")
+
+
+def opencode_around(place, findings):
+    """What the environment and the files of users and of this folder do to the hook."""
+    said = os.environ.get
+    if place.managed and "OPENCODE_TEST_MANAGED_CONFIG_DIR" in os.environ:
+        findings.fail("`OPENCODE_TEST_MANAGED_CONFIG_DIR` replaces the managed settings: remove it from the environment")
+    if not place.managed and is_yes(said("OPENCODE_PURE")):
+        findings.fail("`OPENCODE_PURE` switches the hook off: remove it from the environment, or install --managed")
+    if '"plugin"' in said("OPENCODE_CONFIG_CONTENT", ""):
+        findings.fail("`OPENCODE_CONFIG_CONTENT` names plugins, which can get around the hook: remove it")
+    folders, files = [], [said("OPENCODE_CONFIG")]
+    own = os.path.dirname(os.path.dirname(Place(False).settings_file("opencode")))
+    if place.managed:
+        folders += [own, os.path.join(os.path.expanduser("~"), ".opencode")]
+    folders += [each for each in [said("OPENCODE_CONFIG_DIR")] if each]
+    skills = []
+    at = None if is_yes(said("OPENCODE_DISABLE_PROJECT_CONFIG")) else os.getcwd()
+    while at is not None:
+        folders.append(os.path.join(at, ".opencode"))
+        files += [os.path.join(at, name) for name in ("opencode.json", "opencode.jsonc")]
+        skills += [os.path.join(at, name, "skills") for name in (".claude", ".agents")]
+        above = os.path.dirname(at)
+        at = above if above != at else None
+    for folder in dict.fromkeys(folders):
+        files += [os.path.join(folder, name) for name in ("opencode.json", "opencode.jsonc")]
+        skills += [os.path.join(folder, name) for name in ("skill", "skills")]
+        if not place.managed:
+            skills += [os.path.join(folder, name) for name in ("command", "commands")]
+        for path in programs_of(folder):
+            findings.fail("opencode runs %s as a part of itself, so it can get around the hook: remove it" % path)
+    for path in dict.fromkeys(files):
+        if path and path != place.settings_file("opencode") and names_plugins(path):
+            findings.fail("%s names plugins, which can get around the hook: remove them there" % path)
+    for path in [path for folder in dict.fromkeys(skills) for path in texts_below(folder)]:
+        if "!`" in (read_text(path) or ""):
+            told = "opencode runs the shell commands in %s before any hook is asked, when a person calls it: remove them"
+            findings.fail(told % path)
+
+
+def is_yes(value):
+    return (value or "").lower() in ("1", "true")
+
+
+def programs_of(folder):
+    """The plugins and tools of a folder. opencode loads each into its own process when it starts."""
+    found = []
+    for kind in ("plugin", "plugins", "tool", "tools"):
+        try:
+            names = sorted(os.listdir(os.path.join(folder, kind)))
+        except OSError:
+            names = []
+        found += [os.path.join(folder, kind, name) for name in names if name.endswith((".js", ".ts"))]
+    ours = Place(False).settings_file("opencode")
+    return [path for path in found if path != ours]
+
+
+def names_plugins(path):
+    """Whether settings name plugins. A file with comments is searched as text."""
+    text = read_text(path) or ""
+    try:
+        return bool(look_up(parse_json(text.lstrip("\ufeff") or "{}"), ("plugin",)))
+    except ValueError:
+        return '"plugin"' in text
+
+
+def texts_below(folder):
+    return [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names if name.endswith(".md")]

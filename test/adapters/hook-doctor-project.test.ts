@@ -1,0 +1,120 @@
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import { temporaryFolder } from '../stack/temporary-folder.ts'
+import { hookFile, python, runHook, type Ended } from './run-hook.ts'
+import { allowed, denied, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
+
+/* The output of `doctor` in folders whose projects contain hooks and skills. */
+
+let service: ScriptedService
+let home: string
+beforeAll(async () => {
+  service = await scriptedService(({ path, body }, socket) => {
+    if (path !== '/api/v1/authorize') return reply(socket, 404, {})
+    reply(socket, 200, body.includes('"organization_id"') ? { ...denied, rule_name: null } : allowed)
+  })
+})
+afterAll(() => service.close())
+beforeEach(async () => {
+  home = temporaryFolder()
+  place(join(home, 'bin', 'claude'), '#!/bin/sh\necho 2.1.329\n')
+  chmodSync(join(home, 'bin', 'claude'), 0o755)
+  await run(home, 'install', '--dialect', 'claude', '--yes')
+})
+
+const run = (cwd: string, ...args: string[]): Promise<Ended> => {
+  const PATH = `${home}/bin:/usr/bin:/bin`
+  const env = { SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_secret', HOME: home, PATH }
+  return runHook({ command: [python, hookFile], args, env, cwd })
+}
+const place = (path: string, text: string): void => {
+  mkdirSync(dirname(path), { recursive: true })
+  writeFileSync(path, text)
+}
+/** Adds settings to the user's settings. */
+const userSettings = (more: object): void => {
+  const path = join(home, '.claude', 'settings.json')
+  place(path, JSON.stringify({ ...(JSON.parse(readFileSync(path, 'utf8')) as object), ...more }))
+}
+
+test.each<[string, string, string, string, string]>([
+  [
+    'a hook that can change a call',
+    '.claude/settings.json',
+    '{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": []}]}}',
+    '{}',
+    "FAIL .*a project's hook in .*/.claude/settings.json can change a call",
+  ],
+  [
+    'a skill with a command',
+    '.claude/skills/a/b/SKILL.md',
+    'look: !`date`',
+    '{}',
+    'FAIL .*/.claude/skills/a/b/SKILL.md has a shell command that runs before any hook',
+  ],
+  [
+    'a slash command with a command',
+    '.claude/commands/x.md',
+    '```!\ndate\n```',
+    '{}',
+    'FAIL .*/x.md has a shell',
+  ],
+  [
+    'a skill, while the project allows their commands',
+    '.claude/skills/a/SKILL.md',
+    '!`date`',
+    '{"disableSkillShellExecution": false}',
+    'FAIL .*SKILL.md',
+  ],
+])('not protected in a folder whose project has %s', async (_name, file, text, local, says) => {
+  userSettings({ disableSkillShellExecution: local !== '{}' })
+  const cwd = temporaryFolder()
+  place(join(cwd, '.claude/settings.local.json'), local)
+  place(join(cwd, file), text)
+  const { stdout } = await run(cwd, 'doctor', '--dialect', 'claude')
+  expect(stdout).toMatch(new RegExp(`^${says}`, 'm'))
+  expect(stdout).toMatch(/\nNOT protected\n$/)
+})
+
+test.each<[string, string, string, object]>([
+  ['a hook after calls', '.claude/settings.json', '{"hooks": {"PostToolUse": [{}]}}', {}],
+  ['a skill without a command', '.claude/skills/a/SKILL.md', 'Look at `date`!', {}],
+  [
+    'a skill whose commands the user has switched off',
+    '.claude/skills/a/SKILL.md',
+    '!`date`',
+    { disableSkillShellExecution: true },
+  ],
+])('works in a folder whose project has %s', async (_name, file, text, more) => {
+  userSettings(more)
+  const cwd = temporaryFolder()
+  place(join(cwd, file), text)
+  const { stdout } = await run(cwd, 'doctor', '--dialect', 'claude')
+  expect(stdout).toMatch(/\nworks\n$/)
+})
+
+test('not protected beside an extension of Gemini CLI with a hook that can change a call', async () => {
+  place(join(home, 'bin', 'gemini'), '#!/bin/sh\necho 0.61.0\n')
+  chmodSync(join(home, 'bin', 'gemini'), 0o755)
+  await run(home, 'install', '--dialect', 'gemini', '--yes')
+  const cwd = temporaryFolder()
+  const verdict = async () => (await run(cwd, 'doctor', '--dialect', 'gemini')).stdout
+  const file = join(home, '.gemini/extensions/own/hooks/hooks.json')
+  place(file, '{"hooks": {"AfterTool": [{}]}}')
+  expect(await verdict()).toMatch(/\nworks\n$/)
+  place(file, '{"hooks": {"BeforeTool": [{}]}}')
+  expect(await verdict()).toMatch(new RegExp(`\nFAIL .*${file}.*\n(.*\n)*NOT protected\n$`))
+})
+
+test.each(['SHELLOPTS=noexec', 'export LD_TRACE_LOADED_OBJECTS=1'])(
+  'not protected while ~/.codex/.env has %s',
+  async (line) => {
+    await run(home, 'install', '--dialect', 'codex', '--yes')
+    place(join(home, '.codex', '.env'), `OPENAI_API_KEY=x\n`)
+    const verdict = async () => (await run(home, 'doctor', '--dialect', 'codex')).stdout
+    expect(await verdict()).toMatch(/\nnot tried: .*\n$/)
+    place(join(home, '.codex', '.env'), `OPENAI_API_KEY=x\n${line}\n`)
+    expect(await verdict()).toMatch(/\nFAIL .*\.codex\/\.env keeps the hook.*\n(.*\n)*NOT protected\n$/)
+  },
+)
