@@ -41,7 +41,7 @@ const reads = {
   repeat: 'free',
   reversible: 'yes',
 } as const
-/** A request ends after 30 s. The rest is for a slow commit before it, and for lists that lag. */
+/** A request ends after 30 s. The other 30 s are for a slow commit before the request, and for lists that lag. */
 const findable = { repeat: 'findable', findableAfterSeconds: 60 } as const
 const readsOneRepo = { allowed_repos: { repo: 'repository' }, max_response_size_kb: {} } as const
 

@@ -103,9 +103,13 @@ export const docsCreate = defineTool({
     folder: file('folder').optional(),
   }),
   output: z.strictObject({ document_id: z.string(), url: z.string() }),
-  constraints: { max_message_length: { content: 'message' }, read_only: {} },
+  constraints: {
+    allowed_domains: { folder: 'audience' },
+    max_message_length: { content: 'message' },
+    read_only: {},
+  },
   precondition: { of: 'the folder, who can read it, or the Google account', check: 'before' },
-  // Drive finds a new file only when it has taken it into its index.
+  // Drive finds a new file only after it has indexed the file.
   findableAfterSeconds: 300,
 })
 
@@ -141,7 +145,7 @@ export const sheetsAppend = defineTool({
     sheet: z.string().describe('The name of the sheet.'),
     rows: z.int(),
   }),
-  constraints: { read_only: {} },
+  constraints: { allowed_domains: { spreadsheet: 'audience' }, read_only: {} },
   precondition: { of: 'the name of the spreadsheet or sheet, or the Google account', check: 'before' },
   // Google works on a request for 180 s at most, and it may arrive 40 s after the point of no return.
   findableAfterSeconds: 240,

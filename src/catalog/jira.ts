@@ -42,7 +42,7 @@ export const jiraGetIssue = defineTool({
 
 export const jiraCreateIssue = defineTool({
   ...writes,
-  // Jira's search lags: an issue that is not found is never taken as not made, and after 15 minutes a person decides.
+  // Jira's search lags. So an issue that is not found may still exist, and after 15 minutes a person decides.
   name: 'jira_create_issue',
   description: 'Creates an issue in Jira.',
   sideEffect: 'write',
@@ -50,7 +50,11 @@ export const jiraCreateIssue = defineTool({
   preview: (params) => ({ title: `Create the issue ${quoted(params.summary)} in ${params.project}` }),
   params: z.strictObject({
     project: z.string().min(1).max(1000).describe('Key of the project, e.g. `OPS`, or a link into it.'),
-    summary: z.string().min(1).max(255),
+    summary: z
+      .string()
+      .min(1)
+      .max(255)
+      .regex(/^[^\r\n]*$/, 'must be one line'),
     description: text.optional(),
     type: z.string().min(1).max(100).optional().describe('Default `Task`.'),
     labels: z.array(z.string().min(1).max(255)).max(100).optional(),
@@ -61,7 +65,7 @@ export const jiraCreateIssue = defineTool({
 
 export const jiraComment = defineTool({
   ...writes,
-  /** A request ends after 30 s. The rest is for a slow commit before it, and for lists that lag. */
+  /** A request ends after 30 s. The other 30 s are for a slow commit before the request, and for lists that lag. */
   findableAfterSeconds: 60,
   precondition: { of: 'the summary or status of the issue', check: 'before' },
   timeoutSeconds: 120,

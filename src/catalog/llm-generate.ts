@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { defineTool } from './tool.ts'
 
-/** Tokens of an answer, for a call that does not say. It bounds what a call can cost. */
+/** The most tokens of an answer if the call sets no limit. This number bounds the cost of a call. */
 export const defaultMaxTokens = 4_096
 
-/** A service that does not count says null. */
+/** null: the service does not count tokens. */
 const tokens = z.int().nullable()
 
-/** Its output carries the labels of its inputs, like the output of every tool, and adds none. */
+/** The output carries the labels of the tool's inputs, like the output of every tool. This tool adds no labels. */
 export const llmGenerate = defineTool({
   name: 'llm_generate',
   description: 'Asks a language model. Its cost counts for the organization’s month.',

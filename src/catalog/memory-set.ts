@@ -3,7 +3,10 @@ import { maxMemoryValueLength, memoryKey } from './memory-key.ts'
 import { quoted } from './preview.ts'
 import { defineTool } from './tool.ts'
 
-/** Stores a value under a key. The call's labels join the key's labels; a run of an admin or owner replaces them. */
+/**
+ * Stores a value under a key. The call's labels are added to the key's labels. A run of an admin or owner replaces the
+ * key's labels.
+ */
 export const memorySet = defineTool({
   name: 'memory_set',
   description: 'Stores a value in the organization’s memory, together with its labels.',
@@ -11,7 +14,7 @@ export const memorySet = defineTool({
   outputLabels: [],
   params: z.strictObject({
     key: memoryKey.describe('Name of the value.'),
-    // Not `z.json()`: parameters are checked to be JSON before, and it takes ten times as long.
+    // `z.json()` is not used, because it takes ten times as long. Parameters were checked to be JSON before.
     value: z
       .unknown()
       .refine((value) => value !== undefined, { error: 'is missing', abort: true })

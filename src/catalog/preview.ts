@@ -1,6 +1,6 @@
 /*
- * What an approver sees of a call in place of raw parameters. Values are plain text that a page can draw, cut to limits,
- * and shown to the people who may see the call's parameters.
+ * A preview shows a call to an approver in place of raw parameters. Its values are plain text that a page can draw, cut
+ * to limits. The preview is shown to people who may see the call's parameters.
  */
 
 export interface PreviewField {
@@ -8,32 +8,32 @@ export interface PreviewField {
   readonly value: string
 }
 
-/** What a call changes: the old text and the new one. */
+/** The old and the new text of the thing that a call changes. */
 export interface PreviewDiff {
-  /** null: there is nothing yet. */
+  /** null: there is no old text. */
   readonly before: string | null
   readonly after: string
-  /** Characters at the beginning that are the same in both, and are left out. */
+  /** The number of equal characters at the beginning of both texts. These characters are left out. */
   readonly skipped: number
 }
 
 export interface Preview {
-  /** One sentence: what would happen. */
+  /** One sentence that says what the call would do. */
   readonly title: string
   readonly fields: readonly PreviewField[]
   readonly diff?: PreviewDiff
-  /** What could not be shown, and why. */
+  /** Says which part could not be shown, and why. */
   readonly note?: string
 }
 
-/** What a tool says of a call. Without `fields`, all parameters are shown. */
+/** The part of a preview that the tool makes. Without `fields`, all parameters are shown. */
 export interface PreviewDraft {
   readonly title: string
-  /** Values by name, in order. undefined is left out. */
+  /** Values by name, in order. A value of undefined is left out. */
   readonly fields?: Readonly<Record<string, unknown>>
 }
 
-/** Limits of a preview: characters of its texts, fields, and items of one list. */
+/** Limits of a preview: characters of each text, number of fields, and items of one list. */
 export const mostOfPreview = {
   title: 200,
   name: 100,
@@ -42,10 +42,10 @@ export const mostOfPreview = {
   fields: 30,
   items: 100,
 } as const
-/** Characters that both sides of a diff have, and that are shown before the first difference. */
+/** The number of equal characters that a diff shows before the first difference. */
 const leading = 300
 
-/** The beginning of a text that is longer than `limit`, and how much is missing. */
+/** Cuts a text that is longer than `limit`, and adds how many characters are missing. */
 function cut(text: string, limit: number): string {
   if (text.length <= limit) return text
   return `${text.slice(0, limit).toWellFormed()}… (${text.length - limit} more characters)`

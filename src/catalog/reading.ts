@@ -1,4 +1,4 @@
-/** The part of a declaration that tools share which read documents, issues or cards of the organization. */
+/** The common part of the declarations of tools that read documents, issues or cards of the organization. */
 export const readsInternal = {
   sideEffect: 'read',
   outputLabels: ['internal'],

@@ -6,10 +6,10 @@ const common = {
   hasExecutor: true,
   outputLabels: [],
   repeat: 'findable',
-  // A request ends after 30 s. The rest is for a slow commit before it, and for lists that lag.
+  // A request ends after 30 s. The other 30 s are for a slow commit before the request, and for lists that lag.
   findableAfterSeconds: 60,
   timeoutSeconds: 60,
-  // A person can link another account at any time, and would get what was approved for the first one.
+  // A person can link another account at any time. An approval for the first account must not hold for the second one.
   precondition: { of: 'the Slack account of the person who runs the workflow', check: 'call' },
 } as const
 
@@ -65,7 +65,7 @@ export const slackCreateChannel = defineTool({
     name: z.string(),
     invited: z.boolean().describe('Whether the person who runs the workflow is in the channel.'),
   }),
-  // The invitation lets somebody in.
+  // The invitation gives a person access to the channel.
   categories: ['permission_changes'],
   risk: 'medium',
   constraints: { allowed_channels: { name: 'channel' }, read_only: {} },

@@ -4,12 +4,12 @@ import type { Category, Json, Label, RiskLevel, SideEffect } from '../policy/typ
 import type { PreviewDraft } from './preview.ts'
 
 /**
- * This says what happens if a call's process dies between intent and outcome. So no effect happens twice:
+ * Says what happens to a call if its process dies between intent and outcome, so that no effect happens twice:
  * - `free`: a read; the call is made again.
  * - `transactional`: the write and its outcome commit together in our own database; the call is made again.
  * - `keyed`: the integration takes an idempotency key; the call is made again with the same key.
- * - `findable`: what the call makes carries a marker. After the point of no return the call is looked for: it is done, or
- *   absent after `findableAfterSeconds` and made again, or a person decides.
+ * - `findable`: the thing that the call makes carries a marker. After the point of no return the call is looked for. It
+ *   is found, or it is absent after `findableAfterSeconds` and made again, or a person decides.
  * - `unsafe`: after its point of no return nobody knows the outcome; the step becomes `unknown_outcome`.
  */
 export type Repeat = 'free' | 'transactional' | 'keyed' | 'findable' | 'unsafe'
@@ -17,39 +17,41 @@ export type Repeat = 'free' | 'transactional' | 'keyed' | 'findable' | 'unsafe'
 /**
  * Whether the effect of a call can be taken back:
  * - `yes`: the call changes nothing.
- * - `by hand`: a person can delete or change back what it has made.
- * - `no`: people may have read it already.
+ * - `by hand`: a person can delete the thing that the call has made, or change it back.
+ * - `no`: people may already have read the thing that the call has made.
  */
 export const reversibilities = ['yes', 'by hand', 'no'] as const
 export type Reversible = (typeof reversibilities)[number]
 
 /**
- * What a call changes. Its revision is read when an approval is made, and checked when the call is made: an approval
- * covers the state that its approvers saw. After a change the call is held again.
+ * The thing that a call changes. Its revision is read when an approval is made, and checked when the call is made. So
+ * an approval covers only the state that its approvers saw. If the thing has changed since then, the call is held
+ * again.
  */
 export interface Precondition {
-  /** Names it in a sentence, e.g. `the value in the memory`. */
+  /** Names the thing in a sentence, e.g. `the value in the memory`. */
   readonly of: string
   /**
    * How the revision is checked:
    * - `transaction`: in the transaction that commits the call's write.
    * - `service`: the write carries the revision, and the service refuses another one.
-   * - `before`: it is read again right before the point of no return. A later change is not seen.
-   * - `call`: the call reads it once, compares it, and acts on just what it has read.
+   * - `before`: the revision is read again right before the point of no return. A later change is not seen.
+   * - `call`: the call reads the thing once, compares its revision, and acts on exactly this state.
    */
   readonly check: 'transaction' | 'service' | 'before' | 'call'
 }
 
-/** A service outside that several tools share; an organization connects all of them at once. */
+/** An external service that several tools share. An organization connects all these tools at once. */
 export type Integration = 'github' | 'slack' | 'google' | 'jira' | 'trello' | 'search' | 'llm' | 'mail'
 
 /**
- * A service in place of the installation's. It takes an idempotency key: a call that went through it is never `unsafe`. If
- * its answer was lost, it is sent again with its key, through the same connection.
+ * A service that people may connect in place of the installation's service. It takes an idempotency key, so a call
+ * through it is never `unsafe`. If the answer to such a call was lost, the call is sent again. It goes through the same
+ * connection with the same key.
  */
 export interface OwnService {
   readonly integration: Integration
-  /** Seconds after the first request in which the service surely knows the key. Later a person decides. */
+  /** The service surely knows the key for this many seconds after the first request. Later a person decides. */
   readonly knowsKeySeconds: number
 }
 
@@ -57,8 +59,8 @@ export interface OwnService {
 export const anyJson = z.json() as z.ZodType<Json>
 
 /**
- * The declaration of one catalogue tool; its executor is in `activities/tools/`. The list of tools, the limits of tool
- * policies, risk and the docs come from it.
+ * The declaration of one catalogue tool. Its executor is in `activities/tools/`. The list of tools, the limits of tool
+ * policies, risk and the docs come from this declaration.
  */
 export interface ToolDeclaration<
   Name extends string = string,
@@ -72,42 +74,51 @@ export interface ToolDeclaration<
   /** A strict object: unknown parameters are errors. */
   readonly params: Params
   /**
-   * The value that a call returns. A strict object has no other fields, so a template that names another one is an
-   * error when its definition is saved; a loose object may have any. Use `anyJson` for a value of any form.
+   * The value that a call returns. A strict object has no other fields: a template that names an unknown field is an
+   * error when its definition is saved. A loose object may have any field. Use `anyJson` for a value of any form.
    */
   readonly output: Output
   /** Parameters that name people by address. `me` in them means the requester; rules see the address. */
   readonly people?: readonly string[]
   readonly categories: readonly Category[]
   readonly risk: Extract<RiskLevel, 'low' | 'medium' | 'high'>
-  /** The limits that a tool policy may set on it, each with the parameters that it reads. */
+  /** The limits that a tool policy may set on the tool. Each limit names the parameters that it reads. */
   readonly constraints: LimitedParams
   readonly repeat: Repeat
   readonly reversible: Reversible
-  /** Not together with `keyed`: a repeated call could meet its own change. */
+  /** Not allowed together with `keyed`: a repeated call could find its own earlier change. */
   readonly precondition?: Precondition
   /**
-   * What an approver sees in place of the parameters, from the parameters alone. Without it, the description and all
-   * parameters are shown.
+   * Returns the preview that an approver sees in place of the parameters. It is made from the parameters alone. Without
+   * this function, the description and all parameters are shown.
    */
   preview?(params: z.output<Params>): PreviewDraft
   /**
-   * For `findable`: seconds after the point of no return until a call that is not found was certainly not made. They
-   * cover the longest request and the delay of the service's lists. Without it, a person decides about a call that is not
-   * found for 15 minutes.
+   * For `findable`: a call that is not found this many seconds after the point of no return was certainly not made. The
+   * time covers the longest request and the delay of the service's lists. Without this number, a person decides about a
+   * call that is not found for 15 minutes.
    */
   readonly findableAfterSeconds?: number
   /**
-   * An organization needs this before the tool works there: nothing, the installation's folder or mail server, which the
-   * operator gives to organizations by name, or a connection to an integration.
+   * What an organization needs before the tool works there. `none`: nothing. `installation`: the installation's folder
+   * or mail server, which the operator gives to organizations by name. Otherwise: a connection to this integration.
    */
   readonly connection: 'none' | 'installation' | Integration
   /** For a tool of the installation: the service that people may connect in its place. */
   readonly ownService?: OwnService
-  /** Without an executor the tool's calls fail with `tool_not_available`. Rules and policies can name it already. */
+  /** False: calls of the tool fail with `tool_not_available`. Rules and policies can name the tool already. */
   readonly hasExecutor: boolean
   /** Time limit of one attempt, unless the step sets a shorter one. */
   readonly timeoutSeconds: number
+}
+
+/** Returns the service whose connection a call uses, always or only if somebody has connected it. null: none. */
+export function serviceOf({
+  connection,
+  ownService,
+}: Pick<ToolDeclaration, 'connection' | 'ownService'>): Integration | null {
+  if (connection === 'none' || connection === 'installation') return ownService?.integration ?? null
+  return connection
 }
 
 export function defineTool<const Name extends string, Params extends z.ZodObject, Output extends z.ZodObject>(
@@ -116,7 +127,6 @@ export function defineTool<const Name extends string, Params extends z.ZodObject
   return tool
 }
 
-/** Finds the declaration of a tool by its name. */
 export interface ToolCatalog {
   get(name: string): ToolDeclaration | undefined
 }

@@ -12,7 +12,7 @@ const writes = {
   categories: [],
   risk: 'medium',
   repeat: 'findable',
-  /** A request ends after 30 s. The rest is for a slow commit before it, and for lists that lag. */
+  /** A request ends after 30 s. The other 30 s are for a slow commit before the request, and for lists that lag. */
   findableAfterSeconds: 60,
 } as const
 
@@ -65,7 +65,7 @@ export const trelloCreateCard = defineTool({
 
 export const trelloComment = defineTool({
   ...writes,
-  precondition: { of: 'the name or list of the card', check: 'before' },
+  precondition: { of: 'the name, list or board of the card', check: 'before' },
   timeoutSeconds: 120,
   name: 'trello_comment',
   description: 'Comments on a card of a Trello board, also with a file.',

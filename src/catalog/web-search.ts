@@ -1,11 +1,11 @@
 import { z } from 'zod'
 import { defineTool } from './tool.ts'
 
-/** Requests that one call sends to the search service at most: one for each page of results. */
+/** The most requests that one call sends to the search service, one for each page of results. */
 export const mostSearches = 3
 export const mostResults = 50
 
-/** Anybody can write what a search of the web finds, so its results are `untrusted`. */
+/** Anybody can write the pages that a web search finds, so its results are `untrusted`. */
 export const webSearch = defineTool({
   name: 'web_search',
   description: 'Searches the web; at most three pages of results.',

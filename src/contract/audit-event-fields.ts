@@ -9,7 +9,26 @@ export const callFields = [
   'error_code',
 ] as const
 
-export const voteFields = ['approval_id', 'step_id', 'counting', 'needed', 'params_hash'] as const
+export const requestFields = [
+  'approval_id',
+  'step_id',
+  'item_index',
+  'session_id',
+  'rule_name',
+  'risk',
+  'supersedes_id',
+  'because',
+] as const
+
+export const voteFields = [
+  'approval_id',
+  'step_id',
+  'item_index',
+  'session_id',
+  'counting',
+  'needed',
+  'params_hash',
+] as const
 
 export function ruleFields<const Id extends string>(id: Id) {
   return [id, 'name', 'rule_status', 'verdict', 'body_hash'] as const

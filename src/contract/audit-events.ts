@@ -1,8 +1,11 @@
+/* This file is longer than others because it is one table, with one entry for each event. */
+
 import * as fields from './audit-event-fields.ts'
 
 /**
- * All events of the audit log: when each is written, and the fields of its metadata. Every entry also has `policy_version`, and
- * `api_key_id` where a key was used. `npm run openapi` writes docs/reference/audit-events.md from this table.
+ * All events of the audit log: when each event is written, and the fields of its metadata. Every entry also has
+ * `policy_version`, and `api_key_id` where a key was used. `npm run openapi` writes docs/reference/audit-events.md
+ * from this table.
  */
 export const auditEvents = {
   'workflow.deployed': {
@@ -118,7 +121,7 @@ export const auditEvents = {
   },
   'approval.requested': {
     when: 'A run, a step or an agent’s call is held for a person.',
-    metadata: ['approval_id', 'step_id', 'session_id', 'rule_name', 'risk', 'supersedes_id', 'because'],
+    metadata: fields.requestFields,
   },
   'approval.voted': {
     when: 'A person approves, and more approvals are needed.',
@@ -233,6 +236,10 @@ export const auditEvents = {
   'member.joined': { when: 'A person accepts an invitation.', metadata: ['invitation_id', 'role'] },
   'member.role_changed': { when: 'A member gets another role.', metadata: ['member_id', 'from', 'to'] },
   'member.removed': { when: 'A member is removed.', metadata: ['member_id', 'cancelled_approvals'] },
+  'member.account_claimed': {
+    when: 'A code is sent to an account at another service that a member says is theirs.',
+    metadata: ['member_id', 'service', 'external_id'],
+  },
   'member.account_linked': {
     when: 'A member’s account at another service is linked.',
     metadata: ['member_id', 'service', 'external_id'],
@@ -290,10 +297,10 @@ export const auditEvents = {
 
 export type AuditEventType = keyof typeof auditEvents
 
-/** The metadata fields of one event type, or of any of several. */
+/** The metadata fields of one event type, or of several event types together. */
 export type AuditField<T extends AuditEventType> = (typeof auditEvents)[T]['metadata'][number]
 
-/** Events of people's accounts, which the database's triggers note. */
+/** Events of people's accounts, which triggers in the database record. */
 export type AccountEventType = Extract<
   AuditEventType,
   `session.${string}` | `user.${string}` | 'api_key.revoked'

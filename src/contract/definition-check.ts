@@ -15,12 +15,15 @@ import { type Known, formOf, itemForm, knownOf, referenceForm } from './referenc
 const name = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/
 /** Maximum number of issues in one answer. */
 const mostIssues = 100
-/** Each reference is looked up when the workflow is saved, when a run is planned, and in each step. */
+/**
+ * Maximum number of references. Each is looked up when the workflow is saved, when a run is planned, and in each
+ * step.
+ */
 export const mostReferences = 10_000
 
 /**
- * All errors of a definition whose shape is valid, each naming its step, at most 100. An empty list means that it can
- * be saved. Linear in the definition's size.
+ * All errors of a definition whose shape is valid, each naming its step, at most 100. An empty list means that the
+ * definition can be saved. Linear in the definition's size.
  */
 export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCatalog): Issue[] {
   const malformed = jsonIssues(definition)
@@ -144,7 +147,7 @@ function checkStep(step: WorkflowStep, catalog: ToolCatalog, known: Known, add: 
   checkWhen(step, add)
 }
 
-/** The message with the name of the parameter that it is about. */
+/** The message, preceded by the name of the parameter concerned. */
 const inParam = (place: string, message: string): string =>
   place.startsWith('params.') ? `parameter \`${place.slice('params.'.length)}\`: ${message}` : message
 
@@ -154,7 +157,7 @@ function unknownTool(name: string, catalog: ToolCatalog): string {
   return `there is no tool \`${name}\`: ${hint}\`GET /tools\` lists the tools`
 }
 
-/** The first name of a field with a template, which would stay as it is; null if there is none. */
+/** The first field name that contains a template, which would not be filled in; null if there is none. */
 function templateInName(value: Json): string | null {
   if (typeof value !== 'object' || value === null) return null
   for (const [name, each] of Object.entries(value)) {
@@ -190,7 +193,10 @@ function checkForEach(step: WorkflowStep, known: Known, add: Add): void {
 
 const isScalar = (value: Json) => ['string', 'number', 'boolean'].includes(typeof value)
 
-/** The operator must be able to compare with a constant `compare`. One with templates is checked during the run. */
+/**
+ * Checks that the operator can compare with a constant `compare`. A `compare` with templates is checked during the
+ * run.
+ */
 function checkWhen(step: WorkflowStep, add: Add): void {
   if (step.when === undefined) return
   const { operator } = step.when

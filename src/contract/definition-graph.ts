@@ -1,7 +1,7 @@
 import { type Reference, references } from '../policy/template-syntax.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 
-/** Every reference of a step, with its dotted place in the step. */
+/** Every reference of a step, with its dotted path in the step. */
 export function stepReferences(step: WorkflowStep): { place: string; reference: Reference }[] {
   const at = (place: string, list: Reference[]) => list.map((reference) => ({ place, reference }))
   return [
@@ -16,7 +16,10 @@ export function stepReferences(step: WorkflowStep): { place: string; reference: 
   ]
 }
 
-/** The steps that each step waits for: `depends_on` and all referenced steps, without itself and unknown ones. */
+/**
+ * The steps that each step waits for: `depends_on` and all referenced steps, without itself and without unknown
+ * steps.
+ */
 export function dependencies(definition: Pick<WorkflowDefinition, 'steps'>): Map<string, string[]> {
   const ids = new Set(definition.steps.map((step) => step.id))
   return new Map(
@@ -30,7 +33,7 @@ export function dependencies(definition: Pick<WorkflowDefinition, 'steps'>): Map
   )
 }
 
-/** For a step the first one that waits for it alone. */
+/** For each step A, the first step that waits for A and for no other step. */
 export function followers(graph: ReadonlyMap<string, readonly string[]>): Map<string, string> {
   const found = new Map<string, string>()
   for (const [id, [needed, ...others]] of graph)
@@ -38,7 +41,10 @@ export function followers(graph: ReadonlyMap<string, readonly string[]>): Map<st
   return found
 }
 
-/** The step that waits for all others, directly or not; null if there is none. The graph has no cycle. */
+/**
+ * The only step that no other step waits for; null if there are several. The graph has no cycle, so all steps lead to
+ * it.
+ */
 export function lastStep(graph: ReadonlyMap<string, readonly string[]>): string | null {
   const needed = new Set([...graph.values()].flat())
   const [last, ...others] = [...graph.keys()].filter((id) => !needed.has(id))
@@ -66,7 +72,7 @@ export function findCycle(graph: ReadonlyMap<string, readonly string[]>): string
       if (left === 0) ready.push(each)
     }
   }
-  // Each remaining step waits for another remaining one, so following them leads to a cycle.
+  // Each remaining step waits for another remaining step, so following these steps leads to a cycle.
   const seen = new Map<string, number>()
   const walk: string[] = []
   let at = waitingFor.keys().next().value

@@ -6,15 +6,19 @@ export function hasInputType(value: Json, type: InputType): boolean {
   return typeOfJson(value) === type
 }
 
-/** Whether a required input is missing. Then nothing is filled in, because a run could be given other values. */
+/**
+ * Inputs after the check. If a required input is missing, no defaults are filled in: a run could be given other
+ * values.
+ */
 export interface CheckedInputs {
   readonly inputs: JsonObject
   readonly areComplete: boolean
 }
 
 /**
- * A run's inputs with defaults filled in, or the errors: a required input is missing (unless `mayLack`), an input is
- * unknown or has another type. null counts as not given; an optional input without a default is then left out.
+ * A run's inputs with defaults filled in, or the errors. Errors are a missing required input (unless `mayLack`), an
+ * unknown input, and an input of the wrong type. null counts as not given. An optional input that is not given and
+ * has no default is left out.
  */
 export function checkInputs(
   definition: Pick<WorkflowDefinition, 'inputs'>,

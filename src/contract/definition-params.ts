@@ -8,9 +8,9 @@ import { type Issue, joinPath } from './json.ts'
 import { aboutParam, accepts, fieldsOf } from './tool-params.ts'
 
 /**
- * Errors in a step's parameters that are known before any run: unknown ones, missing required ones, written values
- * that the tool refuses, and references to a value of another type. Only the run can check the rest of what a template
- * fills in. `formOf` gives the form of a reference.
+ * Errors in a step's parameters that are known before any run. They are unknown parameters, missing required
+ * parameters, written values that the tool refuses, and references to a value of another type. Other errors in values
+ * that templates fill in are found only during the run. `formOf` gives the form of a reference.
  */
 export function checkParams(
   tool: ToolDeclaration,
@@ -52,11 +52,14 @@ function checkParam(
   })
 }
 
-/** A place that a template fills in. */
+/** A position in a parameter that a template fills in. */
 interface Gap {
   /** null if the value can have several types. */
   readonly type: JsonType | null
-  /** The whole text is this reference; null for a text with other parts, whose sample has only the written ones. */
+  /**
+   * The reference that makes up the whole text. null: the text has other parts too, and its sample has only those
+   * parts.
+   */
   readonly reference: string | null
 }
 /** By dotted path below the parameter. */
@@ -70,7 +73,10 @@ const samples: Readonly<Record<JsonType, unknown>> = {
   object: {},
 }
 
-/** The value as far as it is written; each gap gets a value of its type, or undefined if it can have several types. */
+/**
+ * The value as the definition writes it. Each gap gets a sample of its type, or undefined if it can have several
+ * types.
+ */
 function sampleOf(
   value: Json,
   way: readonly string[],
@@ -99,7 +105,7 @@ function sampleOf(
   )
 }
 
-/** Whether the value is wrong whatever its gaps turn out to be. A union is wrong if all of its branches are. */
+/** Whether the issue remains for all values of the gaps. A union remains wrong if all of its branches remain wrong. */
 function isSure(issue: z.core.$ZodIssue, at: readonly PropertyKey[], gaps: Gaps): boolean {
   const way = [...at, ...issue.path]
   const gap = gaps.get(way.join('.'))
@@ -110,7 +116,7 @@ function isSure(issue: z.core.$ZodIssue, at: readonly PropertyKey[], gaps: Gaps)
   if (gap.type === null) return false
   if (issue.code === 'invalid_type') return true
   if (issue.code === 'invalid_value') return issue.values.every((each) => typeof each !== gap.type)
-  // What a template adds to a text makes it longer.
+  // A template only makes a text longer, so a text that is too long without it stays too long.
   return issue.code === 'too_big' && gap.reference === null
 }
 

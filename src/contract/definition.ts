@@ -8,7 +8,7 @@ export const mostSteps = 1000
 /** Maximum number of items of one `for_each`. */
 export const mostItems = 10_000
 
-/** JSON as given: zod's own object schemas would silently drop a `__proto__` key and not refuse it. */
+/** JSON as given. zod's own object schemas would silently drop a `__proto__` key instead of refusing it. */
 const json = z.unknown().superRefine((value, context) => report(value, context))
 
 const jsonObject = json
@@ -72,7 +72,7 @@ const step = z.strictObject({
         .meta({ type: 'array', items: {}, maxItems: mostItems }),
     ])
     .optional(),
-  /** `attempts` includes the first one. */
+  /** `attempts` includes the first attempt. */
   retry: z
     .strictObject({ attempts: z.int().min(1).max(20), backoff_seconds: z.number().min(0).max(3600) })
     .optional(),

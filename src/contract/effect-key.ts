@@ -6,14 +6,14 @@ export interface EffectKey {
 }
 export const effectId = (key: EffectKey): string => `${key.runId}/${key.stepId}/${key.itemIndex}`
 
-/** The same id from a row. Lists of approvals and messages name an unknown outcome by it. */
+/** The id of the call in a row. Lists of approvals and messages use it to name an unknown outcome. */
 export const callId = (row: {
   readonly run_id: string
   readonly step_id: string
   readonly item_index: number
 }): string => effectId({ runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index })
 
-/** The call that an id names; null if the text is none. */
+/** The call that an id names; null if the text is not such an id. */
 export function readCallId(id: string | null): EffectKey | null {
   const [, runId, stepId, item] = /^([^/]+)\/(.+)\/(-?\d{1,6})$/s.exec(id ?? '') ?? []
   if (runId === undefined || stepId === undefined) return null

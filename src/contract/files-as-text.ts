@@ -5,8 +5,9 @@ import { wholeReference } from './forms.ts'
 import { accepts, fieldsOf } from './tool-params.ts'
 
 /**
- * The parameters of a step, where `{{input.uploaded_files}}` alone is the text of the files in each parameter that takes
- * text and no list, such as the prompt of a language model. Elsewhere it is the list of the files.
+ * The parameters of a step, for values that are `{{input.uploaded_files}}` alone. In a parameter that takes text and
+ * no list, such as the prompt of a language model, the value becomes the text of the files. In other parameters it
+ * stays the list of the files.
  */
 export function withFilesAsText(tool: ToolDeclaration, params: JsonObject): JsonObject {
   if (!Object.values(params).some(isAllFiles)) return params
@@ -15,7 +16,7 @@ export function withFilesAsText(tool: ToolDeclaration, params: JsonObject): Json
     Object.entries(params).map(([name, value]) => {
       const field = Object.hasOwn(fields, name) ? fields[name] : undefined
       const isText = field !== undefined && accepts(field, 'text') && !accepts(field, [{}])
-      // A text of two parts is text.
+      // A template with two parts always resolves to text.
       return [name, isAllFiles(value) && isText ? `{{''}}${value}` : value]
     }),
   )

@@ -10,7 +10,7 @@ import {
 import type { Json } from '../policy/types.ts'
 import type { InputType } from './definition.ts'
 
-/** The part of JSON Schema that says which values are possible at a place. `true`: any value. */
+/** The part of JSON Schema that says which values are possible at one position. `true`: any value. */
 export type Form = true | FormObject
 interface FormObject {
   readonly type?: string | readonly string[]
@@ -29,13 +29,13 @@ export const numberForm: Form = { type: 'number' }
 /** The form of a list whose elements have one form. */
 export const listForm = (items: Form): Form => ({ type: 'array', items })
 export const inputForm = (type: InputType): Form => ({ type })
-/** The form of what a call of a tool returns. */
+/** The form of a tool's output. */
 export const outputForm = (tool: ToolDeclaration): Form =>
   z.toJSONSchema(tool.output, { unrepresentable: 'any' }) as Form
 
 /**
- * The forms that a value can have, apart from null; null if it can have any. A form that this module does not read
- * counts as any.
+ * The forms that a value can have, apart from null; null if it can have any form. A form that this module cannot read
+ * counts as any form.
  */
 function options(form: Form): readonly OneType[] | null {
   if (form === true) return null
@@ -95,7 +95,7 @@ export function follow(form: Form, path: readonly Segment[], text: string, what:
 
 const inWords = (segment: Segment): string => (typeof segment === 'string' ? segment : '[index]')
 
-/** Names of fields in one message. */
+/** Maximum number of field names in one message. */
 const mostNames = 30
 
 function lacks(form: Form, segment: string): string {
@@ -109,7 +109,7 @@ function lacks(form: Form, segment: string): string {
   return type === null ? `has no \`${segment}\`` : `is ${words[type]}, which has no \`${segment}\``
 }
 
-/** Types in words. */
+/** Names of the types in messages. */
 export const words: Readonly<Record<JsonType, string>> = {
   string: 'text',
   number: 'a number',
@@ -118,10 +118,12 @@ export const words: Readonly<Record<JsonType, string>> = {
   object: 'an object',
 }
 
-/** Different forms that the elements of one written list may have. With more, an element counts as any value. */
+/**
+ * Maximum number of different forms of elements in one written list. With more forms, an element counts as any value.
+ */
 const mostForms = 20
 
-/** Levels of a written value whose form is read. Below them it counts as any value, so that the work stays linear. */
+/** Maximum depth to which a written value's form is read. Deeper parts count as any value, so the work stays linear. */
 const mostLevels = 6
 
 /** The form of a value as a definition writes it. `formOf` gives the form of a reference. */
@@ -148,7 +150,7 @@ function formOfElements(list: readonly Json[], formOf: (element: Json) => Form):
   return { anyOf: [...different.values()] }
 }
 
-/** The reference of a text that is nothing else; such a value keeps its type. */
+/** The reference, if the text consists of one reference alone, else null. The value of such a text keeps its type. */
 export function wholeReference(text: string): Reference | null {
   const [only, ...others] = isTemplate(text) ? parseText(text) : []
   return typeof only === 'object' && others.length === 0 ? only : null

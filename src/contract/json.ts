@@ -3,7 +3,7 @@ import type { Json, JsonObject } from '../policy/types.ts'
 
 export type Issue = FieldIssue
 
-/** Levels of nesting that JSON may have anywhere in the service. This protects recursive code. */
+/** Maximum levels of nesting of JSON anywhere in the service. This protects recursive code. */
 export const deepestJson = 64
 
 /** Names with a meaning for JavaScript objects; never accepted as keys or ids. */
@@ -21,16 +21,18 @@ export function isObject(value: unknown): value is JsonObject {
 export const longestKey = 1_000
 
 /**
- * The problems that prevent a value from being stored as JSON: more than 64 levels, NUL characters, broken surrogate
- * pairs, numbers outside JSON, forbidden names, and names over 1,000 characters. At most ten issues.
+ * The problems that prevent a value from being stored as JSON. They are more than 64 levels, NUL characters, broken
+ * surrogate pairs, numbers outside JSON, forbidden names, and names over 1,000 characters. At most ten issues are
+ * returned.
  */
 export function jsonIssues(value: unknown, path = ''): Issue[] {
   return inspectJson(value, { path }).issues
 }
 
 /**
- * The same, with the number of fields of all objects in the value. Stops after `most` issues. Takes time proportional
- * to the value, and recursion is bounded. The whole walk shares one path, and text of it is only built for an issue.
+ * Like `jsonIssues`, and also counts the fields of all objects in the value. Stops after `most` issues. Takes time
+ * proportional to the value's size, and recursion is bounded. The whole walk shares one path, which becomes text only
+ * for an issue.
  */
 export function inspectJson(
   value: unknown,

@@ -1,3 +1,3 @@
-/** Seconds after which a mail asks for a decision, until a person chooses otherwise; and the most that they can choose. */
+/** Seconds until a mail asks a person for a decision: the default, and the maximum that the person can choose. */
 export const usualMailDelay = 600
 export const longestMailDelay = 86_400

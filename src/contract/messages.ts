@@ -16,13 +16,13 @@ export interface RunInput {
   readonly heartbeatSeconds: number
   /** Whether to update search attributes; they must be registered on this cluster. */
   readonly searchAttributes: boolean
-  /** Progress from the run's earlier histories; absent in its first. */
+  /** Progress from the run's earlier histories; absent in its first history. */
   readonly carried?: Carried
 }
 
 /**
  * The progress that a run carries into a new history (continue-as-new): ids, counts and deadlines. It only saves
- * reading the rows again and is not trusted: a call that it leaves out is made again, and returns the state of its
+ * reading the rows again and is not trusted. A call that is missing here is made again, and returns the state of its
  * row.
  */
 export interface Carried {
@@ -60,6 +60,8 @@ export interface SkeletonStep {
   readonly timeoutSeconds: number
   /** Whether the call takes few seconds and can be repeated, so that it may run as a local activity; absent if not. */
   readonly quick?: true
+  /** Items of a `for_each` step in progress at the same time; absent: as many as the interpreter says. */
+  readonly itemsAtOnce?: number
   /** The definition's `summary`, for operators, at most 256 bytes; absent if the step has none. */
   readonly summary?: string
 }
@@ -84,7 +86,7 @@ export const failureTypes = {
   unknownOutcome: 'UnknownOutcome',
   /** Details: {outcome}. The call ended badly; the message names the rule or the error's code. */
   ended: 'StepEnded',
-  /** A passing problem (a database outage, a tool's retryable failure): Temporal tries again. */
+  /** A temporary problem (a database outage, a tool's retryable failure): Temporal tries again. */
   unavailable: 'Unavailable',
   /** The call was not scheduled by this service. */
   refused: 'Refused',
@@ -93,9 +95,9 @@ export const failureTypes = {
 /** The reason why a call or a run is held. */
 export type HeldFor = 'approval' | 'slot'
 
-/** Details of a quick call's failure after which the workflow makes an ordinary activity of the call. */
+/** Details of a quick call's failure after which the workflow schedules the call again as an ordinary activity. */
 export interface AgainDetails {
-  /** How long to wait before that. */
+  /** Time to wait before the ordinary activity. */
   readonly afterMilliseconds: number
 }
 
@@ -115,15 +117,15 @@ export interface EndedDetails {
 export const wakeSignal = 'wake'
 export interface Wake {
   /**
-   * Which calls to wake: calls (`stepId#itemIndex`), the run's own approval (empty text) or the run's slot
-   * (`slotKey`). Without a key, all of them.
+   * What to wake: calls (`stepId#itemIndex`), the run's own approval (empty text) or the run's slot (`slotKey`).
+   * Without a key, everything that waits is woken.
    */
   readonly key?: string | readonly string[]
   /** Id of the person whose decision is the reason. Only for operators: the interpreter does not read it. */
   readonly by?: string
 }
 
-/** Wakes calls that wait for a slot. It cannot be a call's key, which always has a `#`. */
+/** Wakes calls that wait for a slot. This text cannot be the key of a call, because a call's key always has a `#`. */
 export const slotKey = 'slot'
 export const wakeKey = (stepId: string, itemIndex: number | null): string => `${stepId}#${itemIndex ?? -1}`
 
@@ -140,7 +142,7 @@ export type FinalStatus = 'completed' | 'failed' | 'denied' | 'rejected' | 'expi
 export interface FinishInput {
   readonly runId: string
   readonly status: FinalStatus
-  /** The step that ended it. */
+  /** The step that ended the run. */
   readonly stepId?: string
 }
 
@@ -148,7 +150,9 @@ export interface FinishInput {
 export const endMessage = (status: FinalStatus, stepId: string | undefined): string =>
   stepId === undefined ? status : `${status}: step ${stepId}`
 const anEnd = /^(failed|denied|rejected|expired|cancelled)(: step |$)/
-/** Whether a workflow failed with this message because its run has ended so, and not because of an error. */
+/**
+ * Whether this is a message of `endMessage`: the workflow failed because its run ended, and not because of an error.
+ */
 export const isEndMessage = (message: string): boolean => anEnd.test(message)
 
 /** Search attributes. temporal-dev.yml registers them on the development server. */
@@ -158,7 +162,10 @@ export const searchAttributes = {
   workflowName: 'CountersignWorkflowName',
   version: 'CountersignVersion',
   state: 'CountersignState',
-  /** A list with each kind of thing, and each thing, that the run waits for. */
+  /**
+   * What the run waits for: a list of `slot`, `approval` or `resolution`, and the same with the step (`approval of
+   * send`).
+   */
   waitingOn: 'CountersignWaitingOn',
   risk: 'CountersignRisk',
 } as const

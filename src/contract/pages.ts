@@ -4,11 +4,11 @@
 export const homePath = '/console/'
 export const signInPath = '/console/sign-in'
 export const signUpPath = '/console/sign-up'
-/** With `?token=`, it sets a new password; without, it sends a mail with such a link. */
+/** With `?token=`, the page sets a new password. Without it, the page sends a mail with such a link. */
 export const resetPath = '/console/reset-password'
 export const confirmPath = '/console/confirm-address'
 export const invitationPath = '/console/invitation'
-/** Enrols a second factor, and proves it for a session that was opened without one. */
+/** Enrols a second factor, and asks for the second factor in a session that was opened without it. */
 export const secondFactorPath = '/console/second-factor'
 export const accountPath = '/console/account'
 export const inboxPath = '/console/approvals'

@@ -17,11 +17,11 @@ import {
 /** The values that the templates of a definition can name. */
 export interface Known {
   readonly inputs: NonNullable<WorkflowDefinition['inputs']>
-  /** By id; the form of a step's output. */
+  /** By step id. `output` is the form of the step's output. */
   readonly steps: ReadonlyMap<string, { readonly output: Form; readonly name: string }>
 }
 
-/** An output of a tool that the catalogue does not have can be any value. */
+/** If the catalogue does not have a step's tool, the step's output can be any value. */
 export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): Known {
   const forms = new Map<string, Form>()
   const formOfTool = (name: string): Form => {
@@ -39,14 +39,14 @@ export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): K
   return { inputs: definition.inputs ?? {}, steps: new Map(steps) }
 }
 
-/** The form of `{{item}}` in a step; null for a step without `for_each`. It is only read for a step that uses it. */
+/** The form of `{{item}}` in a step; null for a step without `for_each`. Without `isUsed`, the form is any value. */
 export function itemForm(step: WorkflowStep, known: Known, isUsed: boolean): Form | null {
   if (step.for_each === undefined) return null
   if (!isUsed) return true
   return elementOf(writtenForm(step.for_each, (reference) => formOf(reference, known, null))) ?? true
 }
 
-/** The form of a reference; any value for one that has an error. */
+/** The form of a reference; any value for a reference that has an error. */
 export function formOf(reference: Reference, known: Known, item: Form | null): Form {
   const form = referenceForm(reference, known, item)
   return typeof form === 'string' ? true : form

@@ -1,4 +1,4 @@
-/** Status words of runs, steps and approvals. */
+/** Statuses of runs, steps and approvals. */
 
 export const runStatuses = [
   'queued',
@@ -57,24 +57,25 @@ export type BadOutcome = Exclude<Outcome, 'completed' | 'skipped'>
 export const isBadOutcome = (outcome: Outcome): outcome is BadOutcome =>
   outcome !== 'completed' && outcome !== 'skipped'
 
-/** `on_error: continue` does not cover cancelled calls. */
+/** Whether a bad outcome ends the run. `on_error: continue` does not cover cancelled calls. */
 export const endsRun = (bad: BadOutcome, continueOnError: boolean): boolean =>
   !continueOnError || bad === 'cancelled'
 
 /**
  * The outcome of a `for_each` step from the bad outcomes of its items, in the items' order; null if there are none.
- * It is the first item's outcome, so that it does not depend on timing. Items are cancelled because another one ended
- * the step. With `continueOnError` that cannot be the reason, so a cancelled item ends the step.
+ * The first outcome that is not `cancelled` counts, so that the result does not depend on timing. Without
+ * `continueOnError`, items are cancelled because another item ended the step. With `continueOnError` that cannot be
+ * the reason, so a cancelled item makes the step cancelled.
  */
 export function badOutcomeOf(items: readonly BadOutcome[], continueOnError: boolean): BadOutcome | null {
   if (continueOnError && items.includes('cancelled')) return 'cancelled'
   return items.find((outcome) => outcome !== 'cancelled') ?? items[0] ?? null
 }
 
-/** The most unknown outcomes that one request resolves. */
+/** Maximum number of unknown outcomes that one request resolves. */
 export const mostResolved = 1_000
 
-/** Attempts after which a call is given up: each one failed or ended its worker. */
+/** Number of attempts after which a call is given up. Each attempt failed or ended its worker. */
 export const mostAttempts = 100
 
 export const approvalStatuses = ['pending', 'approved', 'rejected', 'cancelled', 'expired'] as const

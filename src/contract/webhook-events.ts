@@ -1,4 +1,7 @@
-/** Events that webhooks can be told of, and when each happens. `npm run openapi` writes them into docs/openapi.json. */
+/**
+ * Events that are sent to webhooks, and when each event happens. `npm run openapi` writes them into
+ * docs/openapi.json.
+ */
 export const webhookEvents = {
   'approval.created': 'A run, a step or an agent’s call waits for a person.',
   'approval.decided': 'People approved or rejected. `status` is `approved` or `rejected`.',
@@ -24,8 +27,8 @@ export const chosenEvents = (Object.keys(webhookEvents) as WebhookEvent[]).filte
 )
 
 /**
- * What the transaction of an event knows of it: ids and words of the service, never a parameter or a value. The rest of
- * the message is read from the rows that these ids name.
+ * The data that the transaction of an event provides: ids and fixed words of the service, never a parameter or a
+ * value. The rest of the message is read from the rows that these ids name.
  */
 export interface EventData {
   readonly approval_id?: string
@@ -38,6 +41,6 @@ export interface EventData {
   readonly status?: string
   readonly rule_name?: string
   readonly error_code?: string
-  /** The person whose vote was the last. */
+  /** The person who voted last. */
   readonly decided_by?: string
 }

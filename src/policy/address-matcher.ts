@@ -5,10 +5,10 @@ import { otherReadings } from './readers/text-variants.ts'
 import { maybe, no } from './tri.ts'
 
 /**
- * For rules that deny or hold: also compares every address in a text, as it will be delivered. `equals`, `in`,
- * `startswith` and `contains` then match `Boss <boss@acme.com>` and `x@y.com, boss@ACME.com` as they match
- * `boss@acme.com`: one matching recipient is enough. This only adds matches. `allow` rules and the negative operators
- * compare the text as written.
+ * Extends a matcher for rules that deny or hold: it also compares every address in a text, in the form in which mail
+ * is delivered. `equals`, `in`, `startswith` and `contains` then treat `Boss <boss@acme.com>` and `x@y.com,
+ * boss@ACME.com` like `boss@acme.com`. One matching recipient is enough. The extension only adds matches. `allow`
+ * rules and the negative operators compare the text as written.
  */
 export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: unknown): Matcher {
   const values = (Array.isArray(value) ? value : [value]).filter((each) => typeof each === 'string')
@@ -39,7 +39,8 @@ function comparison(
   values: readonly string[],
 ): ((address: string, inList: boolean) => boolean) | null {
   const whole = new Set(values.map(normalAddress).filter((each) => each !== null))
-  // Includes the whole address in normal form, because its host may be written in another form.
+  // Also includes each value that is a whole address, in normal form, because the rule may spell its host
+  // differently.
   const partsOf = (texts: readonly string[]): string[] => [
     ...texts.filter((text) => text !== '' && isPartOfAddress(text)).map((text) => text.toLowerCase()),
     ...whole,
@@ -62,7 +63,7 @@ function comparison(
   }
 }
 
-/** An `@`, or characters that other readers decode to one (readers/text-variants.ts). */
+/** Finds an `@`, or characters that other programs decode to `@` (readers/text-variants.ts). */
 const hasAtSign = /@|\uff20|\ufe6b|=\?/
 
 const isPartOfAddress = (text: string): boolean => !/[\s,;:<>()"'[\]\\/]/.test(text)
@@ -75,8 +76,8 @@ function normalAddress(text: string): string | null {
 }
 
 /**
- * Every address that some reader could find in a text: the parts around each `@`, without names, brackets, quotes and
- * spaces. All in lower case, since mailboxes do not differ by case. Takes linear time.
+ * Every address that some program could find in a text: the parts around each `@`, without names, brackets, quotes
+ * and spaces. All addresses are in lower case, since mailboxes do not differ by case. Takes linear time.
  */
 export function addressesIn(text: string, budget: Budget): string[] {
   return [...new Set([text, ...otherReadings(text)].flatMap((each) => addressesAsWritten(each, budget)))]

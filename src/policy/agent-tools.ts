@@ -5,7 +5,7 @@ export interface AgentTool {
   readonly sideEffect: SideEffect
   /** Labels of the tool's output. */
   readonly outputLabels: readonly Label[]
-  /** The language of the code in its arguments; `script` is any other language. */
+  /** The language of the code in the tool's arguments; `script` is any other language. */
   readonly code?: 'bash' | 'powershell' | 'script'
   /** The tool opens files or folders that its arguments name. */
   readonly opensPaths?: true
@@ -16,7 +16,7 @@ const files: AgentTool = { ...internal, opensPaths: true }
 const web: AgentTool = { sideEffect: 'read', outputLabels: ['untrusted'] }
 /** A tool of an unknown server: its output may be company data and may be written by strangers. */
 const foreign: AgentTool = { sideEffect: 'read', outputLabels: ['internal', 'untrusted'] }
-/** Returns information about the agent's own tools, tasks and helpers, and no company data. */
+/** A tool that returns information about the agent's own tools, tasks and helpers, and no company data. */
 const own: AgentTool = { sideEffect: 'read', outputLabels: [] }
 const change: AgentTool = { sideEffect: 'write', outputLabels: [] }
 const fileChange: AgentTool = { ...change, opensPaths: true }
@@ -47,12 +47,12 @@ const tools: readonly (readonly [AgentTool, string])[] = [
     'ProposeGoal ProposeSkills RefreshMcpTools ReportFindings ScheduleWakeup TaskCreate TaskUpdate TodoWrite',
   ],
   [change, 'spawn_agent update_plan invoke_agent save_memory write_todos task write_agent'],
-  // Each sends something away: to a phone, a page for others, or a run elsewhere.
+  // Each tool sends data out: to a phone, to a page for other people, or to a run elsewhere.
   [sending, 'PushNotification SendUserFile Artifact RemoteTrigger'],
   [bash, 'Bash Monitor bash Shell shell exec_command run_shell_command run_in_terminal runTerminalCommand'],
   [{ ...change, code: 'powershell' }, 'PowerShell'],
-  // Keystrokes for a running program, a program that starts agents, queries in SQL, and what a repository wrote: a
-  // skill's shell commands run before any hook is asked.
+  // These tools take keystrokes for a running program, a program that starts agents, SQL queries, or a skill. A skill
+  // comes from a repository, and its shell commands run before any hook is asked.
   [script, 'write_stdin Workflow sql Skill activate_skill skill'],
 ]
 

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 
-/** After this many issues in a list, its other entries are not read. */
+/** Once a list has this many issues, its remaining entries are not read. */
 const mostIssues = 100
 
 type Parse = z.core.$ZodTypeInternals['parse']
@@ -11,7 +11,8 @@ const prepared = new WeakSet<z.core.$ZodType>()
  * Bounds the work of a schema and all its parts (docs/decisions/0066).
  * - A list stops at its hundredth issue. zod alone makes an issue for each bad entry: 100,000 took half a second, and
  *   a stack overflow made the request fail with 500.
- * - A text that is too long gets no other checks. Finding similar tool names for a megabyte took as long.
+ * - A text that is too long gets no other checks. Finding similar tool names for a text of one megabyte also took
+ *   half a second.
  * Changes the schema itself, once.
  */
 export function boundReading(schema: z.core.$ZodType): void {
@@ -25,7 +26,7 @@ export function boundReading(schema: z.core.$ZodType): void {
   if (internals.def.type !== 'array') return
   const { element } = internals.def as z.core.$ZodArrayDef
   const longest = Math.min(...checks.map(({ _zod }) => (isLongest(_zod.def) ? _zod.def.maximum : Infinity)))
-  // zod replaces a list's parser after its first use. This wrapper stays in front of both.
+  // zod replaces a list's parser after its first use. This wrapper stays in front of the old and the new parser.
   let { parse } = internals
   const ours = parseOf(element, (payload, context) => parse(payload, context), longest)
   const inFront = { get: () => ours, set: (other: Parse) => (parse = other), configurable: true }
@@ -58,7 +59,7 @@ function parseOf({ _zod: entry }: z.core.$ZodType, parse: Parse, longest: number
   }
 }
 
-/** The schemas that a schema consists of. */
+/** The direct sub-schemas of a schema. */
 function partsOf({ _zod }: z.core.$ZodType): z.core.$ZodType[] {
   const def = _zod.def as {
     readonly shape?: Readonly<Record<string, z.core.$ZodType>>

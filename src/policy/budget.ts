@@ -1,10 +1,10 @@
 /**
- * Comparisons, including reads of rules and labels, that one evaluation may make. A call that needs more is denied,
- * so that every decision takes bounded time.
+ * The number of comparisons, including reads of rules and labels, that one evaluation may make. A call that needs
+ * more is denied, so that every decision takes bounded time.
  */
 export const comparisonBudget = 200_000
 
-/** The same for the analysis of a whole plan. Steps beyond it are decided during the run. */
+/** The number of comparisons for the analysis of a whole plan. Steps beyond this budget are decided during the run. */
 export const planBudget = 1_000_000
 
 export class BudgetExceeded extends Error {
@@ -33,7 +33,7 @@ export class Budget {
   get isUsedUp(): boolean {
     return this.#left < 0
   }
-  /** Spends like `spend`, but returns false where that throws. */
+  /** Spends like `spend`, but returns false instead of throwing. */
   affords(comparisons: number): boolean {
     this.#left -= comparisons
     return this.#left >= 0

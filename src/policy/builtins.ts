@@ -28,7 +28,7 @@ export function builtins(startedAt: Date, timeZone: string): Builtins {
   }
 }
 
-/** Creating a format takes longer than everything else here. There are about 400 zones. */
+/** Formats are cached, since creating one takes longer than everything else here. There are about 400 zones. */
 const formats = new Map<string, Intl.DateTimeFormat>()
 
 function formatOf(timeZone: string): Intl.DateTimeFormat {
@@ -46,7 +46,7 @@ function formatOf(timeZone: string): Intl.DateTimeFormat {
     minute: 'numeric',
     second: 'numeric',
   })
-  // Zones can be spelled in any case, so the cache is bounded.
+  // The name of a zone can have any upper or lower case, so the cache is bounded.
   if (formats.size < 1_000) formats.set(timeZone, format)
   return format
 }

@@ -121,7 +121,7 @@ export function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule | nul
   const coversTool = toolMatcher(rule.tools)
   return {
     addLabels: rule.add_labels,
-    // More labels only restrict, so the quantifier of restrictive rules applies.
+    // More labels only restrict calls, so label rules use the quantifier of restrictive rules.
     isRestrictive: true,
     labels: readLabels(rule.labels),
     params: compileConditions(rule.params, true),
@@ -130,8 +130,8 @@ export function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule | nul
 }
 
 /**
- * Sorted by cost: `exists` and `from_label` come before comparisons of values. null if one cannot be read; a
- * restrictive rule then matches whatever its other conditions say.
+ * The conditions sorted by cost: `exists` and `from_label` come before comparisons of values. null if one condition
+ * cannot be read. A restrictive rule then matches, whatever its other conditions say.
  */
 function compileConditions(params: StoredRule['params'], isRestrictive: boolean): CompiledCondition[] | null {
   try {
@@ -143,7 +143,7 @@ function compileConditions(params: StoredRule['params'], isRestrictive: boolean)
   }
 }
 
-/** null if they cannot be read, as for conditions on parameters. */
+/** null if the label conditions cannot be read, as in `compileConditions`. */
 function readLabels(labels: StoredRule['labels']): LabelConditions | null | undefined {
   try {
     return compileLabels(labels)

@@ -6,7 +6,7 @@ const path = textField(200)
   .refine((text) => text.split('.').every((segment) => segment !== ''), {
     message: 'a parameter is a dotted path such as `to` or `message.body`, or `*` for any',
   })
-  // Bodies with such a field are refused, so a rule for it would guard nothing.
+  // Request bodies with a field `__proto__` are refused, so a rule for this field would guard nothing.
   .refine((text) => !text.split('.').includes('__proto__'), {
     message: 'no call has a field called `__proto__`: name another parameter',
   })

@@ -52,9 +52,9 @@ export interface Decided {
 }
 
 /**
- * Decides one call. The most restrictive matching rule wins; among equals, the one saved first gives the reason.
- * Shadow rules are reported and never enforced. Without a match the call is allowed. Pure, and never throws: a rule
- * that cannot be evaluated counts as matching if it restricts.
+ * Decides one call. The most restrictive matching rule wins. Among equally restrictive rules, the rule saved first
+ * gives the reason. Shadow rules are reported and never enforced. Without a matching rule the call is allowed. Pure,
+ * and never throws: a rule that cannot be evaluated counts as matching if it restricts.
  */
 export function decide(policy: CompiledPolicy, call: Call): Decided {
   if (policy.frozen !== null) return frozen(policy.frozen)
@@ -92,7 +92,10 @@ export function decide(policy: CompiledPolicy, call: Call): Decided {
   }
 }
 
-/** What a matching rule makes of a call: while approvals are off, nobody could approve a held call, so it is denied. */
+/**
+ * The verdict of a matching rule for a call. While approvals are off, nobody could approve a held call, so it is
+ * denied.
+ */
 export function effectOf(policy: Pick<CompiledPolicy, 'approvalsEnabled'>, verdict: Verdict): Verdict {
   return verdict === 'require_approval' && !policy.approvalsEnabled ? 'deny' : verdict
 }

@@ -18,7 +18,7 @@ export interface LabelSets {
 /** Labels of the sources from which each parameter (a dotted path) was built. */
 export type Origins = ReadonlyMap<string, LabelSets>
 
-/** One call under evaluation. Each path is searched, and its leaves are paid for, once for all rules. */
+/** One call under evaluation. Each path is searched once for all rules, so its leaves cost budget only once. */
 export interface Subject {
   readonly params: Partial
   readonly labels: LabelSets
@@ -33,9 +33,9 @@ export interface Subject {
 
 /** Conditions of rules and of label rules. */
 export interface Conditions {
-  /** undefined: any labels match. null: cannot be read, as for `params`. */
+  /** undefined: any labels match. null: the conditions cannot be read, as for `params`. */
   readonly labels: LabelConditions | null | undefined
-  /** null if they cannot be read: their evaluation throws, so a restrictive rule matches. */
+  /** null if the conditions cannot be read. Their evaluation then throws, so a restrictive rule matches. */
   readonly params: readonly CompiledCondition[] | null
   readonly isRestrictive: boolean
 }
@@ -125,7 +125,7 @@ export function evaluateEach(
   }
 }
 
-/** Such a rule matches every call that it covers, and costs nothing. */
+/** Whether a rule has no conditions. Such a rule matches every call that it covers, and costs no budget. */
 export function isUnconditional(conditions: Conditions): boolean {
   return conditions.labels === undefined && conditions.params?.length === 0
 }
@@ -226,7 +226,7 @@ function allOf(wanted: ReadonlySet<Label>, labels: LabelSets, budget: Budget): T
   return labels.possible !== labels.definite && isWithin(wanted, labels.possible, budget) ? maybe : no
 }
 
-/** Costs the size of the smaller set. */
+/** Whether the two sets share a label. Costs the size of the smaller set. */
 function meet(a: ReadonlySet<Label>, b: ReadonlySet<Label>, budget: Budget): boolean {
   const [few, many] = a.size < b.size ? [a, b] : [b, a]
   budget.spend(few.size)

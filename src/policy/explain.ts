@@ -3,7 +3,7 @@ import type { RuleBody } from './rule.ts'
 import { inOneLine } from './text.ts'
 import type { Verdict } from './types.ts'
 
-const shown = 5
+const mostListed = 5
 
 export type Described = Pick<RuleBody, 'side_effects' | 'tools' | 'labels' | 'params'>
 
@@ -27,12 +27,12 @@ function describeAll(rule: Described): string {
   ])
 }
 
-/** Clauses joined to one; without any, the rule covers every call. */
+/** Joins clauses into one. Without clauses, the rule covers every call. */
 export function joinClauses(clauses: readonly string[]): string {
   return clauses.length === 0 ? 'it covers every call' : list(clauses, 'and', clauses.length)
 }
 
-/** The conditions that the tool alone decides. */
+/** The conditions that depend only on the tool. */
 export function describeScope(rule: Described): string[] {
   return [
     ...(rule.side_effects === undefined ? [] : [`its side effect is ${list(rule.side_effects, 'or')}`]),
@@ -87,7 +87,7 @@ export function explainVerdict(
   return `Rule ${quote(rule.name)} ${verbs[rule.verdict]} ${quote(tool)} because ${rule.because}.`
 }
 
-/** The same for a rule that wants an approval while approvals are off. */
+/** One sentence on why a rule that wants an approval denies a call while approvals are off. */
 export function explainApprovalsOff(rule: { name: string; because: string }, tool: string): string {
   return `Rule ${quote(rule.name)} wants an approval for ${quote(tool)} because ${rule.because}, but approvals are off for this organization, so the call is denied.`
 }
@@ -97,12 +97,12 @@ function value(given: string | number | boolean): string {
   return quote(text.length > 80 ? `${text.slice(0, 79)}…` : text)
 }
 
-/** A name or a value in a sentence. */
+/** A name or a value as it is shown in a sentence: on one line, in backticks. */
 export function quote(text: string): string {
   return `\`${inOneLine(text)}\``
 }
 
-export function list(items: readonly string[], word: 'and' | 'or', most = shown): string {
+export function list(items: readonly string[], word: 'and' | 'or', most = mostListed): string {
   const kept = items.slice(0, most)
   if (items.length > most) kept.push(`${items.length - most} more`)
   const last = kept.pop() ?? ''

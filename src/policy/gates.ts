@@ -9,7 +9,7 @@ export interface GateSettings {
   readonly category_flags: Readonly<Record<string, boolean>>
 }
 
-/** The categories of a workflow: those its author named, and those its tools declare. */
+/** The categories of a workflow: those that its author named, and those that its tools declare. */
 export interface GatedWorkflow {
   readonly categories: readonly string[]
   readonly tools: readonly { readonly name: string; readonly categories: readonly Category[] }[]

@@ -1,6 +1,6 @@
 /**
- * Whether a tool's name matches a glob with `*` (any text) and `?` (one character). No glob makes it slow: it takes
- * |glob|·|name| steps at most.
+ * Whether a tool's name matches a glob with `*` (any text) and `?` (one character). Takes at most |glob|·|name|
+ * steps, whatever the glob is.
  */
 export function matchesGlob(glob: string, name: string): boolean {
   let g = 0

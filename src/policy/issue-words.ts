@@ -34,7 +34,7 @@ export const wordsFor =
     }
   }
 
-/** The message for a field that its object does not have begins so. */
+/** Start of the message for a field that its object cannot have. */
 export const unknownField = 'unknown field'
 
 /** The fields that the object can have. */
@@ -74,7 +74,7 @@ function kindOf(value: unknown): string {
 }
 
 function wrongType(expected: string, input: unknown, shown: Shown): string {
-  // The most common mistake: one value in place of a list. It may be a parameter, so it is not repeated.
+  // The most common mistake is one value in place of a list. The value may be a parameter, so it is not repeated.
   if (expected === 'array' && shown !== undefined)
     return 'must be a list: write `[` before it and `]` after it'
   if (expected === 'int' && typeof input === 'number') return `must be a whole number${not(input, shown)}`

@@ -32,7 +32,7 @@ export function readAs<T>(
   boundReading(schema)
   const parsed = schema.safeParse(value, { error: wordsFor(quotes) })
   if (parsed.success) return { ok: true, value: parsed.data }
-  // Two issues on one field may be merged, so twice as many are read.
+  // Two issues on one field may be merged into one, so twice the maximum is read.
   const first = parsed.error.issues.filter(counts).slice(0, 2 * mostIssues)
   return { ok: false, issues: issuesOf(first, []).slice(0, mostIssues) }
 }
@@ -45,7 +45,7 @@ export function headline(what: string, issues: readonly FieldIssue[]): string {
   return `${what}: ${first.message}${rest}`
 }
 
-/** The same for messages that do not name their field. */
+/** Like `headline`, for issues with messages that do not name their field. Adds the field to each message. */
 export function headlineWithField(what: string, issues: readonly FieldIssue[]): string {
   return headline(
     what,
@@ -87,7 +87,8 @@ function issuesOfOne(issue: z.core.$ZodIssue, prefix: readonly PropertyKey[]): F
 }
 
 /**
- * The union branch that the caller probably meant: the one that matched deepest into the value, or at least its type.
+ * The union branch that the caller probably meant: the branch that matched deepest into the value, or at least
+ * matched the value's type.
  */
 function closestBranch(
   branches: readonly (readonly z.core.$ZodIssue[])[],

@@ -3,9 +3,10 @@ import type { ToolAccess } from './tool-access.ts'
 import type { Role } from './types.ts'
 
 /**
- * Everything that the policy says of one call by a person of this role: a freeze, then tool policies, then rules. Runs
- * and trials ask it. `analyzePlan` asks the same functions in the same order about calls with unknown parts, and
- * test/policy/judge-call.test.ts holds the two together. Limits on parameters apply to calls of workflows only.
+ * Decides one call by a person with this role. A freeze is checked first, then tool policies, then rules. Runs and
+ * trials use this function. `analyzePlan` calls the same functions in the same order for calls with unknown parts.
+ * test/policy/judge-call.test.ts checks that both give the same answers. Limits on parameters apply only to calls of
+ * workflows.
  */
 export function judgeCall(
   { compiled, toolAccess }: { readonly compiled: CompiledPolicy; readonly toolAccess: ToolAccess },

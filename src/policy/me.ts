@@ -12,8 +12,9 @@ export function isMe(value: unknown): boolean {
 }
 
 /**
- * The positions of items in a list of addresses: between commas and semicolons outside quotes, without white space
- * around them. An unclosed quote stays in the last item. The mail tool splits its recipients with this function too.
+ * The positions of the items in a list of addresses. Commas and semicolons outside quotes separate items. White space
+ * around an item is left out. After an unclosed quote, the rest of the text belongs to the last item. The mail tool
+ * splits its recipients with this function too.
  */
 export function addressItems(text: string): { readonly start: number; readonly end: number }[] {
   const items: { start: number; end: number }[] = []
@@ -39,8 +40,8 @@ export function addressItems(text: string): { readonly start: number; readonly e
 
 /**
  * Replaces each `me` in parameters that name people with the requester's address, so that rules and the tool see the
- * same values. Without an address, the text from `me` on is unknown. Parameters without holes stay without holes if
- * the address is given.
+ * same values. Without an address, the text from `me` on is unknown. With an address, parameters without holes get no
+ * holes.
  * @param people names of the tool's parameters that name people; each is a text or a list of texts
  */
 export function fillInMe(params: Partial, people: readonly string[], email: string | null): Partial {
@@ -77,7 +78,10 @@ function inText(text: string, email: string | null): string | Hole {
   return filled + text.slice(at)
 }
 
-/** The last item of a prefix may still become `me`; then the text is known only up to that item. */
+/**
+ * The last item of a prefix may become `me` once the unknown rest is added. Then only the text before that item is
+ * known.
+ */
 function inPrefix(prefix: string, from: string | null, email: string | null): Hole {
   const last = addressItems(prefix).at(-1) ?? { start: 0, end: 0 }
   const mayBeMe = word.startsWith(prefix.slice(last.start, last.end))

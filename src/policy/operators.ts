@@ -8,7 +8,10 @@ import type { Found, Hole, Leaf } from './values.ts'
 
 type Scalar = string | number | boolean
 
-/** The result bits of one leaf: an element matched, one failed, both (an address list), or neither (blank text). */
+/**
+ * The result bits of one leaf: an element matched, or an element failed. An address list can set both bits. Blank
+ * text sets neither.
+ */
 export const matched = 1
 export const failed = 2
 /** An unknown part decides whether the leaf counts at all. */
@@ -19,7 +22,7 @@ export interface Matcher {
   /** True for `not_in` and `domain_not_in`, which also match absent values if the rule restricts. */
   readonly isNegative: boolean
   leaf(leaf: Leaf, budget: Budget): number
-  /** Whether at least one element of an unknown part with this prefix matches. */
+  /** For a text of which only this prefix is known: whether at least one of its elements matches. */
   prefix(prefix: string, hole: Hole): Tri
 }
 
@@ -77,7 +80,7 @@ function membership(values: readonly Scalar[], isNegative: boolean): Matcher {
   }
 }
 
-/** One of the values is enough. */
+/** A leaf matches if it contains one of the values. */
 function containment(values: readonly Scalar[]): Matcher {
   const wanted = values.map((value) => ({ value, folded: fold(value) }))
   return {
@@ -118,7 +121,8 @@ function domains(
   holds: (host: string, domain: string) => boolean,
 ): Matcher {
   const normal = new Set(values.map(domainOf))
-  // Looks up the host's own domains, so that a list of 1,000 costs as much as a list of one.
+  // Looks up the host and its parent domains in the set. So a rule with 1,000 domains costs as much as a rule with
+  // one.
   const isInside = ({ host, domains: above }: ReadHost) => {
     for (const domain of above) if (normal.has(domain) && holds(host, domain)) return true
     return false
@@ -157,7 +161,10 @@ function readHosts(text: string, budget: Budget): readonly ReadHost[] {
   return hostsIn(text, budget).map(withDomains)
 }
 
-/** A host with every domain that contains it, itself first; empty if it cannot be read as a host. */
+/**
+ * A host with every domain that contains it, the host itself first. Both are empty if the text cannot be read as a
+ * host.
+ */
 function withDomains(host: Host): ReadHost {
   const domains: string[] = []
   for (let at = 0; host !== null && at >= 0; at = host.indexOf('.', at) + 1 || -1)
@@ -166,8 +173,9 @@ function withDomains(host: Host): ReadHost {
 }
 
 /**
- * Combines the results of all elements. A restrictive rule matches if any element matches, `allow` only if all do. If
- * the value is absent, negative operators match for restrictive verdicts and never for `allow`.
+ * Combines the results of all elements. A restrictive rule matches if any element matches. An `allow` rule matches
+ * only if all elements match. If the value is absent, negative operators match for restrictive verdicts and never for
+ * `allow`.
  */
 export function quantify(matcher: Matcher, found: Found, isRestrictive: boolean, budget: Budget): Tri {
   let bits = 0

@@ -20,17 +20,17 @@ import type { Label } from './types.ts'
 import { Hole, type Partial, find } from './values.ts'
 
 /*
- * Why a rule matches or may match a step, in words: one clause for each condition, and for a condition that is only
- * possible the unknown value that decides it.
+ * Explains why a rule matches or may match a step, with one clause for each condition. If a condition may match but
+ * need not, its clause names the unknown value that decides it.
  */
 
-/** Names shown of the values that decide one condition. */
+/** Maximum number of values that the clause of one condition names. */
 const mostNames = 3
 
 /**
- * Explains each of these rules of the step with one clause, e.g. "`to` is outside `acme.com` if `input.to` is". It
- * spends from `budget`. The plan has another budget, so explaining changes no verdict. Once `budget` is used up,
- * clauses only say what the rules ask.
+ * Explains each of these rules of the step with one clause, e.g. "`to` is outside `acme.com` if `input.to` is".
+ * Spends from `budget`. The plan has another budget, so explaining changes no verdict. Once `budget` is used up, a
+ * clause only states the conditions of its rule.
  */
 export function explainMatches(step: StepAnalysis, rules: readonly PlannedRule[], budget: Budget): string[] {
   let runs: string | null = null
@@ -74,7 +74,9 @@ function clausesOf(planned: Planned, { rule }: PlannedRule, subject: Subject, bu
   ]
 }
 
-/** "if `input.to` is": what decides a condition that is only possible. */
+/**
+ * The end of a clause, e.g. "if `input.to` is". It names the unknown value that decides whether the condition holds.
+ */
 function openPart(planned: Planned, { source, path }: CompiledCondition, { params }: Subject): string {
   if (source.operator === 'from_label') {
     const wanted = new Set(source.value)
@@ -124,7 +126,7 @@ const nameOfSource = (id: string): string =>
   id.startsWith(inputSource('')) ? quote(id) : `the output of ${quote(id)}`
 
 function whetherItRuns({ step, plan, skipped }: Planned): string {
-  const scope = { ...plan, skipped, room: new TextBudget() }
+  const scope = { ...plan, skipped, textBudget: new TextBudget() }
   const unknown = (...values: readonly Partial[]): string => {
     const names = unknownNames(values.flatMap(holesIn))
     return names.length === 0 ? 'a value that is only known during the run' : list(names, 'and', mostNames)

@@ -15,11 +15,11 @@ import { holds } from './when.ts'
 export interface Planned {
   readonly step: PlanStep
   readonly plan: Plan
-  /** The steps that it waits for, and the inputs with labels that it refers to. */
+  /** The steps that this step waits for, and the inputs with labels that it refers to. */
   readonly sources: readonly string[]
-  /** The same for each parameter (dotted path). */
+  /** The sources of each parameter (dotted path). */
   readonly paramSources: ReadonlyMap<string, readonly string[]>
-  /** Labels of the outputs of the steps before it and of inputs, by source. */
+  /** Labels of inputs and of the outputs of earlier steps, by source. */
   readonly outputs: ReadonlyMap<string, LabelSets>
   /** Labels of the step's inputs. */
   readonly labels: LabelSets
@@ -27,7 +27,7 @@ export interface Planned {
   readonly skipped: ReadonlySet<string>
   /** Shared by the analysis of the whole plan. */
   readonly budget: Budget
-  readonly room: TextBudget
+  readonly textBudget: TextBudget
 }
 
 /** One call that a step makes or may make. */
@@ -41,8 +41,8 @@ const mostItems = 100
 
 /** The calls of a step: one, or one for each item; empty if the step is certainly skipped. */
 export function casesOf(planned: Planned): Case[] {
-  const { step, plan, skipped, room } = planned
-  const scope: PlanScope = { ...plan, skipped, room }
+  const { step, plan, skipped, textBudget } = planned
+  const scope: PlanScope = { ...plan, skipped, textBudget }
   return itemsOf(step, scope).flatMap(({ occurs, ...item }) => {
     const within = { ...scope, ...item }
     const runs = Math.min(occurs, whenHolds(step, within, planned.budget)) as Tri
@@ -79,7 +79,10 @@ function whenHolds(step: PlanStep, scope: PlanScope, budget: Budget): Tri {
   }
 }
 
-/** The sources of each parameter (dotted path): steps, and inputs that can have labels. They do not depend on unknown values. */
+/**
+ * The sources of each parameter (dotted path): steps, and inputs that can have labels. The sources are the same for
+ * all unknown values.
+ */
 export function sourcesOf(step: PlanStep, plan: Plan): ReadonlyMap<string, readonly string[]> {
   const itemSources = sourcesIn(step.forEach ?? null, [], plan)
   const sources = new Map<string, readonly string[]>()

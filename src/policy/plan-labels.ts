@@ -11,8 +11,8 @@ export function known(labels: readonly Label[]): LabelSets {
 const anything: LabelSets = { definite: new Set(), possible: new Set(), isOpen: true }
 
 /**
- * The labels of a value made from several sources. Each copied label costs budget; once it is used up, any label is
- * possible.
+ * The labels of a value made from several sources. Each copied label costs budget. Once the budget is used up, any
+ * label is possible.
  */
 export function unite(
   ids: readonly string[],

@@ -18,11 +18,14 @@ export function callsOf({ labels, origins, budget }: Planned, cases: readonly Ca
   }))
 }
 
-/** How certainly a rule matches a step: the result for the step's call that it matches most certainly. */
+/**
+ * How certainly a rule matches a step. This is the result for the call of the step that the rule matches most
+ * certainly.
+ */
 export interface Outcome {
   readonly matches: Tri
   readonly occurs: Case['occurs']
-  /** That call; null if no call was evaluated. */
+  /** The evaluated call; null if no call was evaluated. */
   readonly subject: Subject | null
   /** The budget was used up before all calls were evaluated. */
   readonly isCut: boolean
@@ -48,8 +51,8 @@ export function outcomeOf(rule: Conditions, calls: readonly PlannedCall[]): Outc
 }
 
 /**
- * null once the budget is used up. Tested first, because throwing an error for each rule and step would cost more
- * than the rule.
+ * null once the budget is used up. The budget is tested first, because an error thrown for each rule and step would
+ * cost more than the rule.
  */
 function matchesWithin(rule: Conditions, subject: Subject): Tri | null {
   if (subject.budget.isUsedUp && !isUnconditional(rule)) return null

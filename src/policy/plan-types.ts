@@ -14,7 +14,7 @@ export interface PlanStep {
   readonly params: JsonObject
   /** Names of parameters in which `me` stands for the requester. */
   readonly people?: readonly string[] | undefined
-  /** All steps that it waits for, whether named or referenced. */
+  /** All steps that this step waits for, whether named or referenced. */
   readonly dependsOn: readonly string[]
   readonly when?:
     | {
@@ -35,8 +35,8 @@ export interface Plan {
   /** Whether inputs that are not given are absent (a run about to start) or unknown (a preview). */
   readonly areInputsComplete: boolean
   /**
-   * Labels by input name; every step that refers to the input carries them. Other known inputs have no labels; an
-   * unknown one can bring any label, because it can be the output of another run.
+   * Labels by input name; every step that refers to the input carries its labels. Other known inputs have no labels.
+   * An unknown input can bring any label, because it can be the output of another run.
    */
   readonly inputLabels?: ReadonlyMap<string, readonly Label[]> | undefined
   readonly builtins?: Builtins | undefined

@@ -15,7 +15,7 @@ export interface PlanScope {
   /** Steps that are certainly skipped; their output is null. */
   readonly skipped: ReadonlySet<string>
   /** Characters that templates in the whole plan may still produce. */
-  readonly room: TextBudget
+  readonly textBudget: TextBudget
   readonly item?: Partial | undefined
   readonly index?: number | undefined
 }
@@ -40,10 +40,10 @@ function fillInText(text: string, scope: PlanScope): Partial {
   if (parts.length === 1 && only !== undefined && typeof only !== 'string') return lookUp(only, scope)
   let known = ''
   for (const part of parts) {
-    // Too long to analyse. The run resolves it, or fails before any decision.
+    // The text is too long to analyse. The run resolves it, or fails before any decision.
     const from = typeof part === 'string' ? null : nameOf(part)
-    if (scope.room.isUsedUp) return new Hole(known, from)
-    // A text with an input that is not given fails the step before any decision.
+    if (scope.textBudget.isUsedUp) return new Hole(known, from)
+    // A text that refers to an input that is not given makes the step fail before any decision.
     if (typeof part !== 'string' && scope.areInputsComplete && missingInput(part, scope.inputs) !== null)
       return new Hole(known, from)
     const value = typeof part === 'string' ? part : lookUp(part, scope)
@@ -51,7 +51,7 @@ function fillInText(text: string, scope: PlanScope): Partial {
     if (value instanceof Hole) return new Hole(known + (value.prefix ?? ''), from)
     if (!isKnown(value)) return new Hole(known, from)
     const piece = typeof part === 'string' ? part : textFor(part, value)
-    if (!scope.room.take(1 + piece.length)) return new Hole(known, from)
+    if (!scope.textBudget.take(1 + piece.length)) return new Hole(known, from)
     known += piece
   }
   return known
@@ -82,7 +82,7 @@ function lookUp(reference: Reference, scope: PlanScope): Partial {
 const nameOf = ({ text }: Reference): string => text.slice(2, -2).trim()
 const unknown = (reference: Reference): Hole => new Hole(null, nameOf(reference))
 
-/** A missing path fails the step before any decision, so any value is a safe answer. */
+/** A missing path makes the step fail before any decision, so any value is a safe answer. */
 function followKnown(value: Json, reference: WithPath, { index }: PlanScope): Partial {
   const path = pathAt(reference.path, index)
   if (path === null) return unknown(reference)

@@ -31,11 +31,14 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
   readonly certainty: Certainty
   /** The least strict possible verdict. A skipped step counts as allowed. */
   readonly definiteVerdict: Verdict
-  /** Whether the step runs, for an item at least if it has `for_each`. */
+  /** Whether the step runs. With `for_each`: whether it runs for at least one item. */
   readonly runs: Tri
   /** Labels of the step's inputs. */
   readonly labels: { readonly definite: readonly Label[]; readonly possible: readonly Label[] }
-  /** Enforced rules that match or may match, in the order they were saved; empty if tool policies certainly deny the step. */
+  /**
+   * Enforced rules that match or may match, in the order they were saved. Empty if tool policies certainly deny the
+   * step.
+   */
   readonly rules: readonly PlannedRule[]
   /** Why tool policies deny the step's call to the requester, or may deny it; null if they do not. */
   readonly blocked: (Blocked & { readonly certainty: Certainty }) | null
@@ -45,11 +48,11 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
 
 export interface PlanAnalysis {
   readonly verdict: Verdict
-  /** Some step is denied whatever the unknown parts are, so the run is refused. */
+  /** At least one step is denied whatever the unknown parts are, so the run is refused. */
   readonly definitelyDenied: boolean
   /**
-   * The first such step. `isBlocked`: a tool policy denies it, not a rule. `lacksApprovals`: a rule holds it while
-   * approvals are off. `isTolerated`: it has `on_error: continue`.
+   * The first step that is certainly denied. `isBlocked`: a tool policy denies it, not a rule. `lacksApprovals`: a
+   * rule holds it while approvals are off. `isTolerated`: it has `on_error: continue`.
    */
   readonly deniedBy: {
     readonly stepId: string
@@ -62,12 +65,13 @@ export interface PlanAnalysis {
 }
 
 /**
- * Analyses a whole plan before it runs. Values are known, unknown, or known by a prefix. Labels flow along the graph
- * as definite and possible sets. Every rule matches, does not match, or may match.
- * Guarantee: whatever the unknown parts are, each step's verdict lies between its definite and its possible one (for
- * calls within the comparison budget). All steps share one budget. Once it is used up, rules with conditions may
- * match, and the run decides. Text beyond `mostResolvedText` is unknown. `refuses` tells why tool policies deny a call. Steps are returned in the plan's order. Never
- * throws.
+ * Analyses a whole plan before it runs. Each value is known, unknown, or known by a prefix. Labels flow along the
+ * graph as definite and possible sets. Every rule matches, does not match, or may match.
+ * Guarantee: whatever the unknown parts are, each step's verdict lies between `definiteVerdict` and `verdict` (for
+ * calls within the comparison budget).
+ * All steps share one budget. Once it is used up, every rule with conditions may match, and the run decides. Text
+ * beyond `mostResolvedText` is unknown. `refuses` tells why tool policies deny a call. Steps are returned in the
+ * plan's order. Never throws.
  */
 export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses = () => null): PlanAnalysis {
   // Keyed by source: a step's id or `inputSource`.
@@ -79,7 +83,7 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
   )
   const skipped = new Set<string>()
   const budget = new Budget(planBudget)
-  const room = new TextBudget()
+  const textBudget = new TextBudget()
   const analyses = new Map<string, StepAnalysis>()
   for (const step of inOrder(plan.steps)) {
     const sources = [...step.dependsOn, ...labelledInputsOf(step, plan)]
@@ -96,7 +100,7 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
       origins,
       skipped,
       budget,
-      room,
+      textBudget,
     }
     const cases = casesOf(planned)
     if (cases.length === 0) skipped.add(step.id)
@@ -173,7 +177,7 @@ function analyzeStep(
   }
 }
 
-/** What tool policies say of a step, and the calls that they leave to the rules. */
+/** The reason why tool policies deny a step, and the calls that remain for the rules. */
 function refusalsOf(
   { tool, sideEffect }: PlanStep,
   calls: readonly PlannedCall[],
@@ -204,7 +208,7 @@ function matchingRules(
   for (const rule of policy.rulesFor(step.tool, step.sideEffect, 'workflows')) {
     if (rule.isShadow) continue
     const outcome = outcomeOf(rule, calls)
-    // The call itself may also be too large to evaluate, which denies it.
+    // In the run, the call itself may also be too large to evaluate. Such a call is denied.
     if (outcome.isCut) bounds.possible = 'deny'
     if (outcome.matches === no) continue
     const effect = effectOf(policy, rule.verdict)

@@ -7,14 +7,14 @@ const words: readonly (readonly [ProtocolToolKind, ReadonlySet<string>])[] = [
   ['web', new Set(['web', 'browse', 'scrape', 'crawl'])],
   ['read', new Set(['get', 'list', 'read', 'search'])],
 ]
-/** Maximum number of possible readings of a name; beyond it a write is possible. */
+/** Maximum number of readings of a name that are judged. A name with more readings may also be a write. */
 const mostParts = 20
 const strictest: readonly ProtocolToolKind[] = ['egress', 'write', 'web', 'read']
 
 /**
  * The effect of a protocol tool `mcp__<server>__<tool>`, from the words of the tool's own name, split at `_`, `-` and
- * camelCase. The server's name does not count. If the tool's part is ambiguous, the strictest reading holds. A name
- * without a known word is a write. Clients' other forms are converted before this call.
+ * camelCase. The server's name does not count. If it is unclear where the tool's own name begins, the strictest
+ * reading holds. A name without a known word is a write. Other forms that clients use are converted before this call.
  */
 export function protocolToolKind(name: string): ProtocolToolKind {
   const tools = toolParts(name)
@@ -33,7 +33,7 @@ export function protocolToolSideEffect(name: string): {
   return { sideEffect: kind, label: kind === 'read' ? 'internal' : null }
 }
 
-/** Every part of the name that could be the tool's: a server's name may contain `__` too. */
+/** Every part of the name that could be the tool's own name, because a server's name may contain `__` too. */
 function toolParts(name: string): string[] {
   const [, rest] = /^mcp__(.*)$/s.exec(name) ?? []
   const parts: string[] = []

@@ -2,8 +2,9 @@ import { z } from 'zod'
 import { conditionInput } from './condition.ts'
 import { matchesGlob } from './glob.ts'
 import { isMe, peopleOf } from './me.ts'
+import { absentAndThere, foreignTools, otherSideEffects } from './rule-contradictions.ts'
 import { isPlaceholder, labelSlug, nameField, placeholderMessage, textField } from './text.ts'
-import { isAgentsTool, toolNameIssue } from './tool-names.ts'
+import { toolNameIssue } from './tool-names.ts'
 import { paramIssue } from './tool-params.ts'
 
 const year = 365 * 24 * 60 * 60
@@ -113,22 +114,14 @@ function refuseUnknownParams({ tools, params = [], applies_to }: Aimed, context:
   }
 }
 
-/** Refuses tools that no workflow has in a rule for workflows alone: the rule would silently guard nothing. */
-function refuseForeignTools({ tools, applies_to }: Aimed, context: z.RefinementCtx): void {
-  if (tools === undefined || applies_to === undefined || applies_to.includes('agents')) return
-  const [tool] = tools
-  if (tool === undefined || !tools.every((glob) => isAgentsTool(glob))) return
-  const message = `leaves agents out, but only agents have the tool \`${tool}\`, so the rule would never match: add \`agents\`, or name tools of the catalogue`
-  context.addIssue({ code: 'custom', path: ['applies_to'], message })
-}
-
 const approvalFields = ['approver', 'approvals_needed', 'expires_after_seconds'] as const
 
 /** Body of a rule as saved. Unknown fields are errors; each issue names its field. */
 export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) => {
   refuseMe(rule, context)
   refuseUnknownParams(rule, context)
-  refuseForeignTools(rule, context)
+  for (const issue of [foreignTools(rule), otherSideEffects(rule), absentAndThere(rule)])
+    if (issue !== null) context.addIssue({ code: 'custom', path: [...issue.path], message: issue.message })
   for (const field of approvalFields) {
     if (rule.verdict === 'require_approval' || rule[field] === undefined) continue
     const message = `\`${field}\` is only for rules whose verdict is \`require_approval\`: leave it out (null in a PATCH), or change the verdict`
@@ -148,16 +141,18 @@ export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) =
 export const labelRuleInput = z.strictObject(labelRuleShape).superRefine((rule, context) => {
   refuseMe(rule, context)
   refuseUnknownParams(rule, context)
+  const issue = absentAndThere(rule)
+  if (issue !== null) context.addIssue({ code: 'custom', path: [...issue.path], message: issue.message })
 })
 
 export type RuleBody = z.infer<typeof ruleInput>
 export type LabelRuleBody = z.infer<typeof labelRuleInput>
-/** Some fields of a rule; null takes an optional field away. */
+/** Some fields of a rule; null removes an optional field. */
 type Changes<Body> = { readonly [Field in keyof Body]?: Body[Field] | null | undefined }
 export type RulePatch = Changes<RuleBody>
 export type LabelRulePatch = Changes<LabelRuleBody>
 
-/** Rules keep the order in which they were saved: among equally restrictive ones the first gives the reason. */
+/** Rules keep the order in which they were saved. Among equally restrictive rules, the first rule gives the reason. */
 export type StoredRule = RuleBody & { readonly id: string }
 export type StoredLabelRule = LabelRuleBody & { readonly id: string }
 

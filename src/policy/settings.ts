@@ -28,7 +28,7 @@ export const governanceSettings = z.strictObject({
 })
 export type GovernanceSettings = z.infer<typeof governanceSettings>
 
-/** The form of all settings of an organization: every one has a value. */
+/** The schema of all settings of an organization, each with a value. */
 export const completeSettings = z.strictObject(
   Object.fromEntries(
     Object.entries(governanceSettings.shape).map(([name, field]) => [name, field.unwrap()]),
@@ -41,8 +41,8 @@ export type GovernancePatch = {
 }
 
 /**
- * All settings of an organization, with defaults filled in. Throws on stored values of another form, so that damaged
- * settings permit nothing.
+ * All settings of an organization, with defaults filled in. Throws if a stored value does not fit the schema, so that
+ * damaged settings permit nothing.
  */
 export function readSettings(stored: unknown): GovernanceSettings {
   return governanceSettings.parse(stored)

@@ -1,9 +1,9 @@
 import type { Json } from './types.ts'
 
-/** In a path: the place of the present item of a `for_each`, written `[index]`. */
+/** In a path: the position of the current item of a `for_each`, written `[index]`. */
 export const placeOfItem = Symbol('[index]')
 
-/** The name of a field or a place in a list. */
+/** The name of a field, or a position in a list. */
 export type Segment = string | typeof placeOfItem
 
 /** A parsed `{{...}}`. `text` is the whole reference with braces, for messages. */
@@ -102,7 +102,7 @@ export function references(value: Json): Reference[] {
   return found
 }
 
-/** Whether the texts of a value contain more than `most` references. Stops counting there. */
+/** Whether the texts of a value contain more than `most` references. Stops counting once there are more. */
 export function hasMoreReferences(value: Json, most: number): boolean {
   let found = 0
   const visit = (each: Json): void => {
@@ -162,7 +162,7 @@ function step(stepId: string, path: readonly Segment[], text: string): Reference
   return { kind: 'step', stepId, path: rest, text }
 }
 
-/** A path with the place of the item filled in; null if it names that place and there is no item. */
+/** A path with `[index]` replaced by the item's position; null if the path has `[index]` and there is no item. */
 export function pathAt(path: readonly Segment[], index: number | undefined): readonly string[] | null {
   if (index === undefined) return path.every((each) => typeof each === 'string') ? path : null
   return path.map((each) => (typeof each === 'string' ? each : String(index)))

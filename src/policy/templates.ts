@@ -21,7 +21,7 @@ export interface Scope {
   readonly index?: number | undefined
   /** The steps from which `for_each` was built: the sources of `{{item}}`. */
   readonly itemSources?: readonly string[] | undefined
-  /** Inputs with labels. The source of a reference to one is `inputSource` of its name. */
+  /** Inputs with labels. A reference to such an input has `inputSource(name)` as its source. */
   readonly labelledInputs?: ReadonlyMap<string, unknown> | undefined
   readonly today: string
   readonly yesterday: string
@@ -37,17 +37,18 @@ export interface Resolved {
 }
 
 /**
- * Fills in every `{{...}}` of a value, also in lists and objects. A text that is one whole reference keeps the
- * value's type. Inside text, null becomes empty, and lists and objects become JSON. Filled-in text is not parsed for
- * templates again. A path into null, such as a skipped step's output, gives null. Throws TemplateError for a missing
- * path, a step without an output, an input inside text that was not given (docs/decisions/0087), a malformed
- * reference, and after more than `mostText` characters. A value that is one whole reference may have any size.
+ * Fills in every `{{...}}` of a value, also in lists and objects. A text that consists of one reference alone gets
+ * the value with its type. Inside a longer text, null becomes empty, and lists and objects become JSON. Filled-in
+ * text is not parsed for templates again. A path into null, such as a skipped step's output, gives null.
+ * Throws TemplateError for a missing path, a step without an output, and a malformed reference. Also throws it if a
+ * longer text needs an input that was not given (docs/decisions/0087), and after more than `mostText` characters. A
+ * value that is one whole reference may have any size.
  */
 export function resolve(value: Json, scope: Scope, mostText: number = mostResolvedText): Resolved {
   const sources = new Map<string, readonly string[]>()
-  const room = new TextBudget(mostText)
+  const textBudget = new TextBudget(mostText)
   return {
-    value: resolveAt(value, '', { scope, sources, room, mostText }),
+    value: resolveAt(value, '', { scope, sources, textBudget, mostText }),
     sources,
   }
 }
@@ -58,7 +59,7 @@ export const inputSource = (name: string): string => `input.${name}`
 interface Resolving {
   readonly scope: Scope
   readonly sources: Map<string, readonly string[]>
-  readonly room: TextBudget
+  readonly textBudget: TextBudget
   readonly mostText: number
 }
 
@@ -75,7 +76,7 @@ function resolveAt(value: Json, path: string, resolving: Resolving): Json {
   )
 }
 
-function resolveText(text: string, path: string, { scope, sources, room, mostText }: Resolving): Json {
+function resolveText(text: string, path: string, { scope, sources, textBudget, mostText }: Resolving): Json {
   const parts = parseText(text)
   const from = new Set<string>()
   for (const part of parts) {
@@ -89,19 +90,19 @@ function resolveText(text: string, path: string, { scope, sources, room, mostTex
   const [only] = parts
   if (parts.length === 1 && only !== undefined && typeof only !== 'string') {
     const value = lookUp(only, scope)
-    if (path !== '' && !room.takeValue(value)) throw tooLong(mostText)
+    if (path !== '' && !textBudget.takeValue(value)) throw tooLong(mostText)
     return value
   }
   let resolved = ''
   for (const part of parts) {
     const piece = typeof part === 'string' ? part : textFor(part, givenOf(part, scope))
-    if (!room.take(piece.length)) throw tooLong(mostText)
+    if (!textBudget.take(piece.length)) throw tooLong(mostText)
     resolved += piece
   }
   return resolved
 }
 
-/** The value of a reference inside text. An input that was not given has none there. */
+/** The value of a reference inside text. Throws TemplateError for an input that was not given. */
 function givenOf(reference: Reference, scope: Scope): Json {
   const missing = missingInput(reference, scope.inputs)
   if (missing !== null)
@@ -171,7 +172,7 @@ function lookUp(reference: Reference, scope: Scope): Json {
   }
 }
 
-/** The path for the present item. Throws TemplateError if it needs one and there is none. */
+/** The path for the current item. Throws TemplateError if the path has `[index]` and there is no item. */
 function pathOf({ path, text }: WithPath, { index }: Scope): readonly string[] {
   const filled = pathAt(path, index)
   if (filled === null) throw outsideForEach(text)
@@ -179,8 +180,8 @@ function pathOf({ path, text }: WithPath, { index }: Scope): readonly string[] {
 }
 
 /**
- * Whether a path leads into null. A step that was skipped or failed with `on_error: continue` has the output null;
- * such an item of a `for_each` step is null in the list.
+ * Whether a path leads into null. A step that was skipped or failed with `on_error: continue` has the output null. If
+ * an item of a `for_each` step was skipped or failed in this manner, it is null in the list.
  */
 function isNothing(output: Json, [first]: readonly string[]): boolean {
   if (output === null) return true
@@ -199,7 +200,10 @@ export function descend(value: Json, path: readonly string[], text: string): Jso
   return at
 }
 
-/** Some outputs say why they lack a part. Their words are not repeated, because any value can have such a field. */
+/**
+ * Some outputs have a field that says why a part is missing. Its text is not shown, since any value can have such a
+ * field.
+ */
 const hintOn = (value: Json, segment: string): string =>
   own(value, `${segment}_problem`) === undefined ? '' : `: its \`${segment}_problem\` says why`
 

@@ -17,7 +17,7 @@ export class TextBudget {
     this.#left -= characters
     return !this.isUsedUp
   }
-  /** Takes about the length of the value's JSON. Stops once the room is used up. */
+  /** Takes about the length of the value's JSON. Stops once the budget is used up. */
   takeValue(value: Json): boolean {
     const waiting: Json[] = [value]
     for (let each = waiting.pop(); each !== undefined && !this.isUsedUp; each = waiting.pop()) {

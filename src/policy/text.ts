@@ -14,19 +14,19 @@ export function textField(max: number, min: 0 | 1 = 1) {
   return min === 0 ? field : field.refine((text) => text.trim() !== '', 'must not be empty')
 }
 
-/** Control characters, line breaks, and characters that turn the direction of the text after them. */
+/** Control characters, line breaks, and characters that change the writing direction of the text after them. */
 const unseen = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u
 
 /**
- * A name: text of one line. Names stand in sentences, mails, terminals and lists, where a second line could pass for the
- * service's own words.
+ * A name: text of one line. Names are shown in sentences, mails, terminals and lists. A second line could look like a
+ * message of the service itself.
  */
 export const nameField = (max: number) =>
   textField(max).refine(isOneLine, 'must be one line without control characters')
 
 export const isOneLine = (text: string): boolean => !unseen.test(text)
 
-/** The text in one line, without characters that `nameField` refuses. Older names may have them. */
+/** The text in one line, without characters that `nameField` refuses. Names that were saved earlier may have them. */
 export function inOneLine(text: string): string {
   return isOneLine(text) ? text : text.replaceAll(new RegExp(`${unseen.source}+`, 'gu'), ' ')
 }

@@ -1,3 +1,4 @@
+import type { Audience } from './audience.ts'
 import { Budget } from './budget.ts'
 import { compileLimits, type LimitCheck, type LimitedParams, type Restrictions } from './tool-limits.ts'
 import type { Role, SideEffect } from './types.ts'
@@ -33,7 +34,7 @@ export interface Blocked {
   readonly explanation: string
 }
 
-/** A call that may be refused before the rules are asked. */
+/** A call that may be refused before the rules are evaluated. */
 export interface CallOfTool {
   readonly tool: string
   readonly role: Role
@@ -43,26 +44,34 @@ export interface CallOfTool {
 }
 
 export interface Refusal extends Blocked {
-  /** Only the call of a plan can be uncertain. A call that is about to happen is refused either way. */
+  /**
+   * False if unknown values decide, or if the check exceeded the budget. A call that is about to run is refused
+   * anyway.
+   */
   readonly isCertain: boolean
 }
 
 /** Compiled tool policies. */
 export interface ToolAccess {
   /**
-   * Why a call may not be made; null if the policies let it continue to the rules. Plans, previews, runs and agents all
-   * ask this function. Policies only restrict; they never allow a call that a rule denies.
-   * @param budget of a whole plan; a single call has its own
+   * Why a call may not be made; null if the policies let it continue to the rules. Plans, previews, runs and calls of
+   * agents all use this function. Policies only restrict: they never allow a call that a rule denies.
+   * @param budget the budget of a whole plan; a single call has its own
    */
   refusal(call: CallOfTool, budget?: Budget): Refusal | null
   /** Largest output in KiB; null if no policy sets it. Without a role, only the organization's policy counts. */
   largestOutput(tool: string, role: Role | undefined): number | null
+  /**
+   * One list of domains for each policy that limits the audience. Everybody who can read what the call writes to must
+   * belong to a domain of each list. Only the tool's service knows these people.
+   */
+  audience(tool: string, role: Role): Audience
 }
 
 /**
- * Combines what the organization says of a tool with what it says of the caller's role; a role can only restrict
- * further. A block or `read_only` of either side holds. A value must be in the lists of both. The smaller of two numbers
- * holds (docs/decisions/0091).
+ * Combines the organization's policy for a tool with the policy for the caller's role. A role's policy can only
+ * restrict further. A block or `read_only` in either policy applies. A value must be in the lists of both policies.
+ * The smaller of two numbers applies (docs/decisions/0091).
  * @param limitedBy the limits that a tool supports, from the catalogue
  */
 export function compileToolAccess(
@@ -104,10 +113,17 @@ export function compileToolAccess(
       )
       return both.length === 0 ? null : Math.min(...both)
     },
+    audience(tool, role) {
+      if (!Object.values(limitedBy(tool).allowed_domains ?? {}).includes('audience')) return []
+      return [null, role].flatMap((each) => {
+        const domains = byKey.get(key(tool, each))?.restrictions.allowed_domains
+        return domains === undefined ? [] : [domains]
+      })
+    },
   }
 }
 
-/** The first certain excess, else the first possible one. */
+/** The first refusal that is certain, else the first possible refusal. */
 function beyondEither(
   tool: string,
   params: Partial,

@@ -17,8 +17,13 @@ export const limitNames = [
 ] as const
 export type LimitName = (typeof limitNames)[number]
 
-/** How a limit reads a parameter: as people, as the text of a message, as what a search covers, and so on. */
-export type Reading = 'recipients' | 'calendar' | 'message' | 'repository' | 'search' | 'path' | 'channel'
+/**
+ * How a limit reads a parameter: as people, as the text of a message, as the scope of a search, and so on.
+ * `audience`: as the thing that the call writes to. Only its service knows who can read it, so the call itself asks
+ * for them (`audience.ts`).
+ */
+export type Reading =
+  'recipients' | 'calendar' | 'audience' | 'message' | 'repository' | 'search' | 'path' | 'channel'
 
 /** The limits of a tool, each with the parameters that it reads. */
 export type LimitedParams = {
@@ -31,7 +36,7 @@ export interface Restrictions {
   readonly read_only?: boolean | undefined
   /** Every recipient must be in one of these domains or their subdomains. */
   readonly allowed_domains?: readonly string[] | undefined
-  /** Every repository must be one of these; `owner/*` are all of an owner. */
+  /** Every repository must be one of these; `owner/*` stands for all repositories of an owner. */
   readonly allowed_repos?: readonly string[] | undefined
   /** The channel must be one of these: `#name`, an id, or `@me`. */
   readonly allowed_channels?: readonly string[] | undefined
@@ -77,7 +82,7 @@ export function compileLimits(limited: LimitedParams, restrictions: Restrictions
   }
 }
 
-/** A check that costs too much is not certain; a call that is about to happen is then refused. */
+/** A check that exceeds the budget is not certain. A call that is about to run is then refused. */
 function within(broken: () => Tri): Tri {
   try {
     return broken()
@@ -87,7 +92,7 @@ function within(broken: () => Tri): Tri {
   }
 }
 
-/** A policy may list 1,000 values, and each refusal is kept with its sentence. */
+/** Cuts the list, because a policy may list 1,000 values and each refusal is stored with its sentence. */
 const listed = (values: readonly string[]): string => list(values.map(quote), 'and')
 
 /** The value of a parameter; null if it is absent. */
@@ -118,7 +123,8 @@ const noLabels = { definite: new Set<string>(), possible: new Set<string>(), isO
 /** The same conditions as in a rule: the parameter is present, and one of its recipients is in none of the domains. */
 function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: readonly string[]): Check[] {
   if (domains === undefined) return []
-  return Object.entries(read).map(([param, reading]) => {
+  const named = Object.entries(read).filter(([, reading]) => reading !== 'audience')
+  return named.map(([param, reading]) => {
     const conditions: Conditions = {
       labels: undefined,
       params: [
@@ -144,7 +150,7 @@ function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: r
   })
 }
 
-/** Another calendar has the address of a person or of a group, who see its events. */
+/** Every other calendar has the address of a person or of a group, and they see its events. */
 const isOwnCalendar = (value: Partial): boolean => typeof value === 'string' && value.trim() === 'primary'
 
 function channelChecks(
@@ -167,8 +173,8 @@ function channelChecks(
 }
 
 /**
- * A reader that spends about as much as its work costs, so that a plan with thousands of long texts ends early. Readers
- * are kept here, because a budget remembers what each of them read.
+ * A text reader that spends budget in proportion to its work, so that a plan with thousands of long texts ends early.
+ * The readers are constants of this module, because a budget caches the results of each reader.
  */
 const priced =
   <T>(read: (text: string) => T) =>
@@ -187,7 +193,7 @@ function repositoryChecks({ allowed_repos: read = {} }: LimitedParams, repos?: r
     name !== null && (allowed.has(name) || allowed.has(`${name.split('/', 1)[0]}/*`))
   const only = `only the repositories ${listed(repos)} (\`allowed_repos\`)`
   const params = Object.entries(read)
-  /** What one parameter says: outside the list, or how certainly it names a repository. */
+  /** How certainly one parameter goes outside the list, and how certainly it names a repository. */
   const names = (reading: Reading, value: Partial, budget: Budget): { outside: Tri; named: Tri } => {
     if (value === null || value === '') return { outside: no, named: no }
     if (value instanceof Hole) return { outside: maybe, named: maybe }

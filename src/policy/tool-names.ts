@@ -44,8 +44,8 @@ export function isAgentsTool(name: string): boolean {
 const knownNames: readonly string[] = [...new Set<string>([...catalogueNames, ...agentToolNames])]
 
 /**
- * Whether a tool's name looks like itself: no invisible characters, compatibility letters or white space at the ends.
- * A look-alike name would escape the rules for the real one, and mislead its approver.
+ * Whether a tool's name is plain: no invisible characters, compatibility letters or white space at the ends. A
+ * look-alike name would escape the rules for the real name, and mislead the person who approves the call.
  */
 export function isPlainName(name: string): boolean {
   return name === name.trim() && name === normalized(name, 'NFKC') && !/[\p{C}\p{Zl}\p{Zp}]/u.test(name)
@@ -59,8 +59,8 @@ const protocolNames = 'mcp__?*__?*'
 const notPlain = 'a tool’s name must not have invisible or look-alike characters, or white space at its ends'
 
 /**
- * The problem with a tool's name or glob in a rule, or null. It must be able to match a catalogue tool, an agent's
- * tool or a protocol tool, since a rule with a misspelt name would silently guard nothing.
+ * The problem with a tool's name or glob in a rule, or null. The glob must be able to match a catalogue tool, an
+ * agent's tool or a protocol tool. A rule with a misspelt name would silently guard nothing.
  */
 export function toolNameIssue(glob: string): string | null {
   if (!isPlainName(glob)) return notPlain
@@ -71,8 +71,8 @@ export function toolNameIssue(glob: string): string | null {
 }
 
 /**
- * The problem with a setting's tool name, or null. Unknown tools are accepted. A glob, or a known name with other
- * case or separators, would silently have no effect.
+ * The problem with a setting's tool name, or null. Unknown tools are accepted. A glob is refused, and so is a known
+ * name with other case or separators, because such a name would silently have no effect.
  */
 export function wholeNameIssue(name: string): string | null {
   if (/[*?]/.test(name)) return `\`${name}\` is a glob: give each tool by its whole name`
@@ -105,7 +105,7 @@ export function nearestNames(glob: string, names: readonly string[] = knownNames
 const fold = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
 const knownByFold = Map.groupBy(knownNames, fold)
 
-/** Letters to add, remove or change. The same words in another order (`send_mail`) count as one change. */
+/** Number of letters to add, remove or change. The same words in another order (`send_mail`) count as one change. */
 function distanceTo(wanted: string, name: string): number {
   const turned = wanted.length === name.length && (name + name).includes(wanted)
   return turned ? Math.min(1, editDistance(wanted, name)) : editDistance(wanted, name)

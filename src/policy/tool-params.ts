@@ -1,8 +1,8 @@
 import { type CatalogueName, nearestNames } from './tool-names.ts'
 
 /**
- * The parameters of each tool of the catalogue; a call with any other is refused. test/catalog compares this table with
- * the declarations.
+ * The parameters of each tool of the catalogue. A call with any other parameter is refused. test/catalog compares
+ * this table with the declarations.
  */
 export const toolParams: { readonly [Name in CatalogueName]: readonly string[] } = {
   file_read: ['path'],
@@ -49,7 +49,7 @@ const byTool: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(to
 
 /**
  * The problem with a condition's path in a rule for these tools, or null. If the parameters of all tools are known,
- * one tool must have the path's first segment. A glob or an agent tool may have any parameter.
+ * at least one tool must have the path's first segment. A glob or an agent tool may have any parameter.
  */
 export function paramIssue(tools: readonly string[], path: string): string | null {
   const [param = ''] = path.split('.')

@@ -16,7 +16,7 @@ export type Role = 'viewer' | 'member' | 'admin' | 'owner'
 
 export type RiskLevel = 'low' | 'medium' | 'high' | 'critical'
 
-/** Each has its own governance setting (`require_approval_for_...`). */
+/** Each category has its own governance setting (`require_approval_for_...`). */
 export type Category = 'external_comm' | 'public_writes' | 'permission_changes'
 
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json }
@@ -38,8 +38,8 @@ export function unionLabels(...sets: readonly (readonly Label[])[]): Label[] {
 }
 
 /**
- * Maximum number of labels of a call, a session, a run's inputs or a memory key, and of labels that an organization's
- * label rules may add together. Anything with more is refused.
+ * Maximum number of labels of a call, a session, a run's inputs or a memory key. Also the maximum of labels that an
+ * organization's label rules may add together. More labels are refused.
  */
 export const mostLabels = 1_000
 const mostWords = mostLabels.toLocaleString('en-US')
@@ -47,8 +47,8 @@ const mostWords = mostLabels.toLocaleString('en-US')
 export const tooManyLabels = (what: string): string => `${what} more than ${mostWords} labels`
 
 /**
- * Cuts a list after one label above the limit, which is enough to refuse the call. Values derived from it are above
- * the limit too.
+ * Cuts a list to one label more than the limit, which is enough to refuse the call. Lists derived from the cut list
+ * are above the limit too.
  */
 export function cutLabels(labels: Label[]): Label[] {
   return labels.length > mostLabels ? labels.slice(0, mostLabels + 1) : labels

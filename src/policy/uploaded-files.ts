@@ -12,17 +12,17 @@ export interface UploadedFile {
   readonly media_type: string
   readonly size: number
   readonly text: string
-  /** Absent for a file that has no rows, so that a `for_each` over them fails and does not go over nothing. */
+  /** Absent for a file without rows, so that a `for_each` over `rows` fails instead of running for no item. */
   readonly rows?: Json
 }
 
-/** The value of an input; undefined if it was not given. A run without files has an empty list of them. */
+/** The value of an input; undefined if it was not given. For a run without files, `uploaded_files` is an empty list. */
 export function givenInput(inputs: JsonObject, name: string): Json | undefined {
   if (Object.hasOwn(inputs, name)) return inputs[name]
   return name === filesInput ? [] : undefined
 }
 
-/** The files inside a text: each one's text below its name. */
+/** The files inside a text: the text of each file below its name. */
 export function textOfFiles(files: Json): string {
   if (!Array.isArray(files)) return ''
   return (files as unknown as readonly UploadedFile[])
@@ -30,7 +30,9 @@ export function textOfFiles(files: Json): string {
     .join('\n\n')
 }
 
-/** Why a path leads to no file, or to no rows of one; null if it does, or if something else is missing. */
+/**
+ * Why a path leads to no file, or to a file without rows; null if it leads to both, or if something else is missing.
+ */
 export function missingOfFiles(files: Json, [position, field]: readonly string[]): string | null {
   if (!Array.isArray(files) || position === undefined || !/^\d{1,9}$/.test(position)) return null
   const file = (files as unknown as readonly UploadedFile[])[Number(position)]

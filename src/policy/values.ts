@@ -1,8 +1,8 @@
 import { comparable, couldBecomeGoogleLink } from './readers/google-links.ts'
 
 /**
- * An unknown part of a parameter. With a prefix it is a text that starts with it; without one it can be any value or
- * absent.
+ * An unknown part of a parameter. With a prefix, it is a text that starts with the prefix. Without a prefix, it can
+ * be any value or absent.
  */
 export class Hole {
   readonly prefix: string | null
@@ -13,7 +13,7 @@ export class Hole {
     this.prefix = prefix
     this.from = from
   }
-  /** Whether it could become a Google link. Computed once for all rules. */
+  /** Whether this part could become a Google link. Computed once for all rules. */
   get mayBecomeLink(): boolean {
     this.#mayBecomeLink ??= couldBecomeGoogleLink(this.prefix ?? '')
     return this.#mayBecomeLink
@@ -31,7 +31,7 @@ export interface Leaf {
   readonly raw: string | number | boolean
   /** An element of a list, for which `contains` means equality. */
   readonly inList: boolean
-  /** True for a field beside an object's `email`: it counts as a recipient only if it looks like one. */
+  /** True for a field next to an object's `email`. Such a field counts as a recipient only if it looks like one. */
   readonly isIncidental: boolean | 'maybe'
 }
 
@@ -39,7 +39,7 @@ export interface Leaf {
 export interface Found {
   readonly leaves: Leaf[]
   readonly holes: Hole[]
-  /** The path is missing, in at least one element if it passes through a list. */
+  /** The path is missing. If the path passes through a list, it is missing in at least one element. */
   isMissing: boolean
   /** An unknown part may lack the rest of the path; that part is also in `holes`. */
   mayBeMissing: boolean
@@ -48,7 +48,10 @@ export interface Found {
   mayBeThere: boolean
 }
 
-/** Levels. All entry points refuse deeper parameters; here they make a rule impossible to evaluate. */
+/**
+ * Maximum levels of nesting. All entry points refuse deeper parameters; in this module they make a rule impossible to
+ * evaluate.
+ */
 export const deepest = 64
 
 const addressKeys = ['email', 'address', 'mail', 'emailAddress', 'email_address']
@@ -59,8 +62,8 @@ export function isList(value: Partial): value is readonly Partial[] {
 }
 
 /**
- * All values at a dotted path, by own properties only. A list is entered by index, by `*`, or for any other segment
- * in all its elements. Keys that contain dots are found too.
+ * All values at a dotted path, by own properties only. In a list, a segment may be an index or `*`; any other segment
+ * is looked up in all elements. Keys that contain dots are found too.
  */
 export function find(params: Partial, path: readonly string[]): Found {
   const found: Found = {
@@ -145,7 +148,7 @@ function flatten(
   }
 }
 
-/** The key that makes an object a recipient. Not sure if an unknown part may be that key. */
+/** The key that makes an object a recipient. `isSure` is false if an unknown part may be that key. */
 function addressKey(object: {
   readonly [key: string]: Partial
 }): { key: string | null; isSure: boolean } | null {

@@ -13,8 +13,8 @@ const negations = { not_equals: 'equals', not_in: 'in', domain_not_in: 'domain_i
 
 /**
  * Whether a step's `when` holds for a resolved value. Positive operators hold if any element of a list matches.
- * Negative ones are their negation, so they hold for absent values (null). Throws TypeError for a comparison that the
- * operator cannot make, and BudgetExceeded for a value too large to compare.
+ * Negative operators are the negation of positive ones, so they hold for absent values (null). Throws TypeError for a
+ * comparison that the operator cannot make, and BudgetExceeded for a value too large to compare.
  */
 export function holds(
   operator: WhenOperator,

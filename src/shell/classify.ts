@@ -11,7 +11,7 @@ import { scanForSenders } from './scan.ts'
 import { noInput, type Shell, type ShellKind, type ShellReading } from './types.ts'
 
 const weight: Readonly<Record<ShellKind, number>> = { write: 0, script: 1, egress: 2 }
-const nothing = 'nothing in it sends data out or runs a script'
+const nothingFound = 'nothing in it sends data out or runs a script'
 
 /** The worst effect so far, and the phrases that say why. */
 interface Found {
@@ -19,7 +19,7 @@ interface Found {
   readonly because: readonly string[]
 }
 const harmless: Found = { kind: 'write', because: [] }
-/** The most phrases that a reading names. */
+/** Maximum number of phrases in a reading. */
 const mostReasons = 4
 
 /**
@@ -67,7 +67,7 @@ export function classifyCommand(command: string): ShellReading {
     note('script', 'the command is too tangled to read')
     unread(text, state)
   }
-  return { kind: found.kind, because: found.because.join(', and ') || nothing }
+  return { kind: found.kind, because: found.because.join(', and ') || nothingFound }
 }
 
 /**
@@ -82,7 +82,7 @@ function setByBuiltin(target: string, value: string, state: State): void {
   define(state, newBody(), name, { append: false, values: () => [[value]], builtin: true, indexed })
 }
 
-/** `sh -c text name a b`: the text gets these words as `$0`, `$1`, `$2`. */
+/** `sh -c text name a b`: in the text, these words are `$0`, `$1`, `$2`. */
 function readWith(words: readonly string[] | undefined, state: State, act: () => void): void {
   const { positional, zero } = state
   if (words !== undefined) {
@@ -109,14 +109,17 @@ function readCode(text: string, state: State): void {
   })
 }
 
-/** Whether a text is only too tangled because of heredocs, which are data to the shell. */
+/** Whether a text is too tangled only because of its heredocs, which are data to the shell. */
 function onlyTangledInHeredocs(code: string): boolean {
   if (code.length > longest) return false
   const shorter = withoutHeredocs(code)
   return shorter !== undefined && readable(shorter).because === undefined
 }
 
-/** In text that is too long to read, names of senders count, except in files that the command only writes. */
+/**
+ * Searches a text that is too long to read for names of senders. In files that the command only writes, such names do
+ * not count.
+ */
 function searchRest(code: string, state: State): void {
   const shorter = code.length > longest && code.length <= longestScan ? withoutHeredocs(code) : undefined
   const writes =

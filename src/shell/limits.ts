@@ -15,10 +15,10 @@ export const deepest = 120
 export const deepestRuns = 10
 /** Steps of work, including the characters of nested parts, counted again for every level. */
 export const fuel = 10_000
-/** Steps that one text read as code, and one command, cost beyond their length. */
+/** Steps that each text read as code, and each command, cost in addition to their length. */
 export const perCode = 150
 export const perCommand = 20
-/** Maximum readings of one word or command, if variables can have several values. */
+/** Maximum number of readings of one word or command, if variables can have several values. */
 export const mostAlternatives = 12
 /** Characters of an unreadable text that are searched for senders. Linux accepts no longer argument. */
 export const longestScan = 131_072
@@ -27,7 +27,7 @@ export const longestWord = 20_000
 
 const openers = /\$[({[]|`|[<>]\(|\(\(/g
 
-/** How many characters of a text are read, and the reason if that is not all. */
+/** How many characters of a text are read, and the reason if some are not read. */
 export function readable(text: string): { readonly length: number; readonly because: string | undefined } {
   let length = text.length
   let because: string | undefined

@@ -1,6 +1,6 @@
 /*
  * Words are plain strings. These characters, which Unicode leaves unassigned, stand for parts that the command's text
- * does not show. A command that contains them itself is only judged more strictly.
+ * does not show. A command that contains these characters itself is only judged more strictly.
  */
 
 /** The value of a variable that the command does not set. */

@@ -17,8 +17,8 @@ const senders: ReadonlySet<string> = new Set(
 )
 
 /**
- * Classifies a PowerShell command. Its language is not parsed: it is a script, or egress if it contains a sender's
- * name. Case, back-ticks, carets and quotes inside a name are ignored.
+ * Classifies a PowerShell command. The language is not parsed: every command is a script, or egress if it contains a
+ * sender's name. Case, back-ticks, carets and quotes inside a name are ignored.
  */
 export function classifyPowerShell(command: string): ShellReading {
   const bare = command.slice(0, 1_000_000).replaceAll(/[`^'"]|\0/g, '')

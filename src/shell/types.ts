@@ -19,13 +19,15 @@ export interface Call {
 /** Functions for the reader of one program's arguments. Words contain the marks of `marks.ts`. */
 export interface Shell {
   note(kind: 'script' | 'egress', because: string): void
-  /** Reads words as a command: what a wrapper runs. */
+  /** Reads words as a command, e.g. the command that a wrapper runs. */
   run(words: readonly string[], call?: Call): void
-  /** Reads a text as shell code: what `sh -c` runs, with `$0`, `$1` and so on if they are known. */
+  /** Reads a text as shell code, e.g. the text of `sh -c`, with `$0`, `$1` and so on if they are known. */
   code(text: string, words?: readonly string[]): void
-  /** A variable in the environment of later programs. */
+  /** Sets a variable in the environment of later programs. */
   environment(name: string, value: string): void
-  /** A builtin sets a variable or an element to a known or unknown value: `read`, `printf -v`, `export "x=y"`. */
+  /**
+   * Sets a variable or an element that a builtin gives a known or unknown value: `read`, `printf -v`, `export "x=y"`.
+   */
   sets(name: string, value?: string): void
   /** Whether the command defines a function of this name. */
   isFunction(name: string): boolean

@@ -5,6 +5,7 @@ import { catalog, getTool } from '../../src/catalog/index.ts'
 import type { ToolDeclaration } from '../../src/catalog/tool.ts'
 import { catalogueNames } from '../../src/policy/tool-names.ts'
 import { toolParams } from '../../src/policy/tool-params.ts'
+import { toolSideEffects } from '../../src/policy/tool-side-effects.ts'
 
 const tools = Object.entries(catalog)
 
@@ -57,6 +58,11 @@ describe('the catalogue', () => {
   test('has each of them, and no other', () => {
     expect(Object.keys(catalog).sort()).toEqual(declared.map(([name]) => name).sort())
     expect(Object.keys(catalog)).toEqual([...catalogueNames])
+  })
+
+  test('has the side effects that rules are checked with', () => {
+    const own = Object.fromEntries(tools.map(([name, { sideEffect }]) => [name, sideEffect]))
+    expect(toolSideEffects).toEqual(own)
   })
 
   test('has an executor exactly where it says so', () => {

@@ -56,7 +56,7 @@ export function ask(oracle: Oracle, seed: number, sets: number): Answered[] {
   })
 }
 
-/** The calls for which our engine, or the one given in its place, answers differently. */
+/** The calls for which our engine answers differently from the oracle. `ours` can replace our engine. */
 export function disagreements(answered: readonly Answered[], ours: Oracle = decideByIndex): Disagreement[] {
   return answered.flatMap(({ one, answers }) => {
     const mine = ours(one)

@@ -5,14 +5,14 @@ import { labelRuleInput, ruleInput, type StoredLabelRule, type StoredRule } from
 import type { Json, JsonObject, SideEffect, Verdict } from '../../src/policy/types.ts'
 import { allTexts, joined, linkTexts, recipientTexts, ruleDomains } from './texts.ts'
 
-/** Several calls for the same rules: each call is one pair. */
+/** Several calls for the same rules. The rules with one call are one pair. */
 export interface Case {
   readonly rules: readonly StoredRule[]
   readonly approvalsEnabled: boolean
   readonly calls: readonly Call[]
 }
 
-/** The same for label rules. */
+/** Several calls for the same label rules. */
 export interface LabelCase {
   readonly rules: readonly StoredLabelRule[]
   readonly calls: readonly Call[]
@@ -113,6 +113,7 @@ const comparedText = fc.oneof(
   from(['hello', 'he', 'https://', 'FILE1', 'a@', 'b@evil', 'acme', 'https://docs.google.com', 'x']),
   from(linkTexts),
 )
+const contained = fc.oneof({ weight: 5, arbitrary: comparedText }, { weight: 1, arbitrary: from([1, true]) })
 const domainList = fc.uniqueArray(from([...ruleDomains.keys(), 'amazonaws.com', 'acme.com']), {
   minLength: 1,
   maxLength: 2,
@@ -121,7 +122,10 @@ const values: Readonly<Record<RuleOperator, fc.Arbitrary<unknown>>> = {
   equals: compared,
   in: fc.array(compared, { minLength: 1, maxLength: 6 }),
   not_in: fc.array(compared, { minLength: 1, maxLength: 4 }),
-  contains: fc.oneof({ weight: 5, arbitrary: comparedText }, { weight: 1, arbitrary: from([1, true]) }),
+  contains: fc.oneof(
+    { weight: 2, arbitrary: contained },
+    { weight: 1, arbitrary: fc.array(contained, { minLength: 1, maxLength: 3 }) },
+  ),
   startswith: comparedText,
   domain_in: domainList,
   domain_not_in: domainList,
@@ -146,7 +150,7 @@ const shared = {
   ),
   params: sometimes(fc.array(condition, { minLength: 1, maxLength: 2 }), 9),
 }
-/** Left out: rules that the schema refuses, such as one that asks for a label and excludes it. */
+/** Whether the schema accepts a rule. A rule that asks for a label and also excludes it is refused, for example. */
 const isTaken = (body: object): boolean => ruleInput.safeParse({ name: 'r', ...body }).success
 const isLabelRule = (body: object): boolean => labelRuleInput.safeParse({ name: 'r', ...body }).success
 const rule = fc

@@ -67,7 +67,7 @@ function pathContext(
   }
 }
 
-/** The labels of each source of a parameter. Apart from its values, because a plan knows them earlier. */
+/** The labels of each source of a parameter, apart from the values, because a plan knows labels earlier. */
 function sourcesOf({ paramLabels = new Map() }: Call, path: string): Record<string, unknown> {
   const concerned = [...paramLabels].filter(([built]) => concern(path, built))
   return numbered(

@@ -10,14 +10,14 @@ import { cedarBounds, type Bounds, type PlannedCall } from './cedar-partial.ts'
 import { aPlan, fromStep, step, unknown } from './plan-suite.ts'
 
 /*
- * Cedar's partial evaluation is a second opinion on a plan's verdicts. It speaks about one call whose parameters or
- * labels are unknown (docs/decisions/0112).
+ * Cedar's partial evaluation is a second opinion on a plan's verdicts. Partial evaluation speaks about one call whose
+ * parameters or labels are unknown (docs/decisions/0112).
  */
 
 const plans = 1_000
 const seed = seedFrom(process.env['ORACLE_SEED'])
 
-/** What a plan's second step is, to Cedar. */
+/** The second step of a plan, as a call for Cedar. */
 function plannedCall(params: JsonObject, labels: readonly Label[]): PlannedCall {
   const templates = (value: Json) => references(value).map(({ kind }) => kind)
   const open = Object.entries(params).filter(([, value]) => templates(value).length > 0)
@@ -32,7 +32,7 @@ function plannedCall(params: JsonObject, labels: readonly Label[]): PlannedCall 
       source: 'workflows',
       tool: 'mail_send',
       sideEffect: 'egress',
-      // An unknown parameter can have any value: Cedar does not see this one.
+      // An unknown parameter can have any value. Cedar does not see this null.
       params: { ...params, ...Object.fromEntries(open.map(([name]) => [name, null])) },
       labels: kinds.includes('step') ? labels : [],
       paramLabels,
@@ -51,7 +51,7 @@ interface Asked {
 
 type Rules = readonly StoredRule[]
 
-/** @param seen the rules that our analysis is given; a mistake if they are not all of them */
+/** @param seen chooses the rules for our analysis; it plants a mistake if it changes or leaves out a rule */
 function ask(count: number, seen: (rules: Rules) => Rules = (rules) => rules): Asked[] {
   return fc.sample(aPlan, { seed, numRuns: count }).map(({ of, params: given, labels, isOfOne }) => {
     const rules = isOfOne ? of.rules.slice(0, 1) : of.rules.slice(0, 3)
@@ -80,7 +80,7 @@ const isWithin = ({ analysis, cedar }: Asked): boolean =>
 test(`of ${plans} plans, the analysis is within what Cedar leaves open (seed ${seed})`, () => {
   const asked = ask(plans)
   expect(asked.filter((each) => !isWithin(each)).slice(0, 2)).toEqual([])
-  // Cedar must often be certain, and of every verdict, or the test proves little.
+  // Cedar must often be certain, and of each verdict. Otherwise the test proves little.
   const certain = asked.filter(
     ({ cedar, params }) => cedar.least === cedar.most && references(params).length > 0,
   )
@@ -88,7 +88,7 @@ test(`of ${plans} plans, the analysis is within what Cedar leaves open (seed ${s
     const count = certain.filter(({ cedar }) => cedar.least === verdict).length
     expect({ verdict, isOften: count > plans / 50 }).toEqual({ verdict, isOften: true })
   }
-  // Where both kinds of unknowns occur.
+  // Certain answers must occur with both kinds of unknowns.
   for (const template of [unknown, fromStep])
     expect(certain.filter(({ params }) => JSON.stringify(params).includes(template)).length).toBeGreaterThan(
       plans / 20,

@@ -5,7 +5,7 @@ import type { Verdict } from '../../src/policy/types.ts'
 import { askedBy, contextOf, placesIn } from './cedar-context.ts'
 import { basePolicy, policyOf } from './cedar-policies.ts'
 
-/** A call of a plan. Parameters in `unknown` have no value yet; what they carry is in `call` and may be open too. */
+/** A call of a plan. Parameters in `unknown` have no value yet. Their known labels are in `call`. */
 export interface PlannedCall {
   readonly call: Call
   readonly unknown: ReadonlySet<string>
@@ -20,8 +20,8 @@ export interface Bounds {
 }
 
 /**
- * Cedar decides a call with unknowns. To Cedar, a parameter with an unknown part is unknown as a whole. It answers null
- * where the unknown can change its decision.
+ * Asks Cedar to decide a call with unknowns. To Cedar, a parameter with an unknown part is unknown as a whole. Cedar
+ * answers null where the unknown can change its decision.
  */
 export function cedarBounds(
   rules: readonly StoredRule[],

@@ -72,9 +72,11 @@ function conditionOf({ param, operator, value }: ParamCondition, isStrict: boole
         : `!${at}.isMissing && !${none} && !${at}.keys.containsAny(${keys})`
     case 'contains': {
       const ofText = each(at, range('leaf'), isStrict, (leaf) =>
-        includes(leaf, list[0] as string | number | boolean),
+        list.map((wanted) => wrap(includes(leaf, wanted))).join(' || '),
       )
-      return isStrict ? `${ofText} || ${ofAddresses(at, range('address'), list[0], true)}` : ofText
+      const addresses = range('address')
+      const byAddress = list.map((wanted) => wrap(ofAddresses(at, addresses, wanted, true)))
+      return isStrict ? [ofText, ...byAddress].join(' || ') : ofText
     }
     case 'startswith': {
       const ofText = each(at, range('leaf'), isStrict, (leaf) => begins(leaf, value))
@@ -147,8 +149,8 @@ const wholes = (list: readonly unknown[]) =>
   list.flatMap((each) => (typeof each === 'string' ? (writtenAddress(each).whole ?? []) : []))
 
 /**
- * Whether an address starts with the value, or contains it if `isAnywhere`. For an element of a list, the address
- * must equal it.
+ * Whether an address starts with the value. With `isAnywhere`, the address of a list's element must equal the value,
+ * and every other address must contain it.
  */
 function ofAddresses(at: string, places: readonly string[], value: unknown, isAnywhere: boolean): string {
   if (typeof value !== 'string' || (isAnywhere && !value.includes('@'))) return 'false'
@@ -166,7 +168,7 @@ function ofAddresses(at: string, places: readonly string[], value: unknown, isAn
 const domains = (list: readonly unknown[]) => set(list.map((each) => ruleDomains.get(String(each)) as string))
 const set = (values: readonly unknown[]) => `[${values.map((value) => text(String(value))).join(', ')}]`
 
-/** A Cedar string. Only the escapes that the texts need. */
+/** A Cedar string, with only the escapes that the texts of the tests need. */
 function text(value: string): string {
   return `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')}"`
 }

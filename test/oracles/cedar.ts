@@ -26,7 +26,7 @@ export const cedarOracle: Oracle = (one) => {
     const ask = (action: string) => authorize(action, context as unknown as Context)
     const unattended = ask('unattended')
     const noted = hasPermits ? ask('note') : unattended
-    // A call that nobody forbids when unattended is not forbidden at all.
+    // A call that is allowed when unattended is always allowed, so Cedar is not asked again.
     const whole = unattended.isAllowed ? unattended : ask('call')
     const matched = [...new Set([...whole.rules, ...unattended.rules, ...noted.rules])].sort((a, b) => a - b)
     const verdict = !whole.isAllowed ? 'deny' : !unattended.isAllowed ? 'require_approval' : 'allow'

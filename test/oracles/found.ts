@@ -2,12 +2,12 @@ import type { Json, JsonObject } from '../../src/policy/types.ts'
 import { readingOf } from './texts.ts'
 
 /**
- * Everything that a rule could ask about the values at one path, as a flat record, since Cedar has no paths, lists or
- * readers.
+ * Everything that a rule could ask about the values at one path. The record is flat, because Cedar has no paths, lists
+ * or readers.
  */
 export interface Found {
   readonly leaves: readonly FoundLeaf[]
-  /** In some branch the parameters end before the path does. */
+  /** Some branch of the parameters ends before the path does. */
   readonly isMissing: boolean
   readonly isThere: boolean
 }
@@ -15,7 +15,7 @@ export interface Found {
 export interface FoundLeaf {
   readonly value: string | number | boolean
   readonly inList: boolean
-  /** Hosts to which it may lead; undefined if it stands beside an address and does not look like a host. */
+  /** Hosts to which the leaf may lead. Undefined if the leaf stands beside an address and does not look like a host. */
   readonly hosts: readonly (string | null)[] | undefined
   readonly addresses: readonly string[]
 }
@@ -26,7 +26,7 @@ export function isList(value: Json): value is readonly Json[] {
 
 type Branch = { readonly at: Json } | { readonly dead: true }
 
-/** Written only for this test: level by level, and only as much as the test needs. */
+/** Finds the values at a path. This function was written for the oracles, and does only what they need. */
 export function foundAt(params: JsonObject, path: string): Found {
   let branches: Branch[] = [{ at: params }]
   for (const part of path.split('.'))

@@ -7,7 +7,7 @@ import type { Label } from '../../src/policy/types.ts'
 import { seedFrom } from './agree.ts'
 import { aLabelCase, type LabelCase } from './cases.ts'
 
-/** The labels that, according to an oracle, these label rules add to the result of a call; sorted. */
+/** The sorted labels that an oracle expects the label rules to add to the result of a call. */
 export type LabelOracle = (one: LabelCase) => (call: Call) => readonly Label[]
 
 const sets = 2000

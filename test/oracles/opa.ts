@@ -29,7 +29,7 @@ export async function opaOracle(
   }
 }
 
-/** The same for label rules. */
+/** OPA for label rules. */
 export async function opaLabelOracle(): Promise<LabelOracle> {
   const policy = await load()
   const known = { readingOf, domains: Object.fromEntries(ruleDomains) }
@@ -45,7 +45,7 @@ type Policy = Awaited<ReturnType<typeof loadPolicy>>
 
 const load = () => loadPolicy(readFileSync(new URL('policy.wasm', import.meta.url)))
 
-/** The readings by people of the texts in rules. */
+/** The readings that people wrote for the texts in rules. */
 function knownOf(rules: readonly (StoredRule | StoredLabelRule)[], { domains }: Known) {
   const texts = rules.flatMap(({ params = [] }) => params.flatMap(({ value }) => textsIn(value)))
   const ids = Object.fromEntries(texts.map((text) => [text, idOf(text)]))

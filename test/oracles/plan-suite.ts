@@ -29,7 +29,7 @@ const fillings: readonly Json[] = [
     'FILE2',
   ],
   ...['hello', 'x', 'X', '', 'oh hello', 'https://acme.com/x', 'https://drive.google.com/open?id=FILE1'],
-  'https://docs.google.com/document/d/FILE1/edit',
+  ...['acme.com', 'https://docs.google.com/document/d/FILE1/edit'],
   ...[1, 2.5, true, null],
   ['a@acme.com', 'b@evil.net'],
   [],
@@ -81,7 +81,7 @@ export function planSuite(load: () => Promise<Oracle>): void {
       ),
     )
     expect(outside.slice(0, 2)).toEqual([])
-    // Both kinds must occur often, or the test proves little.
+    // Certain and uncertain analyses must both occur often, or the test proves little.
     const certain = tried.filter(({ analysis }) => analysis.certainty === 'definite').length
     expect(certain).toBeGreaterThan(plans / 10)
     expect(plans - certain).toBeGreaterThan(plans / 10)
@@ -102,8 +102,8 @@ export function planSuite(load: () => Promise<Oracle>): void {
 }
 
 /**
- * One rule with one condition on a parameter that is either known or wholly unknown: the analysis must then be exact. A
- * condition on labels is another one, because an unknown input can bring any label.
+ * Whether one rule with one condition decides, and the parameter is either known or wholly unknown. The analysis must
+ * then be exact. A condition on labels does not count, because an unknown input can bring any label.
  */
 function isSimple({ plan, rules }: Tried): boolean {
   const [rule, another] = rules.filter(({ status }) => status === 'active')

@@ -6,7 +6,7 @@ import type { Case } from './cases.ts'
 import { isList } from './found.ts'
 import { idOf } from './texts.ts'
 
-/** Deliberate mistakes in our engine. An oracle that agrees with one of them would be useless. */
+/** Deliberate mistakes in our engine. An oracle that agrees with such an engine would be useless. */
 export const planted: Readonly<Record<string, (one: Case) => ReturnType<typeof decideByIndex>>> = {
   'only the first element of a list counts': onCalls((call) => ({
     ...call,
@@ -47,6 +47,14 @@ export const planted: Readonly<Record<string, (one: Case) => ReturnType<typeof d
   })),
   'not_in is read as in': onOperator('not_in', 'in'),
   'startswith looks anywhere': onOperator('startswith', 'contains'),
+  'only the first text of a list in `contains` counts': onRules((rule) => ({
+    ...rule,
+    params: rule.params?.map((each) =>
+      each.operator === 'contains' && Array.isArray(each.value)
+        ? { ...each, value: each.value.slice(0, 1) }
+        : each,
+    ),
+  })),
   'a rule’s second condition is forgotten': onRules((rule) => ({
     ...rule,
     params: rule.params?.slice(0, 1),

@@ -227,16 +227,23 @@ by_address(condition, _, address) if {
 by_address(condition, leaf, address) if {
 	condition.operator == "contains"
 	not leaf.in_list
-	contains(condition.value, "@")
-	some part in data.policy.written[condition.value].parts
+	some value in listed(condition.value)
+	contains(value, "@")
+	some part in data.policy.written[value].parts
 	contains(address, part)
 }
 
 by_address(condition, leaf, address) if {
 	condition.operator == "contains"
 	leaf.in_list
-	address == data.policy.written[condition.value].whole
+	some value in listed(condition.value)
+	address == data.policy.written[value].whole
 }
+
+# A condition has one value or a list of them, of which one is enough.
+listed(value) := value if is_array(value)
+
+listed(value) := [value] if not is_array(value)
 
 compare(condition, leaf) := identity(leaf.value) == identity(condition.value) if condition.operator == "equals"
 
@@ -244,7 +251,9 @@ compare(condition, leaf) := identity(leaf.value) in {identity(value) | some valu
 	condition.operator == "in"
 }
 
-compare(condition, leaf) := includes(condition.value, leaf) if condition.operator == "contains"
+compare(condition, leaf) := true in {includes(value, leaf) | some value in listed(condition.value)} if {
+	condition.operator == "contains"
+}
 
 compare(condition, leaf) := begins(condition.value, leaf) if condition.operator == "startswith"
 

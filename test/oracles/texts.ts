@@ -1,7 +1,7 @@
 /**
- * Texts and how a careful person reads them: the hosts to which they may lead (null: not a domain, and so outside
- * every domain), and the Google file to which they link. They were read by hand, not by our code: the oracles compare
- * with these readings.
+ * Texts and their readings by a careful person: the hosts to which a text may lead, and the Google file to which it
+ * links. A host is null if it is not a domain; it is then outside every domain. People wrote these readings, not our
+ * code: the oracles compare our code with them.
  */
 export interface Reading {
   readonly hosts: readonly (string | null)[]
@@ -13,7 +13,7 @@ export interface Reading {
 
 type Row = readonly [text: string, ...hosts: (string | null)[]]
 
-/** Single recipients; a list of them has the hosts of all. */
+/** Single recipients. A list of recipients has the hosts of all its elements. */
 const recipients: readonly Row[] = [
   ['a@acme.com', 'acme.com'],
   ['A.B@ACME.COM', 'acme.com'],
@@ -132,8 +132,8 @@ const readings = new Map<string, Reading>([
 ])
 
 /**
- * The meaning of a rule's text where addresses are compared: the whole address, and the beginning or end of an
- * address.
+ * The forms of a rule's text for comparisons with addresses. `whole` is compared with a whole address, and `parts`
+ * with the beginning or end of an address.
  */
 export function writtenAddress(text: string): {
   readonly whole: string | null
@@ -152,12 +152,12 @@ export function readingOf(text: string): Reading {
   throw new Error(`no reading was written for \`${text}\``)
 }
 
-/** A rule's text in the form in which it is compared; this differs from the text only for links. */
+/** The form of a rule's text that is compared. Only for links does this form differ from the text. */
 export function idOf(text: string): string {
   return readings.get(text)?.id ?? text
 }
 
-/** A list of recipients, as people write it; its reading is the union of its parts. */
+/** A list of recipients, as people write it. The reading of the list is the union of the readings of its parts. */
 export function joined(parts: readonly string[], separator: string): string {
   const text = parts.join(separator)
   if (!readings.has(text)) {

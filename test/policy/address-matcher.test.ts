@@ -14,7 +14,7 @@ function matches(verdict: Verdict, operator: ParamCondition['operator'], value: 
   return decide(policy, { ...call, params: { to } }).matchedRules.length === 1
 }
 
-/** All of these are delivered to boss@acme.com. */
+/** Mail to each of these recipients is delivered to boss@acme.com. */
 const toBoss: Json[] = [
   'boss@acme.com',
   'Boss <boss@acme.com>',
@@ -40,7 +40,7 @@ const toBoss: Json[] = [
   ['x@y.com', 'Boss <boss@acme.com>'],
   { email: 'Boss <boss@acme.com>' },
 ]
-/** None of these is. */
+/** Mail to none of these recipients is delivered to boss@acme.com. */
 const toOthers: Json[] = [
   'bosses@acme.com',
   'the.boss@acme.com',

@@ -86,7 +86,7 @@ export const source: fc.Arbitrary<PolicySource> = fc
     approvalsEnabled,
   }))
 
-/** Templates over two earlier steps, two inputs and an item. Below they are filled in with the values of the run. */
+/** Templates over two earlier steps, two inputs and an item. The tests fill them in with the values of the run. */
 export const template: fc.Arbitrary<Json> = fc.oneof(
   value,
   fc.constantFrom<Json>(

@@ -3,8 +3,8 @@ import type { Json } from '../../src/policy/types.ts'
 import { expectOutside, matches } from './hostile.ts'
 
 /*
- * Values that look like acme.com and are not, each with an honest value of the same form. A rule against outsiders
- * must stop the first and let the second pass; a rule that allows insiders must do the reverse.
+ * Hostile values that only look like acme.com, each with an honest value of the same form. A rule against outsiders
+ * must stop the hostile value and let the honest one pass. A rule that allows insiders must do the reverse.
  */
 
 const pairs: readonly (readonly [hostile: Json, honest: Json])[] = [

@@ -4,8 +4,8 @@ import type { StoredRule } from '../../src/policy/rule.ts'
 import type { Json, Verdict } from '../../src/policy/types.ts'
 
 /**
- * A value that looks like acme.com and is not, an honest value of the same form, and the reason why somebody might be
- * deceived by the first.
+ * A hostile value that only looks like acme.com, an honest value of the same form, and the reason why somebody might
+ * be deceived.
  */
 export type Pair = readonly [hostile: Json, honest: Json, why: string]
 

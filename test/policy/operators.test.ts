@@ -122,7 +122,7 @@ describe('paths', () => {
     ['constructor', {}, false],
     ['a.length', { a: ['x'] }, false],
     ['a', JSON.parse('{"__proto__": {"a": "x"}}') as JsonObject, false],
-    // `__proto__` is a name like any other: an inherited property is not a parameter, a sent one is.
+    // `__proto__` is a name like any other: an inherited property is not a parameter, but a sent property is one.
     ['__proto__', {}, false],
     ['__proto__.constructor', { a: 'x' }, false],
     ['a.__proto__', { a: { b: 'x' } }, false],

@@ -28,7 +28,7 @@ export function holds(
   return ask([rule], { params, ...given }).matchedRules.length === 1
 }
 
-/** Whether it matches a rule that restricts, and one that allows. */
+/** Whether the condition matches in a rule that restricts, and in a rule that allows. */
 export const both = (operator: string, value: unknown, params: JsonObject): [boolean, boolean] => {
   expect(holds('require_approval', operator, value, params)).toBe(holds('deny', operator, value, params))
   return [holds('deny', operator, value, params), holds('allow', operator, value, params)]

@@ -42,7 +42,7 @@ const cells = states.flatMap((organization) =>
   ),
 )
 
-/** What people expect of one cell, without the code's order of checks. */
+/** The expected answer of one cell, independent of the code's order of checks. */
 function expected([organization, role, override, fallback, side]: (typeof cells)[number]): string | null {
   const said = [organization?.allowed, role?.allowed, override]
   const changes = side !== 'read'
@@ -80,7 +80,7 @@ describe('organization, role, override, `read_only` and default together', () =>
     expect(access.refusal({ ...asked, params: null })?.reason ?? null).toBe(reason)
     // A run's call is decided in the same way.
     expect(access.refusal({ ...asked, params: {} })?.reason ?? null).toBe(reason)
-    // What is said of one role or tool says nothing of another.
+    // A policy of one role or tool has no effect on others.
     const others = [...saved(role, 'viewer'), ...policies.map((each) => ({ ...each, toolName: 'Write' }))]
     const strangers = [
       { toolName: 'Bash', role: 'auditor', allowed: false },
@@ -211,6 +211,24 @@ describe('limits of the organization and of a role apply together', () => {
   ])('largest output: %s', (_, policies, most) =>
     expect(compiled(policies).largestOutput('mail_send', 'member')).toBe(most),
   )
+
+  const folder = (role: Role | null, allowed_domains: string[], toolName = 'docs_create') =>
+    policy({ toolName, role, restrictions: { allowed_domains } })
+  test.each<[string, ToolPolicy[], string[][]]>([
+    ['nobody says', [], []],
+    ['the organization', [folder(null, ['acme.com'])], [['acme.com']]],
+    ['the role too', [folder(null, ['acme.com']), folder('member', ['a.acme.com'])], [['acme.com'], ['a.acme.com']]], // prettier-ignore
+    ['another role', [folder('admin', ['acme.com'])], []],
+    ['for another tool', [folder(null, ['acme.com'], 'sheets_append')], []],
+  ])('who may read a folder: %s', (_, policies, audience) => {
+    expect(compiled(policies).audience('docs_create', 'member')).toEqual(audience)
+    // Only the service knows who can read the folder, so the parameters alone break no limit.
+    expect(refused(policies, { title: 't', folder: 'f' }, 'docs_create')).toBeNull()
+  })
+
+  test('the recipients of a mail are read from its parameters, and asked of no service', () => {
+    expect(compiled([mail(null, acme)]).audience('mail_send', 'member')).toEqual([])
+  })
 
   test('more values than can be compared are outside', () => {
     const to = Array.from({ length: 300_000 }, (__, n) => `a${n}@acme.com`)

@@ -5,8 +5,8 @@ import { hostile } from './hostile.ts'
 import { rowsOf } from './rows.ts'
 
 /*
- * The goal is 5 ms, which `npm run bench shell` measures. This test only finds quadratic growth: for one of these
- * texts it would take hundreds of milliseconds, whatever else the machine does.
+ * The goal is 5 ms, which `npm run bench shell` measures. This test only finds quadratic growth. One of these texts
+ * would then take hundreds of milliseconds, whatever else the machine does.
  */
 const allowed = 60
 

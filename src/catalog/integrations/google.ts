@@ -35,7 +35,7 @@ const keyFile = z.object({
     .optional(),
 })
 
-/** A key file is often given as the text that it is. */
+/** People often give a key file as its JSON text. */
 const keyFileOrText = z.preprocess((given) => {
   if (typeof given !== 'string' || given.length > 65_536) return given
   try {
@@ -64,7 +64,7 @@ const ownClient = z.strictObject({
   refresh_token: secret,
   ...base,
 })
-/** Made by an authorization in the browser. The secret of the client stays in the settings. */
+/** The credential from an authorization in the browser. The secret of the client stays in the settings. */
 const authorized = z.strictObject({
   authorized: z.strictObject({ client_id: secret, refresh_token: secret }),
   ...base,
@@ -86,18 +86,18 @@ const scope = (name: string): string => `https://www.googleapis.com/auth/${name}
 const scopes: Readonly<Record<string, readonly string[]>> = {
   calendar_create_event: [scope('calendar.events')],
   docs_read: [scope('documents.readonly')],
-  // `drive.file` is enough for a document without a folder, and does not reach a folder that a person has made.
+  // `drive.file` is enough for a document without a folder, but does not reach a folder that a person has made.
   docs_create: [scope('drive')],
   sheets_read: [scope('spreadsheets.readonly')],
   sheets_append: [scope('spreadsheets')],
   // The search reads the text of files.
   drive_search: [scope('drive.readonly')],
 }
-/** `spreadsheets` and `drive` include reading. */
+/** The scopes `spreadsheets` and `drive` include these read-only scopes. */
 const included = [scope('spreadsheets.readonly'), scope('drive.readonly')]
 const allScopes = [...new Set(Object.values(scopes).flat())].filter((each) => !included.includes(each))
 
-/** Rights that include others. Refresh tokens that people bring may have them. */
+/** For each scope, the wider scopes that include it. Refresh tokens that people bring may have wider scopes. */
 const wider: Readonly<Record<string, readonly string[]>> = {
   'calendar.events': ['calendar'],
   'calendar.settings.readonly': ['calendar', 'calendar.readonly'],
@@ -136,7 +136,10 @@ function serverAt(at: string | undefined): TokenServer {
   }
 }
 
-/** The address of all APIs; undefined: Google's own. A stand-in for the token endpoint stands in for the APIs too. */
+/**
+ * The address of all APIs; undefined: Google's own addresses. A server that stands in for the token endpoint also
+ * stands in for the APIs.
+ */
 function baseOf(given: Credential): string | undefined {
   if (given.base_url !== undefined || !('service_account' in given)) return given.base_url
   const { token_uri: tokenUri } = given.service_account
@@ -191,9 +194,9 @@ const grant: GrantDeclaration<Credential> = {
     return {
       server: serverAt(at ?? undefined),
       client,
-      // The two first ones let the service name the account.
+      // The first two scopes let this service read the account's name.
       scopes: ['openid', 'email', ...allScopes],
-      // Google gives a refresh token only for `offline`, and again only after it has asked the person.
+      // Google gives a refresh token only for `offline`. It gives another one only after it has asked the person again.
       parameters: { access_type: 'offline', prompt: 'consent' },
     }
   },
@@ -216,11 +219,12 @@ export const google = defineIntegration<Credential>({
   grant,
   headers: (_, accessToken = '') => ({ authorization: `Bearer ${accessToken}`, accept: 'application/json' }),
   async check(given, ask) {
-    // Google has given an access token for it, so the key is accepted.
+    // Google has given an access token for this key, so the key is accepted.
     if ('service_account' in given) return { kind: 'account', account: given.service_account.client_email }
     const { status, json } = await ask({ method: 'GET', path: '/oauth2/v2/userinfo' })
     if (status === 429 || status >= 500) return { kind: 'unclear', status }
-    // Google has just accepted the refresh token. Other answers say that its scopes do not name the person.
+    // Google has just accepted the refresh token. Other answers only say that its scopes do not allow reading the
+    // person's name.
     return { kind: 'account', account: status === 200 ? textIn(json, 'email') : null }
   },
 })

@@ -4,7 +4,10 @@ export interface TokenServer {
   readonly authorizationEndpoint: string
   readonly tokenEndpoint: string
   readonly revocationEndpoint: string
-  /** Whether the addresses of the server's own description count instead, if it has one. They must be below the issuer. */
+  /**
+   * Whether the addresses in the server's own description are used instead, if there is one. These addresses must be
+   * below the issuer.
+   */
   readonly isDescribed: boolean
 }
 
@@ -16,17 +19,21 @@ export interface OAuthClient {
 
 /**
  * How a credential is exchanged for an access token.
- * - `refresh_token`: kept and shared by all processes, since the server may take each refresh token only once.
+ * - `refresh_token`: the access token is stored and shared by all processes, since the server may take each refresh
+ *   token only once.
  * - `service_account`: a signed statement, which each process can make anew.
  */
 export type Grant =
   | {
       readonly kind: 'refresh_token'
       readonly server: TokenServer
-      /** null: the operator has taken the client away or exchanged it. */
+      /** null: the operator has removed or replaced the client. */
       readonly client: OAuthClient | null
       readonly refreshToken: string
-      /** Whether the service revokes the token when the connection is revoked: it was made for this connection alone. */
+      /**
+       * Whether Countersign revokes the token when the connection is revoked, because the token belongs to this
+       * connection alone.
+       */
       readonly isOurs: boolean
     }
   | {
@@ -38,11 +45,11 @@ export type Grant =
       readonly privateKey: string
     }
 
-/** What a person's browser is sent to an authorization server with. */
+/** The parameters with which a person's browser goes to an authorization server. */
 export interface Authorization {
   readonly server: TokenServer
   readonly client: OAuthClient
   readonly scopes: readonly string[]
-  /** Parameters of this server alone. */
+  /** Parameters that only this server needs. */
   readonly parameters: Readonly<Record<string, string>>
 }

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { Integration } from '../tool.ts'
 import type { Authorization, Grant } from './grant.ts'
 
-/** What the operator sets. */
+/** Settings of the operator. */
 export interface IntegrationSettings {
   /** `TRACKER_BASE_URL`; null: not set. */
   readonly trackerBaseUrl: string | null
@@ -14,7 +14,10 @@ export interface IntegrationSettings {
   }
 }
 
-/** One request of a check. It is sent with the credential's headers to the base address of the integration's API. */
+/**
+ * One request of a check. The request is sent with the credential's headers to the base address of the integration's
+ * API.
+ */
 export interface CheckRequest {
   readonly method: 'GET' | 'POST'
   /** Begins with a slash. */
@@ -31,8 +34,8 @@ export interface CheckAnswer {
 export type Ask = (request: CheckRequest) => Promise<CheckAnswer>
 
 /**
- * - `account`: the service knows the credential; null if it does not say whose it is.
- * - `refused`: the service does not accept the credential; `why` is one clause for the person who gave it.
+ * - `account`: the service knows the credential. `account` is null if the service does not name its owner.
+ * - `refused`: the service does not accept the credential. `why` is one clause for the person who gave it.
  * - `unclear`: the answer says nothing about the credential. `isBusy`: asking later helps, whatever the status.
  */
 export type Checked =
@@ -40,30 +43,32 @@ export type Checked =
   | { readonly kind: 'refused'; readonly why: string }
   | { readonly kind: 'unclear'; readonly status: number; readonly isBusy?: boolean }
 
-/** What the service must know about an integration: its credential, where that may go, and how it is checked. */
+/** Describes an integration: its credential, the addresses that may get the credential, and its check. */
 export interface IntegrationDeclaration<Credential = unknown> {
   readonly name: Integration
-  /** As people write it. */
+  /** The name as people write it. */
   readonly title: string
   readonly credential: z.ZodType<Credential>
-  /** The credential as it is kept, if it has forms that nobody can give; default: `credential`. */
+  /** The schema of the stored credential, if it can have forms that nobody may enter. Default: `credential`. */
   readonly kept?: z.ZodType<Credential>
   /**
-   * The addresses to which a credential may be sent, without a closing slash. The first is the base of the API. Empty: the
-   * operator has not set it.
+   * The addresses to which a credential may be sent, without a closing slash. The first is the base of the API. An
+   * empty list: the operator has not set the address.
    */
   addresses(credential: Credential, settings: IntegrationSettings): readonly string[]
-  /** What to set if there is no address. */
+  /** Names the setting that is missing if there is no address. */
   readonly missingAddress?: string
+  /** The operator's setting that has the address of the service. Absent: the credential has the address. */
+  readonly addressSetting?: string
   /**
-   * An address that the credential names and that is none of the service's own, with its field. The operator must have named
-   * its host. null: there is none.
+   * Returns an address that the credential names but that is not one of the service's own, and the path of its field.
+   * The operator must have named the host of this address. null: there is no such address.
    */
   foreignAddress?(credential: Credential): { readonly path: string; readonly address: string } | null
-  /** How a credential that is no access token itself is exchanged for one. */
+  /** How a credential is exchanged for an access token, if it is not an access token itself. */
   readonly grant?: GrantDeclaration<Credential>
   /**
-   * Headers of a request that is made with the credential. `accessToken` is what the exchange gave, with `grant`.
+   * Headers of a request that is made with the credential. With `grant`, `accessToken` is the token from the exchange.
    */
   headers(credential: Credential, accessToken?: string): Readonly<Record<string, string>>
   /** Makes a harmless call with the credential. */
@@ -72,22 +77,22 @@ export interface IntegrationDeclaration<Credential = unknown> {
 
 export interface GrantDeclaration<Credential> {
   of(credential: Credential, settings: IntegrationSettings): Grant
-  /** The same credential with the refresh token that the server gave in exchange for the last one. */
+  /** Returns the same credential with the new refresh token that the server gave in exchange for the old one. */
   renewed(credential: Credential, refreshToken: string): Credential
   /**
-   * The address of a token endpoint that the credential names and that is none of the service's own, with the field that
-   * names it. The operator must have named its host. null: there is none.
+   * Returns the address of a token endpoint that the credential names but that is not one of the service's own, and the
+   * path of its field. The operator must have named the host of this address. null: there is no such address.
    */
   foreignAddress(credential: Credential): { readonly path: string; readonly address: string } | null
   /** The smallest scopes with which the tool works. */
   scopesOf(tool: string): readonly string[]
-  /** The scopes that the tool lacks with these. A wider scope includes others. */
+  /** The scopes that the tool needs and that `granted` does not include. A wider scope includes others. */
   missingScopes(tool: string, granted: readonly string[]): readonly string[]
   /** How a person authorizes in their browser; null: the operator has not set it up. */
   authorization(settings: IntegrationSettings): Authorization | null
-  /** What to set if there is no authorization. */
+  /** Names the settings that are missing if there is no authorization. */
   readonly missingAuthorization: string
-  /** The credential of an authorization. */
+  /** Makes the credential from the refresh token of an authorization. */
   authorized(refreshToken: string, settings: IntegrationSettings): Credential
 }
 
@@ -132,7 +137,9 @@ export function textIn(json: unknown, ...path: readonly string[]): string | null
   return typeof value === 'string' && value !== '' ? value.slice(0, 200) : null
 }
 
-/** For services that answer with a status: 2xx is the account, 401 a refusal, anything else says nothing. */
+/**
+ * For services that answer with a status. 2xx: the credential is valid. 401: it is refused. Other statuses say nothing.
+ */
 export function byStatus({ status, json }: CheckAnswer, account: (json: unknown) => string | null): Checked {
   if (status === 401)
     return { kind: 'refused', why: 'it answered 401: the credential is wrong, has ended or was revoked' }
@@ -143,8 +150,8 @@ export function byStatus({ status, json }: CheckAnswer, account: (json: unknown)
 const lacksTheCall: ReadonlySet<number> = new Set([404, 405, 501])
 
 /**
- * Reads the answer of an API that several products offer, as for language models. Some of them lack the call that
- * checks a credential. Their answer says so, and the credential then counts as checked.
+ * Reads the answer of an API that several products offer, e.g. products for language models. Some of these products
+ * lack the call that checks a credential. If the answer says so, the credential counts as checked.
  */
 export function ifItHasTheCall(answer: CheckAnswer, account: (json: unknown) => string | null): Checked {
   if (answer.status === 403)

@@ -19,6 +19,7 @@ export const jira = defineIntegration<z.output<typeof credential>>({
   credential,
   addresses: (_, { trackerBaseUrl }) => (trackerBaseUrl === null ? [] : [trackerBaseUrl]),
   missingAddress: 'the operator must set TRACKER_BASE_URL',
+  addressSetting: 'TRACKER_BASE_URL',
   headers: ({ email, token }) => ({
     authorization: `Basic ${base64(`${email}:${token}`)}`,
     accept: 'application/json',

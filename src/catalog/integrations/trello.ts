@@ -18,7 +18,7 @@ export const trello = defineIntegration<z.output<typeof credential>>({
   title: 'Trello',
   credential,
   addresses: ({ base_url }) => [base_url ?? 'https://api.trello.com'],
-  // A header and not the query, because addresses are written to the logs of proxies.
+  // The credential goes into a header and not into the query, because proxies write addresses to their logs.
   headers: ({ key, token }) => ({
     authorization: `OAuth oauth_consumer_key="${key}", oauth_token="${token}"`,
     accept: 'application/json',

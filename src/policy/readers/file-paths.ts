@@ -3,7 +3,7 @@ import { normalized } from './unicode.ts'
 import type { Json, JsonObject } from '../types.ts'
 
 /*
- * One path has many spellings, which clients open alike: `/srv//www/x`, `/srv/./www/x`, `/a/../srv/www/x`. Rules
+ * One path has many spellings that open the same file: `/srv//www/x`, `/srv/./www/x`, `/a/../srv/www/x`. Rules
  * compare text, so they see such a path as given and also in its plain form (docs/decisions/0058).
  */
 
@@ -22,9 +22,9 @@ const pathArguments = [
 ]
 
 /**
- * The arguments for rules. A path that is not plain becomes an object with both forms, so that a restrictive rule can
- * match either. Most calls get their own arguments back. null if a path climbs above the root or contains NUL, which
- * must not be opened.
+ * The arguments as rules see them. A path that is not plain becomes an object with its given and its plain form, so
+ * that a restrictive rule can match either. If all paths are plain, the given arguments are returned. null if a path
+ * climbs above the root or contains NUL. Such a path must not be opened.
  */
 export function withPlainPaths(tool: string, params: JsonObject): JsonObject | null {
   if (agentTool(tool)?.opensPaths !== true) return params
@@ -60,7 +60,7 @@ export function resolvedIn(folder: unknown, tool: string, params: JsonObject): J
   return resolved
 }
 
-/** Excludes home folders (`~`), whose place is unknown here, and Windows drives. */
+/** Excludes home folders (`~`), whose location is unknown here, and Windows drives. */
 const isRelative = (path: string): boolean => !/^\s*(?:[/~\\]|[A-Za-z]:|$)/.test(path)
 
 /** Finds paths that may not be plain: dots and slashes, white space around the path, and characters outside ASCII. */
@@ -102,8 +102,8 @@ function withPlain(given: Json): Json {
 const isObject = (value: object): value is JsonObject => !Array.isArray(value)
 
 /**
- * The plain form of a path, as clients compute it before opening: trimmed, without empty parts, `.` and `..`, in
- * composed Unicode. null if it climbs above the root or contains NUL.
+ * The plain form of a path, as clients compute it before they open the file: trimmed, without empty parts, `.` and
+ * `..`, in composed Unicode. null if the path climbs above the root or contains NUL.
  */
 export function plainPath(path: string): string | null {
   if (path.includes('\u0000')) return null

@@ -45,7 +45,7 @@ function idInPath(path: string, markers: readonly string[]): string | null {
     .flatMap((part) => part.split(/[\\/]/))
     .map((segment) => segment.split(/[;:=]/, 1)[0] ?? '')
     .filter((segment) => segment !== '')
-  // `/a/acme.com/` is a prefix for any domain.
+  // Links of any domain may start with a prefix such as `/a/acme.com/`.
   if (segments[0] === 'a') segments.splice(0, 2)
   for (const marker of markers) {
     const at = segments.indexOf(marker)
@@ -83,7 +83,7 @@ export function couldBecomeGoogleLink(prefix: string): boolean {
     .trimStart()
     .toLowerCase()
   if (start === '' || /^(?:http|[\\/])/.test(start) || 'http'.startsWith(start)) return true
-  // This spelling must be decoded first.
+  // The host has characters that must be decoded first.
   if (/^[a-z0-9.]*[^ -~]|^[a-z0-9.]*%/.test(start)) return true
   return [...fileHosts, ...apiHosts].some((host) => host.startsWith(start) || start.startsWith(host))
 }

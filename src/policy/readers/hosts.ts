@@ -17,7 +17,8 @@ export function normalHost(text: string): string | null {
   if (text.length === 0 || text.length > longestText) return null
   if (plainHost.test(text) && !text.includes('xn--') && !/\d$/.test(text))
     return text.length <= longestHost ? text : null
-  // The caller has already cut off everything around the host. Other characters make it unreadable.
+  // The caller has already cut off everything around the host. If one of these characters is left, the host is
+  // unreadable.
   if (/[\s/\\?#@:<>]/.test(text) && !/^\[[0-9a-fA-F:.]+\]$/.test(text)) return null
   let host: string
   try {
@@ -45,7 +46,8 @@ export function isWithin(host: string, domain: string): boolean {
 
 /**
  * Whether `host` is within `domain` and has the same owner. Anybody can register `evil.s3.amazonaws.com`, since
- * `s3.amazonaws.com` is itself a public suffix, so it is not owned by `amazonaws.com`.
+ * `s3.amazonaws.com` is itself a public suffix. Therefore the owner of `amazonaws.com` does not own
+ * `evil.s3.amazonaws.com`.
  */
 export function isOwnedBy(host: string, domain: string): boolean {
   if (!isWithin(host, domain)) return false
@@ -54,8 +56,8 @@ export function isOwnedBy(host: string, domain: string): boolean {
 }
 
 /**
- * Reads a domain of a rule. A bare public suffix (`com`, `co.uk`, `github.io`) would name everybody, so it is
- * refused.
+ * Reads a domain of a rule. A bare public suffix (`com`, `co.uk`, `github.io`) is refused, because anybody can
+ * register a domain under it.
  */
 export function ruleDomain(text: string): { domain: string } | { issue: string } {
   const trimmed = text.trim()

@@ -2,7 +2,7 @@ import type { Budget } from '../budget.ts'
 import { normalHost } from './hosts.ts'
 import { hidesAddress, otherReadings } from './text-variants.ts'
 
-/** A host in normal form. null cannot be read as a host, and is outside every domain. */
+/** A host in normal form. null: the text cannot be read as a host. It counts as outside every domain. */
 export type Host = string | null
 
 const plainAddress = /^[A-Za-z0-9._+-]+@([a-z0-9][a-z0-9.-]*[a-z])$/
@@ -12,14 +12,15 @@ const urlStart = /^(?:(?:https?|ftp|wss?):[\\/]*|[A-Za-z][A-Za-z0-9+.-]*:[\\/]+|
 /** Schemes whose links lead to the host they name. For other schemes this is unknown: `s3://acme.com` is a bucket. */
 const hostScheme =
   /^(?:https?|wss?|s?ftps?|ssh|git|svn|rsync|smb|ldaps?|imaps?|smtps?|pop3s?|gopher|(?:git|svn)\+\w+|[\\/]+):?[\\/]*$/i
-/** Links without a host, or with the host of another link inside them. */
+/** Schemes of links that have no host, or that have the host of another link inside them. */
 const otherScheme = /^(?:javascript|vbscript|data|about|blob|filesystem|jar|view-source|feed|intent):/i
 
 /**
- * Every host that some reader could find in a text: of each address in a list, of `Name <a@x>`, of links (with user
- * info, ports and backslashes), and after any `@`, also in a link. Where readers differ, all readings are returned,
- * so that a restrictive rule sees the worst one. Blank text has none. Takes linear time, and spends budget while
- * reading, so that a long list throws BudgetExceeded early.
+ * Every host that some program could find in a text. Hosts are read from each address in a list, from `Name <a@x>`,
+ * and from links with user info, ports and backslashes. They are also read after any `@`, even in a link. Where
+ * programs differ, the hosts of all readings are returned, so that a restrictive rule sees the worst reading. Blank
+ * text has no hosts. Takes linear time, and spends budget while reading, so that a long list throws BudgetExceeded
+ * early.
  */
 export function hostsIn(text: string, budget: Budget): Host[] {
   budget.spend(text.length >> 5)
@@ -40,7 +41,7 @@ function hostsAsWritten(text: string, budget: Budget): ReadonlySet<Host> {
   const hasOneReading = isLink && isLoneLink(text.trim(), pieces[0] ?? '')
   const hosts = new Set<Host>()
   pieces.forEach((piece, index) => {
-    // A mail tool takes `me` as a recipient at any place. In runs it has already become an address (me.ts).
+    // A mail tool accepts `me` anywhere in a list of recipients. In runs, `me` has already become an address (me.ts).
     const isRestOfLink = hasOneReading && index > 0 && !/:[\\/]/.test(piece) && piece !== 'me'
     for (const host of hostsInPiece(piece, budget)) if (host !== null || !isRestOfLink) hosts.add(host)
   })
@@ -54,7 +55,7 @@ function hostsAsWritten(text: string, budget: Budget): ReadonlySet<Host> {
 
 /**
  * Mail libraries ignore white space in an address: `a@acme.com. evil.net` goes to acme.com.evil.net. The pattern
- * stops at the next `@` to stay linear.
+ * stops at the next `@`, so that matching takes linear time.
  */
 const hostGoesOn = /@[^\s@,;:<>()"]*(?:\.\s+|\s+\.\s*)[^\s,;<>]/
 
@@ -72,8 +73,8 @@ function asBrowsersJoin(text: string): string {
 }
 
 /**
- * Whether every reader sees a text as one link: the comma of `https://acme.com/?q=1,2` separates nothing. False while
- * the authority may continue (`https://acme.com,.evil.net`), or if a part could be an address or a name.
+ * Whether every program reads a text as one link, so that the comma of `https://acme.com/?q=1,2` separates nothing.
+ * False while the authority may continue (`https://acme.com,.evil.net`), or if a part could be an address or a name.
  */
 function isLoneLink(text: string, start: string): boolean {
   const rest = start.slice(urlStart.exec(start)?.[0].length ?? 0)
@@ -121,7 +122,7 @@ function hostsInPiece(piece: string, budget: Budget): Host[] {
     const isOnlyLink = /^(?:https?|ftp|wss?):/i.test(bare) && !/[\s<>"[]/.test(bare)
     for (const host of hostsAfterAt(text)) if (!isOnlyLink || isNamed(host)) hosts.push(host)
   }
-  // `https://acme.com/ <me>` is a name with an address, and so is `a@acme.com <me>`.
+  // In `https://acme.com/ <me>` and in `a@acme.com <me>`, the text before `<` is a name and `me` is the address.
   const bracketed = hosts.length === 0 ? [] : bare.split('<').slice(1)
   for (const part of bracketed) {
     if (link !== undefined || !part.includes('@'))
@@ -148,7 +149,7 @@ function countOf(text: string, char: string): number {
   return count
 }
 
-/** False for an IP address: mail goes to one only in brackets. */
+/** False for an IP address, because mail goes to an IP address only if it is in brackets. */
 function isNamed(host: Host): boolean {
   return host !== null && !/(?:^|\.)\d+$/.test(host)
 }
@@ -168,7 +169,7 @@ function withoutWrapping(piece: string): string {
   return piece.slice(start, end)
 }
 
-/** RFC 3986 ends the authority at a slash, browsers also at a backslash. Both readings are returned. */
+/** RFC 3986 ends the authority at a slash, browsers also at a backslash. Returns the hosts of both readings. */
 function hostsInLink(rest: string): Host[] {
   const hosts: Host[] = []
   const strict = rest.split(/[/?#]/, 1)[0] ?? ''
@@ -183,8 +184,8 @@ function hostsInLink(rest: string): Host[] {
 }
 
 /**
- * The host after every `@`: parsers disagree on which one delivers (`"x@evil.net y"@acme.com`), so all count. Text
- * that some parsers join to the host makes the address unreadable.
+ * The host after every `@`. Parsers disagree on which of them gets the mail (`"x@evil.net y"@acme.com`), so all hosts
+ * count. Text that some parsers join to the host makes the address unreadable.
  */
 function hostsAfterAt(text: string): Host[] {
   const hosts: Host[] = []
@@ -203,8 +204,9 @@ function hostsAfterAt(text: string): Host[] {
 const glued = /^\s*[.([\\]|^[&=|{}^`~$!*+%]|^["'][^\s,;<>"')]/
 
 /**
- * `b%evil.net@acme.com` and `evil.net!b@acme.com` ask acme.com to forward the mail. Returns the hosts it is forwarded
- * to, and null because not every server forwards. `before` is the text before an `@`.
+ * `b%evil.net@acme.com` and `evil.net!b@acme.com` ask acme.com to forward the mail. Returns the hosts to which
+ * acme.com would forward it. Also returns null, because not every server forwards. `before` is the text before an
+ * `@`.
  */
 function hostsOnTheWay(before: string): Host[] {
   const end = before.endsWith('"') ? before.length - 1 : before.length

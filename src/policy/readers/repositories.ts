@@ -2,10 +2,13 @@ import { normalized } from './unicode.ts'
 
 /** Longer texts are not read. */
 export const longestText = 4096
-/** Longer searches are not read: GitHub takes none. Below it, a search of unclosed quotes costs little. */
+/**
+ * Longer searches are not read, and GitHub refuses them. Up to this length, reading a search of unclosed quotes is
+ * cheap.
+ */
 const longestSearch = 256
 
-/** Characters that are not seen. Another program may leave them out: `re<zero width space>po:`, `.<same>.`. */
+/** Invisible characters. Another program may leave them out: `re<zero width space>po:`, `.<zero width space>.`. */
 const unseen = /[\p{C}\p{Default_Ignorable_Code_Point}]/gu
 
 const owner = '[a-z\\d](?:[a-z\\d-]{0,38})'
@@ -15,9 +18,9 @@ const plain = new RegExp(`^(${owner})/(${name})$`, 'i')
 const link = new RegExp(`^(?:https://)?(?:www\\.)?github\\.com/(${owner})/(${name})([/?#][!-~]*)?$`, 'i')
 
 /**
- * The repository that a text names, in lower case: `owner/name`, or a link of github.com into the repository. null for
- * everything else, such as a link that another reader could read otherwise (`..`, `%2e`, a backslash), so that a limit
- * can refuse it. The tools take only what this function reads.
+ * The repository that a text names, in lower case: `owner/name`, or a link of github.com into the repository. null
+ * for everything else, so that a limit can refuse it. An example is a link that another program could read
+ * differently (`..`, `%2e`, a backslash). The tools accept only a text that this function can read.
  */
 export function repositoryOf(text: string): string | null {
   if (text.length > longestText) return null
@@ -38,8 +41,9 @@ export function ruleRepository(text: string): string | null {
 }
 
 /**
- * Whether a path may leave its folder in some program: a part `..`, also percent-encoded once or more, with backslashes,
- * or in compatibility characters (`．．`). Also true for control characters and for links.
+ * Whether some program could read a path as leaving its folder, because one part is `..`. The part may be
+ * percent-encoded once or more, stand between backslashes, or have compatibility characters (`．．`). Also true for
+ * control characters and for links.
  */
 export function climbs(path: string): boolean {
   if (path.length > longestText) return true
@@ -57,14 +61,14 @@ export function climbs(path: string): boolean {
   }
 }
 
-/** Some programs cut a part of a path at `;`, and leave out characters that are not seen. */
+/** Some programs cut a part of a path at `;`, and leave out invisible characters. */
 const isParent = (part: string): boolean => (part.split(';', 1)[0] ?? '').replace(unseen, '').trim() === '..'
 
-/** What a search of code covers. */
+/** The repositories that a code search covers. */
 export interface SearchScope {
   /** Repositories (`owner/name`) and owners (`owner/*`) that the search names. */
   readonly names: readonly string[]
-  /** Whether it covers only these. */
+  /** Whether the search covers only the repositories in `names`. */
   readonly isBounded: boolean
 }
 
@@ -73,14 +77,15 @@ const scopeWord = /(repo|org|user|owner|enterprise|saved)\s*:\s*"?([^\s"()]*)/gi
 const boundary = /^(?:repo|org|user|owner):[^"()]+$/i
 
 /**
- * What a search in GitHub's code search covers. null if it cannot be said: alternatives (`OR`), negation, parentheses,
- * regular expressions, an unclosed quote, or characters that another program could read as others. A repository that is
- * named anywhere counts, even where the search would only look for this text.
+ * The repositories that a query covers in GitHub's code search. null if this is uncertain: alternatives (`OR`),
+ * negation, parentheses, regular expressions, an unclosed quote, or characters that another program could read as
+ * other characters. Every repository that the query names counts, even where GitHub would only look for this text.
  */
 export function searchScope(query: string): SearchScope | null {
   if (query.length > longestSearch || normalized(query, 'NFKC') !== query) return null
   if (/[^\S ]/.test(query) || query.search(unseen) >= 0) return null
-  // What is left are words, and qualifiers whose value was in quotes. A phrase is text to look for.
+  // Removes phrases, which are only text to look for. Words stay, and so do qualifiers, without the quotes of their
+  // values.
   const bare = query.replace(phrase, (quoted, qualifier: string | undefined) =>
     qualifier === undefined ? ' ' : quoted.replaceAll('"', ''),
   )

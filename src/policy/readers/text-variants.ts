@@ -1,9 +1,9 @@
 import { normalized } from './unicode.ts'
 
 /**
- * How other programs could read a text: with encoded words decoded (RFC 2047), then in compatibility characters (`＠`
- * as `@`, `℀` as `a/c`), then without comments (RFC 5322). Returns only readings that differ, so most texts have
- * none. Takes linear time.
+ * The ways in which other programs could read a text. First, encoded words are decoded (RFC 2047). Then compatibility
+ * characters are converted (`＠` to `@`, `℀` to `a/c`). Then comments are removed (RFC 5322). Returns only readings
+ * that differ from the text, so most texts have none. Takes linear time.
  */
 export function otherReadings(text: string): string[] {
   const decoded = text.includes('=?')
@@ -15,8 +15,8 @@ export function otherReadings(text: string): string[] {
 }
 
 /**
- * Whether a text has an encoded word where only an address may stand (`=?utf-8?q?b=40evil.net=3e?=@acme.com`), or one
- * that cannot be decoded. Programs that decode first would deliver to the hidden address.
+ * Whether a text has an encoded word where only an address may stand (`=?utf-8?q?b=40evil.net=3e?=@acme.com`), or an
+ * encoded word that cannot be decoded. Programs that decode first would deliver to the hidden address.
  */
 export function hidesAddress(text: string): boolean {
   if (!text.includes('=?')) return false
@@ -56,7 +56,7 @@ function unquote(content: string): string {
     .replace(/=([0-9A-F]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
 }
 
-/** Removes parentheses and their content, also nested ones. One that never closes is kept. */
+/** Removes parentheses and their content, also nested ones. An opening parenthesis that never closes stays. */
 function withoutComments(text: string): string {
   const kept: string[] = []
   const opened: number[] = []

@@ -56,8 +56,8 @@ function readSource(source: string, shell: Shell, name: string): void {
 }
 
 /**
- * After a value a slash means division. After one of these words it starts an expression, and the end of a line ends
- * a statement.
+ * After a value, a slash means division. After one of the words in `noValue`, a slash starts an expression. The end
+ * of a line ends a statement.
  */
 const value = /[\w)\].] ?$|\+\+ ?$|-- ?$/
 const noValue = /(?<![A-Za-z_])(print|printf|return|else|do|in|case|exit|delete) ?$/

@@ -40,8 +40,8 @@ export const buildTools: Readonly<Record<string, Program>> = {
 }
 
 /**
- * Reads a makefile given in the command, and code among the arguments. Builds often set variables. One counts as code
- * only if make would run it at once, or if it is a command that sends.
+ * Reads a makefile given in the command, and code among the arguments. Builds often set variables. A variable counts
+ * as code only if make would run it at once, or if it is a command that sends data out.
  */
 function make(args: readonly string[], shell: Shell, call: Call): void {
   const given = args.flatMap((arg, at) => [

@@ -10,7 +10,7 @@ import { optionsOfMapfile, optionsOfRead, readOptions, valueOf } from './options
 const element = new RegExp(`^(\\w+)(\\[.*\\]|${one})?$`, 's')
 const isCode = (text: string): boolean => /\$\(|`/.test(text)
 
-/** Arguments that a builtin evaluates again as expressions or names. */
+/** Notes arguments that a builtin evaluates again as expressions or names. */
 function evaluated(args: readonly string[], shell: Shell): void {
   const text = args.find((arg) => runsWhenEvaluated(arg))
   if (text === undefined) return
@@ -37,7 +37,9 @@ const declares: Program = (args, shell) => {
   }
 }
 
-/** Variables that get values which the shell reads or builds. Normal commands never set search paths like this. */
+/**
+ * Variables that a builtin sets to a text that it reads or builds. Normal commands never set search paths like this.
+ */
 const assignsTo = (names: readonly string[], shell: Shell): void => {
   evaluated(names, shell)
   for (const text of names) {
@@ -113,7 +115,7 @@ export const builtins: Readonly<Record<string, Program>> = {
     const name = valueOf(readOptions(args, { flags: 'fn', values: 'p' }), 'p')
     if (name !== undefined) assignsTo([name], shell)
   },
-  // With it, patterns in `${x/a/b}` ignore case. The shell stores it in `BASHOPTS`, which cannot be set directly.
+  // With `nocasematch`, patterns in `${x/a/b}` ignore case. It is stored in `BASHOPTS`, which cannot be set directly.
   shopt: (args, shell) => {
     if (args.some((arg) => arg === 'nocasematch' || !isPlain(arg))) shell.sets('BASHOPTS')
   },
@@ -121,7 +123,7 @@ export const builtins: Readonly<Record<string, Program>> = {
     if (args[0] === '-v') assignsTo(args.slice(1, 2), shell)
     else if (args[0]?.startsWith('-v') === true) assignsTo([args[0].slice(2)], shell)
   },
-  // zsh: `repeat 3 command`, and `print -z`, which types for the person
+  // zsh: `repeat 3 command`, and `print -z`, which puts a command on the person's input line
   repeat: (args, shell, call) => shell.run(args.slice(1), call),
   zmv: (args, shell) => evaluated(args, shell),
   // commands that run later

@@ -5,8 +5,8 @@ import type { Shell } from '../types.ts'
 const harmless = /^(cat|less|more|most|never|builtin|)(\s+-[\w-]+)*$/
 
 /**
- * Reads options by which a program of `tables/command-options.ts` runs or loads code, whichever reader handles its other
- * arguments.
+ * Reads options with which a program of `tables/command-options.ts` runs or loads code. The program's other arguments
+ * may have another reader.
  */
 export function readCommandOptions(name: string, args: readonly string[], shell: Shell): void {
   for (const code of valuesRun(name, args)) {
@@ -44,7 +44,8 @@ function valuesRun(name: string, args: readonly string[]): string[] {
       return [attached === '' ? next : attached]
     }),
   )
-  // strace pipes its output to a program only after a bar; gdb and lldb run shell commands only after these words.
+  // strace pipes its output to a program only after `|` or `!`. gdb and lldb run shell commands only after these
+  // words.
   if (name === 'strace') return found.flatMap((value) => /^[|!](.*)$/s.exec(value)?.[1] ?? [])
   if (name === 'gdb' || name === 'lldb')
     return found.flatMap((value) => /^\s*(?:!|shell\b|platform shell\b|pipe\b)(.*)$/s.exec(value)?.[1] ?? [])

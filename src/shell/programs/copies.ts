@@ -7,8 +7,8 @@ import { sendingPath, starts } from './paths.ts'
 const bucket = /^(s3|s3a|gs|b2|az|abfss?|wasbs?|oss|cos|obs|https?|r2|swift|hf):\/\//i
 
 /**
- * A copy to a bucket is egress, a copy from one is a write. An unknown target may be a bucket. If the source is a
- * bucket, it is only a script, because the direction is uncertain.
+ * A copy to a bucket is egress, a copy from a bucket is a write. An unknown target may be a bucket. If the target is
+ * unknown and a source is a bucket, the copy is only a script, because its direction is uncertain.
  */
 function copies(
   operands: readonly string[],
@@ -20,7 +20,7 @@ function copies(
   const sources = operands.slice(0, -1)
   if (isRemote(target)) return shell.note('egress', `\`${name}\` copies to a bucket`)
   if (target !== '' && isPlain(target.slice(0, 1))) return
-  // xargs appends more words.
+  // xargs appends more words, so a bucket before the last word can be the target.
   if (sources.slice(1).some(isRemote)) return shell.note('egress', `\`${name}\` copies to a bucket`)
   if (sources.some(isRemote) || sources.some((word) => !isPlain(word.slice(0, 1))))
     shell.note('script', `where \`${name}\` copies to is only known when it runs`)
@@ -85,7 +85,7 @@ export const copier: Program = (args, shell, _, name) => {
   if (/^(signurl|presign|put|pipe|upload|share)/.test(args[verb] ?? ''))
     return shell.note('egress', `\`${name}\` sends data out`)
   if (name === 'rclone') copies(operands, shell, name, (word) => bucket.test(word) || /^:?[^/:]+:/.test(word))
-  // `mc` names a store like a folder.
+  // `mc` writes the name of a store like a folder.
   else if (name === 'mc' || name === 'mcli')
     copies(operands, shell, name, (word) => !/^[./~]/.test(word) && word.includes('/'))
   else if (name === 'b2' && args[verb] === 'file') shell.note('egress', '`b2` sends data out')
@@ -131,7 +131,7 @@ const tarOptions = {
   flags: 'AcdrtuxvzjJZahiklmnopPsSUwWBGMOR',
   values: 'bCfFgHIKLNTVX',
   long: 'file use-compress-program to-command info-script new-volume-script rsh-command rmt-command checkpoint-action set-mtime-command directory files-from exclude exclude-from exclude-ignore exclude-ignore-recursive exclude-tag exclude-tag-all exclude-tag-under transform xform strip-components owner group owner-map group-map mode mtime newer newer-mtime after-date format label blocking-factor record-size tape-length listed-incremental level starting-file sort suffix pax-option quoting-style quote-chars no-quote-chars warning volno-file add-file sparse-version hole-detection',
-  // Options that are also the beginning of one with a value.
+  // Options whose name is also the beginning of an option with a value.
   longFlags: 'checkpoint list sparse',
 }
 

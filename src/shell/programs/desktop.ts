@@ -35,7 +35,9 @@ const withHost =
       shell.note('egress', `\`${name}\` sends to another machine`)
   }
 
-/** PowerShell and the Windows shell, started from another shell: a script, or egress if their own text sends. */
+/**
+ * PowerShell and the Windows shell, started from another shell: a script, or egress if their arguments send data out.
+ */
 const windows: Program = (args, shell, _, name) => {
   if (args.length === 1 && /^(--version|--help|-V|-h|-\?|\/\?)$/i.test(args[0] ?? '')) return
   shell.note('script', `\`${name}\` runs code`)

@@ -99,7 +99,7 @@ function screen(args: readonly string[], shell: Shell, call: Call): void {
 }
 
 const scriptOptions = {
-  // Includes the letters of BSD. `-t` takes a value there, and may have one in the same word elsewhere.
+  // Includes the letters of BSD. On BSD, `-t` takes a value; elsewhere it may have a value in the same word.
   flags: 'aefFqdkprtVh',
   values: 'cEIBOTmo',
   long: 'command echo log-in log-io log-out log-timing logging-format output-limit',

@@ -54,13 +54,13 @@ export const otherMachine = (address: string): boolean =>
   /^(tcp|ssh|https?):\/\//.test(address) &&
   !/^\w+:\/\/([^/@]*@)?(localhost|127\.0\.0\.1|\[::1\])([:/]|$)/.test(address)
 
-/** A compiler variable can hold any command, so it counts if that command sends. */
+/** A compiler variable can hold any command, so it is noted only if that command sends data out. */
 export function sendsInBuilds(value: string, shell: Shell): void {
   if (shell.attempt(() => shell.code(asCode(value))) === 'egress')
     shell.note('egress', 'a build is given a command that sends data out')
 }
 
-/** Folders where anybody, or this command, can write: relative ones and temporary ones. */
+/** Whether anybody, or this command, can write to the folder. Such folders are relative or temporary. */
 function isAnywhere(folder: string): boolean {
   if (folder === unknown || (isDynamic(folder) && folder.startsWith('/'))) return false
   if (/(^|\/)(node_modules\/\.bin|\.?v?env\/bin|vendor\/bin)\/?$/.test(folder)) return false

@@ -5,7 +5,10 @@
 
 const classes = /\[:[a-z]*:\]|\[([.=])[^\]]{1,20}?\1\]/y
 
-/** The index of the bracket that closes the one at `from`. If there is none, the programs reject the expression. */
+/**
+ * The index of the bracket that closes the bracket at `from`. Without a closing bracket, programs reject the
+ * expression.
+ */
 function bracketEnd(text: string, from: number, escapes: boolean): number {
   let at = from + 1
   if (text[at] === '^') at += 1
@@ -20,8 +23,8 @@ function bracketEnd(text: string, from: number, escapes: boolean): number {
 }
 
 /**
- * The index of the expression's delimiter from `from` on, or the end of the text. `escapes`: a backslash also escapes
- * in brackets, as in awk.
+ * The index of the delimiter that ends the expression, searched from `from` on; the text's length if there is none.
+ * `escapes`: a backslash also escapes in brackets, as in awk.
  */
 export function expressionEnd(text: string, from: number, delimiter: string, escapes = false): number {
   let at = from
@@ -32,7 +35,7 @@ export function expressionEnd(text: string, from: number, delimiter: string, esc
   return at
 }
 
-/** The same for text without brackets, such as a replacement or a quoted text. */
+/** Like `expressionEnd`, for text in which brackets mean nothing, such as a replacement or a quoted text. */
 export function textEnd(text: string, from: number, delimiter: string): number {
   let at = from
   for (; at < text.length && text[at] !== delimiter; at += 1) if (text[at] === '\\') at += 1

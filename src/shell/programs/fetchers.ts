@@ -10,7 +10,10 @@ import { has, readOptions, valueOf } from './options.ts'
 const asks = (shell: Shell, name: string): void =>
   shell.note('egress', `\`${name}\` asks for a name that is made of what a command prints`)
 
-/** Whether the image comes from a named registry. Requests to the public registry are visible to nobody else. */
+/**
+ * Whether an image name made of a command's output goes to a named registry. Requests to the public registry are
+ * visible to nobody else.
+ */
 const ownRegistry = (image: string): boolean => {
   const host = /^(?:\w+:\/\/)?([^/]+)\//.exec(image)?.[1] ?? ''
   return image.includes(output) && (/[.:]/.test(host) || host.includes(output))

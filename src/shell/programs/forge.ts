@@ -35,7 +35,10 @@ const reads: Readonly<Record<string, RegExp>> = {
 }
 const bare = new Set(['browse', 'status', 'version', 'completion', 'help', 'auth', 'search', 'config'])
 
-/** GitHub's client: subcommands that read count as a write, and those that change something on GitHub as egress. */
+/**
+ * GitHub's client: a subcommand that reads counts as a write. A subcommand that changes something on GitHub is
+ * egress.
+ */
 export const gh: Program = (args, shell) => {
   if (args.includes('--help') || args.length === 0 || args[0] === '--version') return
   const at = starts(args, /^(-R|--repo|--hostname)$/)[0] ?? args.length

@@ -184,7 +184,10 @@ function runs(subcommand: string, rest: readonly string[], shell: Shell): void {
   }
 }
 
-/** `rebase --exec` is for tests. Other texts that git runs count as unread code. */
+/**
+ * `rebase --exec` usually runs tests, so only its text is judged. Other texts that git runs are also noted as a
+ * script.
+ */
 function ranBy(code: string, shell: Shell, only = false): void {
   if (!only) shell.note('script', '`git` is told which program to run')
   shell.code(code)

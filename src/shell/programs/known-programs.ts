@@ -102,7 +102,7 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...named('script', script),
 ])
 
-/** Names that a pattern used as a command name may match. */
+/** Names that count as senders if a pattern in place of a command name matches them. */
 const senderNames = [...senders, 'git', 'aws', 'gh', 'npm']
 
 /** Folders of installed programs, which are known by name. Every other path is a local program. */

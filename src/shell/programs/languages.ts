@@ -110,7 +110,7 @@ export const chain: Program = (args, shell, call, name) => {
     shell.note('script', `\`${name}\` runs a program of another name`)
 }
 
-/** A started program is a script. If its words form a command (`conda run -n env curl`), they are read too. */
+/** A started program is a script. If its words form a command (`conda run -n env curl`), the command is read too. */
 function started(rest: readonly string[], shell: Shell, call: Parameters<Program>[2], name: string): void {
   const sends = rest
     .slice(0, 12)

@@ -5,7 +5,7 @@ import { sendingPath, starts } from './paths.ts'
 import { suspectEverything } from './wrappers.ts'
 import { isTestOrBuild } from '../tables/tools.ts'
 
-/** Any of the words may begin a command, or be shell code. */
+/** Whether data is sent out by a command that begins at one of the words, or by a word read as shell code. */
 function mayRun(args: readonly string[], shell: Shell, call: Call): boolean {
   return args
     .slice(0, 12)
@@ -37,7 +37,7 @@ const versioned: Program = (args, shell, call) => {
     rest = rest.slice(1)
   if (rest.length === 0) return
   if (verb === 'exec') return shell.run(rest, call)
-  // They run a script with the interpreter.
+  // These forms run a script with the chosen interpreter.
   if (/^n(vm)?$/.test(args[at - 1] ?? '') || verb !== 'use') shell.note('script', 'it runs a local script')
 }
 
@@ -87,7 +87,7 @@ const execline: Program = (args, shell, call) => {
       shell.note('egress', '`execlineb` runs a program that sends data out')
 }
 
-/** entr runs its operands when files change; with `-s` the first one is shell code. */
+/** entr runs its operands when files change. With `-s` the operands are read as shell code. */
 const entr: Program = (args, shell, call) => {
   const read = readOptions(args, { flags: 'acdnprsxz' })
   if (read.unsure) suspectEverything(args, shell)
@@ -130,13 +130,13 @@ const ip: Program = (args, shell, call) => {
   if ((args.includes('netns') || args.includes('vrf')) && at >= 0) shell.run(args.slice(at + 2), call)
 }
 
-/** Any word may begin a command. */
+/** Notes egress if a command that begins at one of the words sends data out. */
 function suspectSenders(args: readonly string[], shell: Shell): void {
   if (args.slice(0, 12).some((_, at) => shell.attempt(() => shell.run(args.slice(at))) === 'egress'))
     shell.note('egress', 'it starts a program that sends data out')
 }
 
-/** `perf stat command` and its like. */
+/** `perf stat command` and similar. */
 const perf: Program = (args, shell, call) => {
   const at = args.indexOf('--')
   if (!/^(stat|record|trace|bench)$/.test(args[0] ?? '')) return

@@ -44,7 +44,10 @@ interface Long {
   readonly known: boolean
 }
 
-/** GNU programs accept an unambiguous beginning of a long name. If several options match, it is unknown. */
+/**
+ * GNU programs accept an unambiguous beginning of a long name. If several options match, the option counts as
+ * unknown.
+ */
 function longOption(given: string, table: OptionTable): Long {
   const [flags, taking] = [names(table.longFlags), names(table.long)]
   if (flags.includes(given)) return { name: given, takes: false, known: true }

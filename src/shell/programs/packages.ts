@@ -7,7 +7,7 @@ const valued =
   /^(--(prefix|workspace|filter|dir|cwd|registry|userconfig|globalconfig|cache|loglevel|otp|tag|access|mutex|use-yarnrc|modules-folder|reporter|package|node-options|script-shell|store-dir)|-w|-C|-F)$/
 
 /**
- * The own subcommands of JavaScript package managers. Publishing is detected earlier; it is listed here for
+ * Subcommands of the JavaScript package managers themselves. Publishing is detected earlier; it is listed here for
  * completeness.
  */
 const own: Readonly<Record<string, RegExp>> = {
@@ -17,8 +17,8 @@ const own: Readonly<Record<string, RegExp>> = {
 }
 
 /**
- * npm, yarn and pnpm: publishing is egress, their own subcommands and tests do not count, all other scripts are
- * scripts.
+ * npm, yarn and pnpm. Publishing is egress. Their own subcommands and tests do not count. All other package scripts
+ * count as scripts.
  */
 export const packageManager: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args, valued)

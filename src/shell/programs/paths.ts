@@ -2,8 +2,8 @@ import { givenPaths, sendingPaths } from '../tables/senders.ts'
 import type { Program } from '../types.ts'
 
 /**
- * The indexes at which a program's subcommand may begin. It is the first word that is not an option. But that word may
- * also be the value of an option before it; then the next such word is possible too, and so on.
+ * The indexes at which a program's subcommand may begin. The first index is that of the first word that is not an
+ * option. If this word may also be the value of an option before it, the next such word is possible too, and so on.
  */
 export function starts(args: readonly string[], valued: RegExp = /^$/): number[] {
   const found: number[] = []
@@ -32,7 +32,7 @@ export function hasPath(args: readonly string[], from: number, path: readonly st
   return true
 }
 
-/** The sending subcommand of the table that these arguments call. */
+/** The subcommand that these arguments call, if the table lists it as sending data out. */
 export function sendingPath(name: string, args: readonly string[], valued?: RegExp): string | undefined {
   const paths = sendingPaths.get(name)
   if (paths === undefined || onlyHelp(args)) return undefined

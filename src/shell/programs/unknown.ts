@@ -13,7 +13,7 @@ export function readBehindDashes(args: readonly string[], shell: Shell, call: Ca
     shell.note('egress', 'a program is given a command that sends data out')
 }
 
-/** Data passed to a service that stores it, whichever reader handles the other arguments. */
+/** Notes data that is passed to a service which stores it. The other arguments may have another reader. */
 export function readGiven(name: string, args: readonly string[], shell: Shell): void {
   const path = givenPath(name, args)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
@@ -24,8 +24,8 @@ export function readGiven(name: string, args: readonly string[], shell: Shell): 
 const here = /^(file:|\w+:\/\/([^/@\s]*@)?(localhost|127\.0\.0\.1|\[::1\])([:/]|$))/i
 
 /**
- * An address argument that contains the output of a command: `pip install -i https://$(...)`. Programs that print or
- * edit texts open no addresses.
+ * Notes an address argument that contains the output of a command: `pip install -i https://$(...)`. Programs that
+ * print or edit texts open no addresses.
  */
 export function readAddresses(args: readonly string[], shell: Shell): void {
   for (const arg of args) {
@@ -36,7 +36,7 @@ export function readAddresses(args: readonly string[], shell: Shell): void {
 }
 
 /**
- * `program ... curl address`: an unknown program may run it. Programs that take names of programs, packages or
+ * `program ... curl address`: an unknown program may run `curl`. Programs that take names of programs, packages or
  * services are excluded (`tables/command-options.ts`).
  */
 export function readSenders(name: string, args: readonly string[], shell: Shell): void {

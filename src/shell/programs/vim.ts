@@ -43,7 +43,10 @@ const runsFile = (option: string, value: string): boolean =>
 
 const first = (read: Read, letter: string): number => read.options.findIndex(([option]) => option === letter)
 
-/** The index of the option after which the editor reads command lines and `-s` only means silent; ex always does. */
+/**
+ * The index of the option after which `-s` means silent and the editor reads command lines. For ex, this always
+ * holds.
+ */
 function linesFrom(read: Read, name: string): number {
   if (name === 'ex') return -1
   const found = read.options.findIndex(([option]) => /^[eE]$/.test(option))
@@ -55,7 +58,7 @@ function exCommands(text: string, shell: Shell): void {
   for (const [command] of text.matchAll(/(?:\\.|[^\\|\n]|\\)+/g)) exCommand(command, shell)
 }
 
-/** A command outside the table, or one with text that is run, is a script. */
+/** A command outside the tables, or a command with text that is run, is a script. */
 function exCommand(command: string, shell: Shell): void {
   const { from, name, rest } = withoutPrefixes(command)
   if (name === '' && (rest === '' || rest.startsWith('"'))) {
@@ -99,8 +102,8 @@ function behindRange(command: string, from: number): number {
 
 /**
  * The index after a pattern between delimiters, or after `\/` and similar, which repeat the last pattern. An option
- * of the editor decides whether brackets have a meaning. If that matters, the pattern is not skipped, and the text
- * there matches no command.
+ * of the editor decides whether brackets have a meaning. If the end of the pattern depends on this option, the
+ * pattern is not skipped, and the text there matches no command.
  */
 function behindPattern(command: string, from: number): number {
   let at = from
@@ -112,7 +115,7 @@ function behindPattern(command: string, from: number): number {
 }
 
 function isHarmless(name: string, rest: string): boolean {
-  // A longer name.
+  // The unknown part may belong to the name.
   if (/^[\uFFF0\uFFF1]/.test(rest)) return false
   if (substitutes.has(name)) return isPlainSubstitute(rest.trimStart())
   if (sets.has(name)) return rest.trim().split(/\s+/).every(isPlainOption)

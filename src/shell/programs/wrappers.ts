@@ -99,7 +99,7 @@ export const su: Program = (args, shell, call, name) => {
   shell.note('script', `\`${name}\` starts a shell`)
 }
 
-/** GNU parallel runs the words before `:::` as shell code; without any it runs the lines it reads. */
+/** GNU parallel runs the words before `:::` as shell code. Without such words, it runs the lines that it reads. */
 export const parallel: Program = (args, shell, call) => {
   const read = readOptions(args, {
     flags: '0XmqktuvVr',

@@ -40,32 +40,32 @@ export function collect(script: ParsedScript, text: string, state: State): Body 
 function visit(node: SyntaxNode, at: Place, state: State): void {
   spend(state, 2)
   if (at.depth > deepest) throw new Tangled()
-  const place = { ...at, depth: at.depth + 1 }
-  const inside = (child: SyntaxNode): void => visit(child, place, state)
+  if (node.type === 'Script' && node.errors !== undefined && node.errors.length > 0) unread(at.text, state)
+  const text = node.type === 'Script' ? (node.source ?? at.text) : at.text
+  const place = { ...at, text, depth: at.depth + 1 }
+  if (visitsItself(node, place, state)) return
+  note(node, place, state)
+  visitChildren(node, place, state)
+}
+
+/** Visits the children of a node if the node gives them another `Place`. Returns false for every other node. */
+function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
   switch (node.type) {
-    case 'Script':
-      if (node.errors !== undefined && node.errors.length > 0) unread(place.text, state)
-      if (node.source !== undefined) place.text = node.source
-      break
-    case 'Command':
-      place.body.sites.push({ command: node, source: place.source })
-      defineByBuiltin(node, place.source, place.body, state)
-      break
     case 'Pipeline':
       node.commands.forEach((command, index) => {
         const before = node.commands[index - 1]
         const source = before && { redirects: [], before: simple(before), outer: undefined }
         visitIn(node, command, { ...place, source: source ?? place.source }, state)
       })
-      return
+      return true
     case 'AndOr':
       andOr(node, place, state)
-      return
+      return true
     case 'Redirected': {
       const source = { redirects: node.redirects, before: undefined, outer: place.source }
       visitIn(node, node.command, { ...place, source }, state)
-      node.redirects.forEach(inside)
-      return
+      for (const redirect of node.redirects) visit(redirect, place, state)
+      return true
     }
     case 'Function': {
       const body = newBody()
@@ -73,58 +73,46 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
       if (others === undefined) state.functions.set(node.name.value, [body])
       else others.push(body)
       scoped('function', state, () => visit(node.body, { ...place, body, source: undefined }, state))
-      return
+      return true
     }
-    case 'Assignment': {
-      const { value } = node
-      // `a[1]=b` adds an element, like `a+=(b)`.
-      const element = /^[1-9]\d*$/.test(node.index?.value ?? '') && node.append !== true
-      const append = element || (node.append === true && value.type !== 'Word') ? 'elements' : 'text'
-      define(state, place.body, node.name, {
-        append: element || node.append === true ? append : false,
-        values: () => assignedValues(value, state),
-        indexed:
-          node.index !== undefined ||
-          (value.type !== 'Word' && value.elements.some(({ text }) => text.startsWith('['))),
-        builtin: value.type === 'Word' && onlyPrinted(value),
-        from: value.type === 'Word' ? onlyVariable(value) : undefined,
-      })
-      const texts = value.type === 'Word' ? [value] : value.elements
-      if (node.index !== undefined && runsBetweenQuotes(node.index.text)) unread(node.text, state)
-      if (
-        texts.some(
-          (word) =>
-            runsWhenEvaluated(literalOf(word)) || (word.text.startsWith('[') && runsBetweenQuotes(word.text)),
-        )
-      )
-        unread(node.text, state)
+    case 'HereDocBody':
+      spend(state, node.parts === undefined ? 0 : node.text.length)
+      visitChildren(node, { ...place, inHeredoc: true }, state)
+      return true
+    case 'CommandExpansion':
+    case 'ProcessSubstitution':
+    case 'ArithmeticCommandExpansion':
+      // This part of the text is parsed only now. Each of its levels is parsed again.
+      spend(state, node.end - node.pos)
+      if (node.script === undefined) unread(node.text, state)
+      visitChildren(node, { ...place, source: undefined, inHeredoc: false }, state)
+      return true
+    default:
+      return false
+  }
+}
+
+/** Collects the parts of one node, such as a command or an assignment, without its children. */
+function note(node: SyntaxNode, place: Place, state: State): void {
+  switch (node.type) {
+    case 'Command':
+      place.body.sites.push({ command: node, source: place.source })
+      defineByBuiltin(node, place.source, place.body, state)
       break
-    }
+    case 'Assignment':
+      assignment(node, place, state)
+      break
     case 'For':
-    case 'Select': {
-      const words = node.wordlist
-      const each = (): readonly Value[] =>
-        words === undefined
-          ? valuesOf('@', state)
-          : words.flatMap((word) =>
-              expandWords([word], state)
-                .flat()
-                .map((field) => [field]),
-            )
-      define(state, place.body, node.name.value, { append: false, values: each })
+    case 'Select':
+      loop(node, place, state)
       break
-    }
     case 'ArithmeticFor':
       if (runsInArithmetic(place.text.slice(node.pos, node.body.pos))) unread(place.text, state)
       break
     case 'ArithmeticExpansion':
-    case 'ArithmeticCommand': {
-      const raw = node.type === 'ArithmeticCommand' ? node.body : node.text.replace(/^\$(\(\(|\[)/, '')
-      if (runsInArithmetic(raw)) unread(raw, state)
-      if ((raw.match(/\$[\w{]/g) ?? []).length > 1) place.body.expressions.push(() => assembled(raw, state))
-      spend(state, raw.length)
+    case 'ArithmeticCommand':
+      arithmetic(node, place, state)
       break
-    }
     case 'SimpleExpansion':
       used(node.text.slice(1), state)
       break
@@ -134,20 +122,12 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
       break
     case 'TestUnary':
     case 'TestBinary':
-      for (const word of node.type === 'TestUnary' ? [node.operand] : [node.left, node.right])
-        if (runsWhenEvaluated(literalOf(word))) unread(word.text, state)
-        else if (word.parts !== undefined) place.body.expressions.push(() => textsOf(word, state))
-      if (node.type === 'TestBinary' && node.operator === '=~')
-        define(state, place.body, 'BASH_REMATCH', { append: false, values: () => [[unknown]], builtin: true })
+      testGuards(node, place, state)
       break
     case 'ExtendedGlob':
       // `*(e:code:)` and `*(+name)` run code in zsh.
       if (/^(e.|\+)/.test(node.pattern)) unread(node.pattern, state)
       break
-    case 'HereDocBody':
-      spend(state, node.parts === undefined ? 0 : node.text.length)
-      visitChildren(node, { ...place, inHeredoc: true }, state)
-      return
     case 'HereString':
     case 'HereDoc':
       // bash takes a delimiter literally; the parser may not.
@@ -159,21 +139,70 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
       if (node.descriptor?.type === 'FileDescriptorVariable' && changesNamesIn(node.descriptor.name))
         unread(node.descriptor.name, state)
       break
-    case 'CommandExpansion':
-    case 'ProcessSubstitution':
-    case 'ArithmeticCommandExpansion': {
-      // This part of the text is parsed only now, and each of its levels again.
-      spend(state, node.end - node.pos)
-      if (node.script === undefined) unread(node.text, state)
-      visitChildren(node, { ...place, source: undefined, inHeredoc: false }, state)
-      return
-    }
     case 'Word':
       spend(state, node.parts === undefined ? 0 : node.end - node.pos)
       break
     default:
   }
-  visitChildren(node, place, state)
+}
+
+type NodeOf<Type extends SyntaxNode['type']> = Extract<SyntaxNode, { type: Type }>
+
+function assignment(node: NodeOf<'Assignment'>, place: Place, state: State): void {
+  const { value } = node
+  // `a[1]=b` adds an element, like `a+=(b)`.
+  const element = /^[1-9]\d*$/.test(node.index?.value ?? '') && node.append !== true
+  const append = element || (node.append === true && value.type !== 'Word') ? 'elements' : 'text'
+  define(state, place.body, node.name, {
+    append: element || node.append === true ? append : false,
+    values: () => assignedValues(value, state),
+    indexed:
+      node.index !== undefined ||
+      (value.type !== 'Word' && value.elements.some(({ text }) => text.startsWith('['))),
+    builtin: value.type === 'Word' && onlyPrinted(value),
+    from: value.type === 'Word' ? onlyVariable(value) : undefined,
+  })
+  const texts = value.type === 'Word' ? [value] : value.elements
+  if (node.index !== undefined && runsBetweenQuotes(node.index.text)) unread(node.text, state)
+  if (
+    texts.some(
+      (word) =>
+        runsWhenEvaluated(literalOf(word)) || (word.text.startsWith('[') && runsBetweenQuotes(word.text)),
+    )
+  )
+    unread(node.text, state)
+}
+
+function loop(node: NodeOf<'For' | 'Select'>, place: Place, state: State): void {
+  const words = node.wordlist
+  const each = (): readonly Value[] =>
+    words === undefined
+      ? valuesOf('@', state)
+      : words.flatMap((word) =>
+          expandWords([word], state)
+            .flat()
+            .map((field) => [field]),
+        )
+  define(state, place.body, node.name.value, { append: false, values: each })
+}
+
+function arithmetic(
+  node: NodeOf<'ArithmeticExpansion' | 'ArithmeticCommand'>,
+  place: Place,
+  state: State,
+): void {
+  const raw = node.type === 'ArithmeticCommand' ? node.body : node.text.replace(/^\$(\(\(|\[)/, '')
+  if (runsInArithmetic(raw)) unread(raw, state)
+  if ((raw.match(/\$[\w{]/g) ?? []).length > 1) place.body.expressions.push(() => assembled(raw, state))
+  spend(state, raw.length)
+}
+
+function testGuards(node: NodeOf<'TestUnary' | 'TestBinary'>, place: Place, state: State): void {
+  for (const word of node.type === 'TestUnary' ? [node.operand] : [node.left, node.right])
+    if (runsWhenEvaluated(literalOf(word))) unread(word.text, state)
+    else if (word.parts !== undefined) place.body.expressions.push(() => textsOf(word, state))
+  if (node.type === 'TestBinary' && node.operator === '=~')
+    define(state, place.body, 'BASH_REMATCH', { append: false, values: () => [[unknown]], builtin: true })
 }
 
 function visitChildren(node: SyntaxNode, place: Place, state: State): void {
@@ -181,8 +210,8 @@ function visitChildren(node: SyntaxNode, place: Place, state: State): void {
 }
 
 /**
- * The first command always runs. A command after `&&` sees the effects of the one before it; a command after `||` may
- * not.
+ * The first command always runs. A command after `&&` sees the effects of the command before it. A command after `||`
+ * may not see them.
  */
 function andOr(node: Extract<SyntaxNode, { type: 'AndOr' }>, place: Place, state: State): void {
   const { commands, operators } = node

@@ -20,7 +20,7 @@ export function evaluate(body: Body, state: State): void {
       for (const text of value) guarded(text, state)
       grow(name, value.join(''), state)
       const [first = ''] = value
-      // Loops over thousands of words have only few different ones.
+      // A loop over thousands of words has only few different words.
       if (judged.has(first)) continue
       judged.add(first)
       spend(state, 3)
@@ -37,7 +37,10 @@ export function evaluate(body: Body, state: State): void {
   for (const site of body.sites) command(site, state, shell)
 }
 
-/** The text that `+=` builds. A piece with only a closing bracket may come from a part that never runs. */
+/**
+ * Collects the text that `+=` builds. A piece without an opening bracket loses its closing brackets, because it may
+ * come from a part that never runs.
+ */
 function grow(name: string, piece: string, state: State): void {
   const text = (state.grown.get(name) ?? '') + (piece.includes('[') ? piece : piece.replaceAll(']', ''))
   state.grown.set(name, text.length > longestWord ? text.slice(-longestWord) : text)
@@ -48,7 +51,8 @@ function command({ command, source }: Site, state: State, shell: Shell): void {
   const { args } = command
   const words = [command.name, ...args.filter((arg) => arg.type === 'Word')]
   const call = { input: inputOf(command, source, state), files: filesOf(command, state) }
-  // The parser reads `alias x=...` as an assignment, as after `export`; that one has been read already.
+  // The parser reads `alias x=...` as an assignment, as after `export`. Assignments after `export` have been read
+  // already.
   const assigned = command.name.value === 'alias' ? args.filter((arg) => arg.type === 'Assignment') : []
   const texts = assigned.map(
     ({ name, value }) => `${name}=${assignedValues(value, state)[0]?.join(' ') ?? ''}`,
@@ -106,7 +110,7 @@ export function callFunction(body: FunctionBody, args: readonly string[], state:
 
 /** A function without a visible call counts as called with unknown arguments. */
 export function evaluateUncalled(state: State): void {
-  // Reading one may define others.
+  // Reading a body may define other functions.
   for (let found = true; found;) {
     found = false
     for (const body of [...state.functions.values()].flat()) {

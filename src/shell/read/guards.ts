@@ -2,17 +2,17 @@ import type { Word, WordPart } from 'unbash'
 import { changesNamesIn } from '../tables/names.ts'
 
 /*
- * Places where bash runs `$(...)` inside quotes, or evaluates a text again as an expression. Parsers do not show
- * these as commands, so such a text counts as a script.
+ * Finds texts in which bash runs `$(...)` inside quotes, or which bash evaluates again as an expression. Parsers do
+ * not show them as commands, so such a text counts as a script.
  */
 
-/** In arithmetic, subscripts and slices, single quotes protect nothing. */
+/** Whether quoted code runs anyway: in arithmetic, subscripts and slices, single quotes protect nothing. */
 export const runsBetweenQuotes = (raw: string): boolean => raw.includes("'") && /\$\(|`/.test(raw)
 
-/** A raw expression, which can also change what a name runs. */
+/** Whether a raw expression runs code between quotes, or changes what a name runs. */
 export const runsInArithmetic = (raw: string): boolean => runsBetweenQuotes(raw) || changesNamesIn(raw)
 
-/** A subscript with a substitution, which `declare -i`, `test -v`, `[[ -eq ]]`, `$(( x ))` and similar would run. */
+/** Finds a subscript with a substitution: `declare -i`, `test -v`, `[[ -eq ]]`, `$(( x ))` and similar would run it. */
 export const runsWhenEvaluated = (text: string): boolean =>
   runsInSubscript(text) || (text.includes('=') && changesNamesIn(text))
 
@@ -45,7 +45,7 @@ export function onlyPrinted(word: Word): boolean {
   return first?.type === 'Command' && /^(printf|echo)$/.test(first.name?.value ?? '')
 }
 
-/** Only the quoted parts of a word, since the unquoted ones have been read already. */
+/** Only the quoted parts of a word, since the unquoted parts have been read already. */
 export function literalOf(word: Word): string {
   return word.parts === undefined ? word.value : literals(word.parts)
 }

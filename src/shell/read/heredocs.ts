@@ -4,8 +4,8 @@ const opening = /<<(-?)[ \t]*(?:'([^'\n]+)'|"([^"\n$`\\]+)"|\\([\w.]+))([^\n]*)\
 
 /**
  * A text without the bodies of its quoted heredocs, which are data to the shell. Agents write files this way, which
- * makes commands look long and tangled. Undefined if there are none, or if the parser finds other heredocs in the
- * shortened text, so that nothing can be disguised as one.
+ * makes commands look long and tangled. Undefined if there are no such heredocs. Also undefined if the parser finds
+ * other heredocs in the shortened text, so that no code can be disguised as a heredoc.
  */
 export function withoutHeredocs(text: string): string | undefined {
   let shorter = ''

@@ -4,7 +4,7 @@ import { isPlain, unknown } from '../marks.ts'
 /** A pattern, or a text that may be one with `extglob`. In a replacement `&` means the match. */
 const pattern = /[*?[\\]|[+@!]\(/
 
-/** A whole number that arithmetic reads the same: a leading zero would make it octal. */
+/** Whether arithmetic reads the text as the same whole number. A leading zero would make it octal. */
 export const isNumber = (text: string): boolean => /^(0|-?[1-9]\d*)$/.test(text)
 
 /** `${x#a}`, `${x/a/b}`, `${x,,}`, `${x:0:4}` for a known text; unknown if patterns are involved. */
@@ -59,7 +59,7 @@ export function slicedElements(
   const begin = Math.max(0, first < 0 ? value.length + first : first)
   const taken = value.slice(begin, begin + count)
   if (!indexed && value.every(isPlain)) return [taken]
-  // The positions of the elements are uncertain: any can be the first.
+  // The positions of the elements are uncertain: any element can be the first.
   return value.length > mostAlternatives ? [[unknown]] : [...value.map((_, at) => value.slice(at)), [unknown]]
 }
 

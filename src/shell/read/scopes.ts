@@ -2,9 +2,9 @@ import type { SyntaxNode } from 'unbash'
 import { newScope, type Scope, spend, type State } from './state.ts'
 
 /*
- * Tracks whether a variable has its assigned value at the place where it is used. `(x=ls)`, `x=ls true` and `echo |
- * x=ls` set it only for themselves; `false && x=ls` and branches may not set it; later assignments do not count yet.
- * Without this, `x=ls true; $x curl y` would be read as `ls`.
+ * Tracks whether a variable has its assigned value at the place where it is used. `(x=ls)`, `x=ls true` and
+ * `echo | x=ls` set x only for themselves. `false && x=ls` and branches may leave x unset. Assignments further down do
+ * not count yet. Without this, `x=ls true; $x curl y` would be read as `ls`.
  */
 
 export type Kind = 'alone' | 'perhaps' | 'function'
@@ -39,7 +39,7 @@ export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
         return node === parent.clause ? undefined : 'perhaps'
       return /^(For|ArithmeticFor|Select)$/.test(parent.type) ? 'perhaps' : undefined
     case 'Assignment':
-      // Before a command's name it holds only for that command.
+      // An assignment before a command's name holds only for that command.
       return parent.type === 'Command' && parent.name !== undefined && node.pos < parent.name.pos
         ? 'alone'
         : undefined

@@ -10,7 +10,7 @@ export type Value = readonly string[]
 export interface Definition {
   readonly append: false | 'text' | 'elements'
   readonly values: () => readonly Value[]
-  /** The command named the element's index (`a[5]=x`), so positions of the others are unknown. */
+  /** The command named the element's index (`a[5]=x`), so positions of the other elements are unknown. */
   readonly indexed?: boolean
   /** A builtin built or read the value. */
   readonly builtin?: boolean
@@ -50,11 +50,11 @@ export interface Body {
 
 export interface FunctionBody extends Body {
   called: boolean
-  /** The number of its calls in progress, each inside another. */
+  /** Number of calls of this function that are in progress, each inside another call. */
   active: number
 }
 
-/** A part of the code whose assignments apply inside it; afterwards they apply perhaps, or not at all. */
+/** A part of the code whose assignments apply inside it. After it, its assignments may apply or do not apply. */
 export interface Scope {
   readonly outer: Scope | undefined
   /** A function's body, which sees assignments made before its call. */
@@ -75,7 +75,7 @@ export interface State {
   readonly grown: Map<string, string>
   /** The part of the code being collected. */
   scope: Scope
-  /** Variables used where the command has certainly or perhaps not set them. */
+  /** Variables that are used where the command has certainly not set them (`sure`), or perhaps not set them. */
   readonly unset: Map<string, 'sure' | 'perhaps' | 'called'>
   /** Names whose value is being computed, and how many of their definitions it may use. */
   readonly resolving: Map<string, number>

@@ -16,7 +16,7 @@ const options: Readonly<Record<string, OptionTable>> = {
 
 /**
  * Defines the variables that a builtin sets by name: `read c`, `printf -v c`, `mapfile c`, `getopts`, `set -- a b`,
- * `unset c`. If a wrapper or a variable stands for the builtin, that reader calls `Shell.sets`.
+ * `unset c`. If a wrapper or a variable stands for the builtin, the builtin's reader calls `Shell.sets` instead.
  */
 export function defineByBuiltin(
   command: Command,
@@ -53,14 +53,15 @@ export function defineByBuiltin(
     case 'typeset':
     case 'local':
       if (args.some((arg) => /^-[a-zA-Z]*n/.test(arg))) defineReferences(command, body, state)
-      // In a function it is another variable, which has no value yet.
+      // In a function, `local x` makes another variable, which has no value yet.
       for (const arg of args) if (/^\w+$/.test(arg)) bind(arg, () => [[]])
       return
     case 'unset':
       for (const arg of args) unsets(arg, state, bind)
       return
     case 'shopt':
-      // A variable or a pattern may stand for it. Not defined in `body`, because no program reads this setting.
+      // A variable or a pattern may stand for `nocasematch`. Not defined in `body`, because no program reads this
+      // setting.
       if (words.some(({ value, text }) => value === 'nocasematch' || /[$`*?[{]/.test(text)))
         define(state, newBody(), 'BASHOPTS', { append: false, values: () => [[unknown]], builtin: true })
       return
@@ -87,8 +88,8 @@ function operandsOfSet(args: readonly string[]): number | undefined {
 }
 
 /**
- * A removed variable is empty. A removed element leaves the others at their index, but another element may then be
- * the first.
+ * A removed variable is empty. If an element is removed, the other elements stay at their indexes, but another
+ * element may then be the first.
  */
 function unsets(arg: string, state: State, bind: Bind): void {
   const [, name] = element.exec(arg) ?? []
@@ -162,7 +163,7 @@ function defineRead(
     const values = (): readonly Value[] => {
       const ifs = separators(state)
       const known = lines()
-      // Unknown input, like the output of `$(...)`.
+      // Unknown input counts like the output of `$(...)`.
       if (known === undefined) return [[output]]
       const found = known.map((line) => line.trim()).filter((line) => line !== '')
       if (found.length === 0 || ifs === undefined) return [[unknown]]

@@ -16,7 +16,7 @@ const preset: Readonly<Record<string, string>> = {
   TMPDIR: '/tmp',
 }
 
-/** All possible values of a variable, from all assignments in the command; unknown if it sets none. */
+/** All possible values of a variable, from all assignments in the command; unknown if there is no assignment. */
 export function valuesOf(name: string, state: State): readonly Value[] {
   spend(state, 2)
   // Inside a function, or while another value is computed, the name can have another value.
@@ -62,7 +62,7 @@ function otherwise(name: string, state: State): readonly Value[] {
   return perhaps && !searched.has(name) ? [[]] : [[unknown]]
 }
 
-/** Whether some element was assigned by index, so that the elements' order differs from the text's. */
+/** Whether an element was assigned by index, so that the elements' order differs from their order in the text. */
 export const isIndexed = (name: string, state: State): boolean =>
   state.definitions.get(name)?.some(({ indexed }) => indexed === true) === true
 
@@ -72,8 +72,8 @@ const different = (values: readonly Value[]): readonly Value[] =>
 
 /**
  * The possible elements at an index; a negative index counts from the end. After an element that is not fully known,
- * any later element can be at the index, since the unknown one can be several words or none. In a list with explicit
- * indexes, any element can.
+ * any later element can be at the index. The reason is that the unknown element can be several words or none. In a
+ * list with explicit indexes, any element can be at the index.
  */
 export function elementsAt(
   values: readonly Value[],

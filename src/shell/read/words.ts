@@ -76,7 +76,7 @@ export function assignedValues(value: Word | ArrayValue, state: State): readonly
   )
 }
 
-/** `([key]=value)`: an element with an explicit index. */
+/** The value of an element with an explicit index, as in `([key]=value)`; every other element as it is. */
 const withoutKey = (field: string): string => /^\[[^\]]*\]\+?=(.*)$/s.exec(field)?.[1] ?? field
 
 const withoutWhatIsUnknown = (part: Piece): Piece => ({ ...part, text: withoutUnknowns(part.text) })
@@ -90,7 +90,7 @@ function product<T>(columns: readonly (readonly (readonly T[])[])[], instead: re
   return all
 }
 
-/** Appends in place if there is only one reading, the usual case: words can have thousands of parts. */
+/** Appends in place in the usual case of one reading, because words can have thousands of parts. */
 function extended<T>(all: T[][], readings: readonly (readonly T[])[], instead: readonly T[]): T[][] {
   const kept = readings.length * all.length > mostAlternatives ? [instead] : readings
   const [only] = kept
@@ -174,7 +174,7 @@ function partReadings(part: Part, quoted: boolean, state: State): Pieces[] {
       return [[stretch(part.value, true)]]
     case 'DoubleQuoted':
     case 'LocaleString':
-      // An empty `"$@"` is no word at all; other quotes make an empty one.
+      // An empty `"$@"` gives no word at all; other empty quotes give an empty word.
       if (part.parts.length > 0 && part.parts.every(isList)) return partsOf(part.parts, true, state)
       return partsOf(part.parts, true, state).map((pieces) => [stretch('', true), ...pieces])
     case 'Glob':
@@ -243,7 +243,7 @@ function parameterReadings(
 
 function globbed(part: Extract<WordPart, { type: 'Glob' }>): string {
   if (part.kind !== 'bracket') return part.kind === 'star' ? star : one
-  // No file has such a name, so it stays a subscript.
+  // No file has such a name, so the text stays a subscript.
   const subscript = bracketed(part)
   return runsWhenEvaluated(subscript) ? subscript : one
 }
@@ -274,7 +274,7 @@ function ownValues(name: string, state: State): readonly Value[] {
   return /^\W$/.test(name) ? values : elementsAt(values, 0, isIndexed(name, state), state)
 }
 
-/** An index that is not a decimal number can be any. */
+/** The elements that an index can mean. An index that is not a decimal number can mean any element. */
 function elements(values: readonly Value[], index: string, indexed: boolean, state: State): readonly Value[] {
   if (index === '@' || index === '*') return values
   if (isNumber(index)) return elementsAt(values, Number(index), indexed, state)
@@ -282,8 +282,8 @@ function elements(values: readonly Value[], index: string, indexed: boolean, sta
 }
 
 /**
- * Inserts values into a word. `$@` and `${a[@]}` keep their elements separate, even in double quotes; `$*` and
- * `${a[*]}` are joined there with `joint`.
+ * Inserts values into a word. `$@` and `${a[@]}` keep their elements separate, even in double quotes. In double
+ * quotes, the elements of `$*` and `${a[*]}` are joined with `joint`.
  */
 function filled(which: string, values: readonly Value[], quoted: boolean, joint = ' '): Pieces[] {
   if (values.length > mostAlternatives) return [[stretch(unknown, quoted, !quoted)]]

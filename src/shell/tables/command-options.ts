@@ -100,7 +100,7 @@ export const fileTools: ReadonlySet<string> = new Set(
     docker podman helm terraform gh glab jest pytest vitest mocha`),
 )
 
-/** The programs among them that open addresses: of charts, modules, packages and images. */
+/** The programs of `fileTools` that open addresses: of charts, modules, packages and images. */
 export const fetchingTools: ReadonlySet<string> = new Set(
   list('helm terraform docker podman dnf yum apk pacman'),
 )

@@ -1,10 +1,10 @@
 /*
  * Programs that run code from a file, an argument, standard input or a prompt. The lists contain the arguments that,
- * alone, only print a text. They differ: `python -v` runs, `node -v` does not.
+ * alone, only print a text. These arguments differ between programs: `python -v` runs code, `node -v` does not.
  */
 const list = (text: string): string[] => text.trim().split(/\s+/)
 
-/** Shells whose `-c` text we read. */
+/** Shells for which the text of `-c` is read. */
 export const shells: ReadonlySet<string> = new Set(
   list('sh bash dash zsh ksh ksh93 mksh ash rbash yash posh fish csh tcsh osh'),
 )

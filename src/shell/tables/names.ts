@@ -8,6 +8,6 @@ const ofZsh = /^(functions|g?aliases|saliases|commands)$/
 export const changesNames = (name: string, element: boolean): boolean =>
   ofBash.test(name) || (element && ofZsh.test(name))
 
-/** Whether an arithmetic expression does the same: `(( BASH_CMDS[ls]=5 ))`. */
+/** Whether an arithmetic expression changes what names run: `(( BASH_CMDS[ls]=5 ))`. */
 export const changesNamesIn = (expression: string): boolean => expressions.test(expression)
 const expressions = new RegExp(`\\b(${bash})\\b`)

@@ -1,6 +1,6 @@
 /*
- * Programs that send data out with any arguments: tools for fetching and uploading URLs, version-control push, pull
- * requests, secure copy, package publishing, copies to object stores, and similar common programs.
+ * Programs that send data out with any arguments. Examples are tools for fetching and uploading URLs, version-control
+ * push, pull requests, secure copy, package publishing, and copies to object stores.
  */
 
 /** These names are clear enough to be found in text that cannot be parsed. */
@@ -172,7 +172,7 @@ const sending: Readonly<Record<string, string>> = {
   'sentry-cli': 'upload-dif|sourcemaps upload|releases files|send-event|debug-files upload',
 }
 
-/** For programs that normally need their operands: the words that are clear enough in text that cannot be parsed. */
+/** For programs whose effect depends on operands: subcommands that are clear enough in text that cannot be parsed. */
 const telling: Readonly<Record<string, string>> = {
   gh: 'pr create|pr new|pr comment|pr review|issue create|issue comment|gist create|release create|release upload|api post|workflow run',
   aws: 's3 cp|s3 mv|s3 sync|s3 presign|s3api put-object|sns publish|sqs send-message|lambda invoke',
@@ -204,7 +204,7 @@ export const givenPaths: ReadonlyMap<string, readonly (readonly [readonly string
   ]),
 )
 
-/** Calls of `aws` that store their arguments, if only as a name. */
+/** Calls of `aws` that store their arguments, even if only as a name. */
 export const keeps = /^(create|update|modify|tag|set|add|register|import|change)-/
 
 const taken = (table: Readonly<Record<string, string>>): [string, readonly (readonly string[])[]][] =>
@@ -213,7 +213,7 @@ const taken = (table: Readonly<Record<string, string>>): [string, readonly (read
 /** Programs and their sending subcommands, split into words. */
 export const sendingPaths: ReadonlyMap<string, readonly (readonly string[])[]> = new Map(taken(sending))
 
-/** The same and more, for text of which only the words are known. */
+/** Sending subcommands of both tables, for text of which only the words are known. */
 export const tellingPaths: ReadonlyMap<string, readonly (readonly string[])[]> = new Map([
   ...taken(sending),
   ...taken(telling).map(([program, paths]): [string, readonly (readonly string[])[]] => [

@@ -1,7 +1,9 @@
 /* Tests and builds do not count as scripts. These tables list the names that mean a test or a build. */
 const list = (text: string): string[] => text.trim().split(/\s+/)
 
-/** Tools that package runners (`npx`, `uvx`, `bundle exec` and others) may start without it being a script. */
+/**
+ * Tools that package runners (`npx`, `uvx`, `bundle exec` and others) may start without making the command a script.
+ */
 export const testTools: ReadonlySet<string> = new Set(
   list(`
     jest vitest mocha ava tap nyc c8 karma jasmine qunit uvu cypress playwright wtr
@@ -27,7 +29,7 @@ export const testSubcommands: ReadonlyMap<string, RegExp> = new Map([
   ['rails', /^test$/],
 ])
 
-/** Python modules that are such tools, or that install packages. */
+/** Python modules that are test or build tools, or that install packages. */
 export const testModules: ReadonlySet<string> = new Set([
   ...testTools,
   ...list('build pip venv virtualenv json.tool pipdeptree piptools ensurepip '),

@@ -18,7 +18,7 @@ export const modifiers: ReadonlySet<string> = abbreviated(
   'sil[ent] uns[ilent] noa[utocmd] kee[pmarks] keepa[lt] keepj[umps] keepp[atterns] loc[kmarks] nosw[apfile] conf[irm] hid[e]',
 )
 
-/** Harmless with any arguments, except a program (`!`), an expression (`=`) and shell output. */
+/** Commands that are harmless with any arguments, except a program (`!`), an expression (`=`) and shell output. */
 export const harmless: ReadonlySet<string> = abbreviated(`
   q[uit] qa[ll] quita[ll] wq wqa[ll] x[it] xa[ll] exi[t] cq[uit] clo[se] on[ly]
   w[rite] wa[ll] up[date] sav[eas] r[ead] e[dit] ene[w] vie[w] f[ile] fin[d]
@@ -29,7 +29,7 @@ export const harmless: ReadonlySet<string> = abbreviated(`
   le[ft] ri[ght] ce[nter] noh[lsearch] star[tinsert] stopi[nsert] sl[eep] redr[aw] ve[rsion]
   reg[isters] mes[sages] h[elp] > < >> <<`)
 
-/** Harmless with a word; a path or an `include` means a file of code. */
+/** Commands that are harmless with a word. A path or an `include` means a file of code. */
 export const named: ReadonlySet<string> = abbreviated('sy[ntax] filet[ype] colo[rscheme]')
 
 /** `s/pattern/text/` and variants; `g/pattern/command`. */

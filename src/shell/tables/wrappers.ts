@@ -1,6 +1,6 @@
 /*
- * This file is longer than others because it is one table: each program has one row, and a reader finds it in one place. The rows
- * are data. The code that reads them is in `../programs`.
+ * This file is longer than others because it is one table, with one row for each program. The rows are data. The code
+ * that reads them is in `../programs`.
  */
 
 import type { OptionTable } from '../programs/options.ts'
@@ -9,21 +9,21 @@ import type { OptionTable } from '../programs/options.ts'
 export interface Wrapper extends OptionTable {
   /** Number of operands before the command: `timeout 5 command`. */
   readonly skip?: number
-  /** Options that replace those operands. */
+  /** Options that replace the operands before the command. */
   readonly instead?: string
   /** An operand may come before the options: `setarch x86_64 -R command`. */
   readonly first?: boolean
   /** Every operand is separate shell code. */
   readonly each?: boolean
-  /** `NAME=value` words before the command. */
+  /** `NAME=value` words may come before the command. */
   readonly assignments?: boolean
   /** Options whose value is shell code. */
   readonly code?: string
   /** The operands are joined and run by a shell. */
   readonly joined?: boolean
-  /** Without a command it starts a shell. */
+  /** Without a command, the program starts a shell. */
   readonly shell?: boolean
-  /** Options that make it show something and run no command. */
+  /** Options that make the program show something and run no command. */
   readonly shows?: string
 }
 

@@ -25,7 +25,7 @@ describe('hosts in a text', () => {
     ['"Doe, Ann" <a@acme.com>; Bob <b@evil.net>', ['acme.com', 'evil.net']],
     ['Team: a@acme.com, b@evil.net;', ['acme.com', 'evil.net']],
     ['mailto:a@acme.com?cc=b%40evil.net', ['acme.com', 'evil.net']],
-    // Parsers disagree on which of the two gets the mail.
+    // Parsers disagree about which host gets the mail.
     ['"b@evil.net x"@acme.com', ['evil.net', 'acme.com']],
     ['"unclosed, a@acme.com', [null, 'acme.com']],
     ['a@acme.com(x).evil.net', ['acme.com', 'acme.com.evil.net', null]],
@@ -38,7 +38,7 @@ describe('hosts in a text', () => {
     ['https:///evil.net', ['evil.net']],
     ['https://acme.com%2eevil.net/', ['acme.com.evil.net']],
     ['https://acme.com/@evil.net', ['acme.com', 'evil.net']],
-    // One reader takes this for a link, another for a name and an address.
+    // One reader takes this text for a link, another one for a name and an address.
     ['"https://acme.com/" <x@evil.net>', ['acme.com', 'evil.net']],
     ['"https://acme.com/a, b" <x@evil.net>', ['acme.com', 'evil.net']],
     ['https://acme.com/ <x@evil.net>', ['acme.com', 'evil.net']],

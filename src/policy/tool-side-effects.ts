@@ -1,0 +1,35 @@
+import type { CatalogueName } from './tool-names.ts'
+import type { SideEffect } from './types.ts'
+
+/** The side effect of each tool of the catalogue. test/catalog compares this table with the declarations. */
+export const toolSideEffects: Readonly<Record<CatalogueName, SideEffect>> = {
+  file_read: 'read',
+  memory_get: 'read',
+  memory_set: 'write',
+  mail_send: 'egress',
+  calendar_create_event: 'egress',
+  slack_send_message: 'egress',
+  slack_create_channel: 'write',
+  github_search_code: 'read',
+  github_get_file: 'read',
+  github_list_issues: 'read',
+  github_get_issue: 'read',
+  github_list_pull_requests: 'read',
+  github_create_issue: 'write',
+  github_comment: 'egress',
+  jira_search: 'read',
+  jira_get_issue: 'read',
+  jira_create_issue: 'write',
+  jira_comment: 'egress',
+  trello_list_cards: 'read',
+  trello_get_card: 'read',
+  trello_create_card: 'write',
+  trello_comment: 'egress',
+  docs_read: 'read',
+  docs_create: 'write',
+  sheets_read: 'read',
+  sheets_append: 'write',
+  drive_search: 'read',
+  web_search: 'read',
+  llm_generate: 'read',
+}

@@ -1,0 +1,35 @@
+import type { Scope } from '../../src/policy/templates.ts'
+import type { Json } from '../../src/policy/types.ts'
+
+/* The inputs and outputs that templates of the tests refer to. */
+
+export const outputs: Record<string, Json> = {
+  read: {
+    rows: [{ name: 'Ann', n: 1 }, { name: 'Bob' }],
+    'odd key': 2,
+    'a.b': 3,
+    inner: null,
+  },
+  text: 'hello',
+  skipped: null,
+  each: [{ text: 'a', inner: null }, null],
+  rated: [null, null, { text: 'b' }],
+  'read-2': [1, 2],
+  evil: '{{input.secret}} {{text}}',
+}
+
+export const scope: Scope = {
+  inputs: {
+    name: 'Ann',
+    n: 7,
+    list: ['a'],
+    secret: 'S',
+    object: { deep: [true] },
+    pairs: [['a'], ['b'], ['c']],
+    uploaded_files: [{ name: 'a.pdf', text: 'PDF' }],
+  },
+  step: (id) => (Object.hasOwn(outputs, id) ? outputs[id] : undefined),
+  today: '2026-03-01',
+  yesterday: '2026-02-28',
+  now: '2026-03-01T00:00:00.000Z',
+}
