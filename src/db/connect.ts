@@ -17,17 +17,17 @@ export interface ConnectOptions {
 }
 
 /**
- * Settings that every statement relies on. A role can change its defaults for later connections, but options of the
- * connection take precedence.
+ * Settings that every statement relies on. The defaults of a role can be changed for later connections, but options of
+ * the connection take precedence.
  */
 const ownSettings = ({ readOnly = false }: ConnectOptions): string =>
   `-c search_path=public -c default_transaction_read_only=${readOnly ? 'on' : 'off'} -c statement_timeout=0`
 
-/** An answered commit must survive a crash. An operator's stricter settings are kept. */
+/** An answered commit must survive a crash. This changes only the setting `off`, so stricter settings stay. */
 const durableCommits = `select set_config('synchronous_commit', 'on', false)
   where current_setting('synchronous_commit') = 'off'`
 
-/** A pool for the application's role. Whatever role the URL logs in with, every session runs as `appRole`. */
+/** A pool for the application's role. Every session runs as `appRole`, also if the URL logs in with another role. */
 export function createPool(options: ConnectOptions): pg.Pool {
   const pool = new pg.Pool({
     connectionString: options.url,
@@ -42,9 +42,9 @@ export function createPool(options: ConnectOptions): pg.Pool {
   })
   // Without a handler, an idle connection closed by a stopping PostgreSQL would end the process.
   pool.on('error', (error) => options.onError?.(error))
-  // Not awaited: statements sent later run after it.
+  // This query is not awaited, because statements that are sent later run after it.
   pool.on('connect', (client) => void client.query(durableCommits).catch(() => undefined))
-  // A connection in use emits this too. Its query fails with the same error and handles it.
+  // A connection in use also emits `error`. Its query fails with the same error, and the query's caller handles it.
   pool.on('connect', (client) => client.on('error', () => undefined))
   return pool
 }

@@ -9,7 +9,7 @@ const goneMessages =
   /Connection terminated|timeout exceeded when trying to connect|is not queryable|Postgres connection has been discarded/
 
 /**
- * Whether the database could not be reached, or the connection was lost, so that the statement itself may be fine.
+ * Whether the database could not be reached or the connection was lost. The statement itself may then be correct.
  * Checks the error's fields and not its class, because Node's own errors come from another realm in tests.
  */
 export function isConnectionError(error: unknown): boolean {
@@ -35,7 +35,7 @@ export function isDuplicate(error: unknown): boolean {
   return error instanceof pg.DatabaseError && error.code === '23505'
 }
 
-/** Why the database refuses to write although it answers. */
+/** The reason why the database refuses to write although it answers. */
 export type WriteRefusal = 'disk_full' | 'read_only'
 
 export function writeRefusal(error: unknown): WriteRefusal | null {

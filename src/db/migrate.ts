@@ -17,8 +17,8 @@ export interface MigrateOptions {
 /**
  * Migrates the database to this version and sets the application role's rights. Many processes may call it at once,
  * also on an up-to-date database. Each migration commits alone with its row in `schema_migrations`, which stores a
- * checksum. Throws, without any change, if a migration of the same name ran with another text, or if this version
- * does not know it.
+ * checksum. Throws, without any change, if a migration of the same name ran with another text. Throws also if the
+ * database has a migration that this version does not know.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const client = new pg.Client({ connectionString: options.url, application_name: 'countersign-migrate' })
@@ -64,7 +64,7 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
 
 /** Checksums by name; null for rows written before checksums existed. */
 async function appliedBefore(client: pg.Client): Promise<ReadonlyMap<string, string | null>> {
-  // Read as JSON, because the oldest tables lack the column.
+  // Read as JSON, because `schema_migrations` of the oldest databases lacks the column `checksum`.
   const { rows } = await client.query<{ name: string; checksum: string | null }>(
     "select name, to_jsonb(m)->>'checksum' as checksum from schema_migrations as m order by name",
   )
@@ -72,8 +72,8 @@ async function appliedBefore(client: pg.Client): Promise<ReadonlyMap<string, str
 }
 
 /**
- * A database keeps the tables it was created with. If a migration's text has changed since, a statement would fail
- * later on a missing table or column.
+ * Throws if a migration ran with another text than today's. The database still has the tables of the old text, so a
+ * later statement would fail on a missing table or column.
  */
 function requireSameTexts(done: ReadonlyMap<string, string | null>): void {
   for (const { name, sql } of migrations) {
@@ -99,7 +99,7 @@ async function grantTo(client: pg.Client, appRole: string): Promise<void> {
       if (error.code === '42710' || error.code === '23505') return // another database's migration created it just now
       throw error
     })
-    // One connection string can then serve both: the service does SET ROLE to the application's role.
+    // Owner and service can then use one connection string: the service does SET ROLE to the application's role.
     await client.query(`grant ${role} to current_user`)
   }
   await inTransaction(client, async () => {

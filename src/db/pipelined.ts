@@ -21,15 +21,15 @@ export function createPipeline(pool: pg.Pool, options: { prepare?: boolean } = {
 }
 
 /**
- * A transaction on its own connection. After a failed statement, the following ones fail and COMMIT becomes ROLLBACK.
- * So the writes and COMMIT can be sent together, and the statement sent with BEGIN must be a read.
+ * A transaction on its own connection. After a failed statement, the following statements fail and COMMIT becomes
+ * ROLLBACK. So the writes and COMMIT can be sent together, and the statement sent with BEGIN must be a read.
  */
 export class PipelinedTransaction {
   readonly #client: PreparingClient
   readonly #sent: Promise<unknown>[] = []
   #begun = false
   #failure: unknown = null
-  /** For statements that are awaited one by one. They run after everything sent before. */
+  /** For statements that are awaited one by one. They run after all statements that were sent before. */
   readonly db: Transaction<Database>
 
   constructor(client: PreparingClient) {
@@ -60,7 +60,7 @@ export class PipelinedTransaction {
       throw new Error('the transaction was rolled back at its commit')
   }
 
-  /** Returns the connection with no transaction left on it. */
+  /** Returns the connection to the pool, without an open transaction on it. */
   async end(how: 'committed' | 'rollback'): Promise<void> {
     if (how === 'committed') return this.#client.release()
     try {
@@ -84,7 +84,7 @@ export class PipelinedTransaction {
 const builders = new WeakMap<PreparingClient, Transaction<Database>>()
 
 /**
- * Kysely over this one connection. Everything it runs is inside the transaction, although Kysely does not know that.
+ * Kysely over this one connection. All its statements are inside the transaction, although Kysely does not know it.
  */
 function builderOf(client: PreparingClient): Transaction<Database> {
   const known = builders.get(client)

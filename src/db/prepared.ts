@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
 import type pg from 'pg'
 
-/** Texts seen more often become named statements, which PostgreSQL parses and plans once per connection. */
+/** SQL texts seen more often than this become named statements, which PostgreSQL parses once per connection. */
 const seenBefore = 2
-/** Maximum number of named texts. Others, such as lists of changing length, stay unnamed. */
+/** Maximum number of named texts. Further texts, such as lists of changing length, stay unnamed. */
 const maxNames = 300
-/** A longer text is a list whose length changes the next time, so it is not remembered. */
+/** A longer SQL text contains a list, whose length is different the next time, so the text is not counted. */
 const longestText = 16_000
 
 /**
@@ -70,7 +70,7 @@ export class PreparingClient {
     }
   }
 
-  /** Statements sent in this turn of the event loop leave in one write, which saves system calls. */
+  /** Statements that are sent in this turn of the event loop are written to the socket together: fewer system calls. */
   gather(): void {
     const { stream } = (this.#client as unknown as { connection: { stream: Socket } }).connection
     if (stream.writableCorked > 0) return

@@ -8,7 +8,8 @@ const queryCancelled = '57014'
 
 /**
  * Reads one answer's rows from one snapshot, with index scans in a single process. A statement that takes longer than
- * `milliseconds` is ended, so no list blocks a connection. Then it throws `unavailable` (docs/decisions/0067).
+ * `milliseconds` is cancelled, so that no list blocks a connection. Throws `unavailable` in this case
+ * (docs/decisions/0067).
  */
 export async function readBounded<T>(
   db: Db,

@@ -10,6 +10,7 @@ import type { Outgoing } from '../shared/outgoing/outgoing.ts'
 import type { KeyLookup } from './access/identity.ts'
 import type { SessionCache } from './access/session-cache.ts'
 import type { Combiner } from './audit/combiner.ts'
+import type { Verifier } from './audit/verify.ts'
 import type { Rates } from './limits/rates.ts'
 import type { Shares } from './limits/request-shares.ts'
 import type { LoadBudget } from './runs/values/load-budget.ts'
@@ -26,11 +27,12 @@ export interface Context {
   readonly pool: pg.Pool
   readonly db: Db
   readonly combiner: Combiner
+  readonly verifier: Verifier
   readonly notifier: Notifier
   readonly sealer: Sealer
   readonly secrets: Secrets
   readonly outgoing: Outgoing
-  /** Access tokens that this process can make anew. */
+  /** Caches access tokens. This process can request a lost token again. */
   readonly accessTokens: TokenCache
   readonly rates: Rates
   readonly shares: Shares
@@ -40,13 +42,15 @@ export interface Context {
   readonly runCaches: RunCaches
   /** What the uploads of this process share (files/uploads.ts). */
   readonly uploads: { readonly memory: LoadBudget; readonly parsers: LoadBudget }
-  /** When this process last found an audit entry that the service did not write, by `performance.now()`. */
+  /** The last time when this process found an audit entry that the service did not write, by `performance.now()`. */
   auditAlarmAt: number | null
-  /** Whether Temporal did not answer when this process last asked (delivery/temporal-watch.ts). Only the API asks. */
+  /** True if Temporal did not answer when this process last asked (delivery/temporal-watch.ts). Only the API asks. */
   isTemporalAway: boolean
-  /** When the database last refused to write although it answers, by `performance.now()`, and why. */
+  /**
+   * Time and reason of the database's latest refusal to write while it still answers. `at` is by `performance.now()`.
+   */
   writeTrouble: { readonly at: number; readonly reason: WriteRefusal } | null
-  /** Called after a commit that wrote outbox rows; the relay sets it. */
+  /** This function is called after a commit that wrote outbox rows. The relay sets it. */
   onOutbox: () => void
   close(): Promise<void>
 }

@@ -1,4 +1,6 @@
-/** Reasons of refusals in the domain. Only `api/` knows the HTTP status of each code (docs/reference/errors.md). */
+/**
+ * The code names the reason of a refusal. Only `api/` knows the HTTP status of each code (docs/reference/errors.md).
+ */
 export type DomainErrorCode =
   | 'bad_request'
   | 'unauthenticated'
@@ -45,7 +47,9 @@ export class DomainError extends Error {
   }
 }
 
-/** The same answer for an absent object and for one of another organization, so existence is never revealed. */
+/**
+ * The same error for an absent object and for an object of another organization, so its existence is never revealed.
+ */
 export function notFound(what: string, id: string): DomainError {
   return new DomainError('not_found', `no ${what} \`${id}\``)
 }

@@ -6,8 +6,8 @@ import { DomainError } from './errors.ts'
 import { idempotencyPlace, type IdempotencyUse } from './sealing/places.ts'
 
 /**
- * One use of an `Idempotency-Key`. The same text with another API key, route or organization is another use. This
- * includes another API key of the same person, which may have fewer rights.
+ * Identifies one use of an `Idempotency-Key`. The same text with another API key, route or organization is another use.
+ * Another API key of the same person also counts as another use, because it may have fewer rights.
  */
 export interface KeyUse extends IdempotencyUse {
   /** Hash of the body. */
@@ -20,21 +20,24 @@ export interface StoredAnswer {
   readonly body: string | null
 }
 
-/** Lets an act happen once per key, even if the process dies between the act and its answer. */
+/** Makes sure that an act happens once per key, even if the process dies between the act and its answer. */
 export interface Once {
-  /** An earlier holder of the key has acted but died before it answered: only the answer is missing. */
+  /** True if an earlier holder of the key has acted but died before its answer. Then only the answer is missing. */
   readonly acted: boolean
-  /** The value that this act saved with `markActed`. */
+  /** The value that the act saved with `markActed`. */
   readonly made: unknown
   /**
    * Call it in the act's transaction. `made` is JSON that the answer needs and that cannot be read later, such as a new
-   * key's secret. It is stored sealed until the answer is. Throws `idempotency_in_progress` if another call has taken
-   * over the key.
+   * key's secret. `made` is stored sealed until the answer is stored. Throws `idempotency_in_progress` if another call
+   * has taken over the key.
    */
   markActed(trx: Transaction<Database>, made?: object): Promise<void>
 }
 
-/** Runs `act`, unless an earlier holder of the key did: then returns its result. `act` must call `once.markActed`. */
+/**
+ * Runs `act`. If an earlier holder of the key has already acted, returns the saved result instead. `act` must call
+ * `once.markActed`.
+ */
 export async function actOnce<Made extends object | void>(
   once: Once | null,
   act: () => Promise<Made>,
@@ -42,28 +45,28 @@ export async function actOnce<Made extends object | void>(
   return once?.acted === true ? (once.made as Made) : act()
 }
 
-/** Either the first answer again, or the right to act. */
+/** Either the stored first answer, which is replayed, or the right to act. */
 export type Opening = { readonly replay: StoredAnswer } | { readonly claim: Claim }
 
 /**
- * The right to act under a key. It lasts while the lock is renewed; if the process dies, another call can take it over
- * after `lockSeconds`. A slow process cannot act after that: `markActed` throws, which undoes the act's transaction. (A
- * run stores its key itself.)
+ * A claim is the right to act under a key. It lasts while the lock is renewed. If the process dies, another call can
+ * take over the key after `lockSeconds`. If a slow process loses the key, its `markActed` throws, which undoes the
+ * act's transaction. (A run stores its key itself.)
  */
 export interface Claim extends Once {
   /**
-   * Stores the answer for 24 hours. A large answer is not stored if the act is marked as done: a repeated call builds
-   * it again.
+   * Stores the answer for 24 hours. A large answer is not stored if the act is marked as done, because a repeated call
+   * can build the answer again.
    */
   keep(answer: StoredAnswer): Promise<void>
-  /** Frees the key, because no final answer exists: the caller may try again. A marked act stays marked. */
+  /** Frees the key if there is no final answer, so that the caller may try again. A marked act stays marked. */
   release(): Promise<void>
 }
 
 const lockSeconds = 5
 const renewMilliseconds = 1_500
 const keptFor = sql`interval '24 hours'`
-/** Characters; a run's answer can have hundreds of megabytes. */
+/** The number of characters above which an answer counts as large. A run's answer can have hundreds of megabytes. */
 export const mostKeptLength = 256 * 1024
 
 /**
@@ -113,7 +116,8 @@ async function claimOf(
   use: KeyUse,
   row: { readonly token: string; readonly acted: boolean; readonly made: string | null },
 ): Promise<Claim> {
-  // A takeover sets a new `created_at`, which shows whether the row is still ours.
+  // A takeover by another call sets a new `created_at`. So the old `created_at` finds the row only while this call
+  // holds the key.
   const ours = sql`organization_id = ${use.organizationId} and user_id = ${use.userId}
     and api_key_id = ${use.apiKeyId} and route = ${use.route} and key = ${use.key} and created_at = ${row.token}::timestamptz`
   const made = await unseal(context, use, 'made', row.made)
@@ -160,7 +164,7 @@ async function claimOf(
   }
 }
 
-/** Answers contain outputs and once a new API key, so they are sealed for their row and column. */
+/** Answers contain outputs, and in one case a new API key. So they are sealed for their row and column. */
 async function seal(
   context: Pick<Context, 'sealer'>,
   use: KeyUse,

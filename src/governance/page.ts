@@ -16,8 +16,9 @@ export interface Page<T> {
 }
 
 /**
- * The place after which the page begins, as `writeCursor` got it; null for the first page. `form` is the form of places;
- * without it, that of ids. Throws `validation_error` if no list can have answered this cursor.
+ * Reads the position after which the page begins: the text that `writeCursor` got; null for the first page. `form` is
+ * the pattern of valid positions, by default the pattern of ids. Throws `validation_error` for a text that is not a
+ * cursor.
  */
 export function readCursor(cursor: string | null, form = /^[\x21-\x7e]{1,200}$/): string | null {
   if (cursor === null) return null
@@ -28,8 +29,8 @@ export function readCursor(cursor: string | null, form = /^[\x21-\x7e]{1,200}$/)
 }
 
 /**
- * One page of the rows of `query`, by `column` in descending order. The column holds ids, which sort by time. `place`
- * returns the id of a row.
+ * Reads one page of the rows of `query`, by `column` in descending order. `column` contains ids, which sort by time.
+ * `place` returns the id of a row.
  */
 export async function readPage<DB, TB extends keyof DB, Row>(
   db: Db,
@@ -51,7 +52,7 @@ export function viewPage<Row, T>(page: Page<Row>, view: (row: Row) => T): Page<T
   return { data: page.data.map(view), next_cursor: page.next_cursor }
 }
 
-/** Makes a page from up to `limit + 1` rows: the extra row shows that there is a next page. */
+/** Makes a page from up to `limit + 1` rows. The extra row shows that there is a next page. */
 export function pageOf<Row, T>(
   rows: readonly Row[],
   limit: number,
@@ -64,7 +65,7 @@ export function pageOf<Row, T>(
   return { data: shown.map(view), next_cursor: more ? writeCursor(place(last)) : null }
 }
 
-/** One page of a list that is in memory, in its order. `place` returns a different id for each item. */
+/** Returns one page of a list in memory, in the order of the list. `place` returns a different id for each item. */
 export function pageOfList<T>(items: readonly T[], page: PageRequest, place: (item: T) => string): Page<T> {
   const after = readCursor(page.cursor)
   const from = after === null ? 0 : items.findIndex((item) => place(item) === after) + 1

@@ -27,7 +27,7 @@ async function claim(use: KeyUse): Promise<Claim> {
   return opening.claim
 }
 
-/** Moves the row’s times into the past. */
+/** Moves one of the times in the key's row into the past. */
 const age = (use: KeyUse, column: 'locked_until' | 'created_at', interval: string) =>
   running.context.pool.query(
     `update idempotency_keys set ${column} = ${column} - interval '${interval}' where key = $1`,
@@ -35,7 +35,7 @@ const age = (use: KeyUse, column: 'locked_until' | 'created_at', interval: strin
   )
 
 describe('an idempotency key', () => {
-  // A holder renews its lock by an interval. Here it does so only when a test says so.
+  // A holder renews its lock with `setInterval`. Fake timers ensure that this happens only when a test says so.
   beforeEach(() => {
     jest.useFakeTimers({ doNotFake: ['setTimeout', 'clearTimeout', 'setImmediate', 'clearImmediate', 'nextTick', 'queueMicrotask', 'Date', 'performance', 'hrtime'] }) // prettier-ignore
   })
@@ -105,7 +105,8 @@ describe('an idempotency key', () => {
       code: 'idempotency_mismatch',
     })
     const heir = await claim(use)
-    // The process that was thought dead must not overwrite or release the taken-over key.
+    // A process that was wrongly considered dead must not overwrite or release the key after another process has taken
+    // it over.
     await dead.keep({ status: 500, body: 'late' })
     await dead.release()
     await expect(openKey(running.context, use)).rejects.toMatchObject({ code: 'idempotency_in_progress' })

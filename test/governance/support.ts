@@ -30,7 +30,7 @@ export function testConfig(databaseUrl: string, overrides: NodeJS.ProcessEnv = {
 
 export interface TestContext {
   readonly context: Context
-  /** Another process's context over the same database. */
+  /** A context of another process on the same database. */
   another(): Context
   /** The superuser's URL of the database. */
   readonly adminUrl: string
@@ -38,7 +38,7 @@ export interface TestContext {
   close(): Promise<void>
 }
 
-/** A context with its own database. */
+/** A context with a new database. */
 export async function testContext(overrides: NodeJS.ProcessEnv = {}): Promise<TestContext> {
   const database = await createTestDatabase()
   const contexts: Context[] = []
@@ -54,7 +54,7 @@ export async function testContext(overrides: NodeJS.ProcessEnv = {}): Promise<Te
     async close() {
       const wrong = await undeclaredMetadata(database.adminUrl)
       await Promise.all(contexts.map((context) => context.close()))
-      // The server has ended, and its databases with it.
+      // The test has ended the server, which also ends the databases.
       await database.drop().catch(() => {})
       if (wrong.length > 0) throw new Error(`declare in src/contract/audit-events.ts: ${wrong.join(', ')}`)
     },
@@ -62,12 +62,12 @@ export async function testContext(overrides: NodeJS.ProcessEnv = {}): Promise<Te
 }
 
 /**
- * Metadata fields of the entries that the tests wrote, as `event: field`, that no event declares. On a connection of its own,
+ * Metadata fields in the entries of the tests that no event declares, as `event: field`. Uses a separate connection,
  * because a test may have replaced the pool.
  */
 async function undeclaredMetadata(adminUrl: string): Promise<string[]> {
   const found: { type: string; field: string }[] = []
-  // The test has ended its database, or broken an entry.
+  // Errors are ignored here: the test may have ended its database, or broken an entry.
   const nothing = (): void => {}
   await asAdmin(adminUrl, async (client) => {
     const { rows } = await client.query<{ type: string; field: string }>(
@@ -86,7 +86,7 @@ const everyEvent = new Set(['policy_version', 'api_key_id'])
 
 const fieldsOf = (type: string): readonly string[] => auditEvents[type as AuditEventType].metadata
 
-/** The identities of a first start, each also as a caller. */
+/** The identities that a first start creates, and a caller for each of them. */
 export async function withPeople(context: Context): Promise<{
   identities: BootstrapIdentities
   caller: (name: BootstrapName) => Caller
@@ -111,7 +111,7 @@ export async function withPeople(context: Context): Promise<{
   return { identities, caller }
 }
 
-/** The newest audit entries, in order of time. */
+/** The newest `count` audit entries, oldest first. */
 export async function auditOf(context: Context, organizationId: string, count: number) {
   const rows = await context.db
     .selectFrom('audit_events')
@@ -123,7 +123,7 @@ export async function auditOf(context: Context, organizationId: string, count: n
   return rows.reverse()
 }
 
-/** Resolves once a session of the database waits for a lock, as the database reports. */
+/** Resolves once PostgreSQL reports that a session of the database waits for a lock. */
 export const waitsForLock = (adminUrl: string): Promise<void> =>
   asAdmin(adminUrl, (client) =>
     until('a session waits for a lock', async () => {

@@ -1,20 +1,20 @@
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 
-/** The ways to cut the connection at the next COMMIT. */
+/** The moments at which the proxy cuts the connection around the next COMMIT. */
 export type Cut =
-  /** It never reaches the server. */
+  /** The COMMIT never reaches the server. */
   | 'before'
-  /** The server commits and answers, but the answer is lost. */
+  /** The server commits and answers, but its answer is lost. */
   | 'after'
-  /** It reaches the server, but the proxy does not wait for the result. */
+  /** The COMMIT reaches the server, but the proxy does not wait for the result. */
   | 'meanwhile'
 
 /** A proxy between a pool and PostgreSQL that can cut the connection during a commit. */
 export class CommitProxy {
   /** The cuts to make, in order. */
   readonly cuts: Cut[] = []
-  /** Whether every connection from the first cut on is refused. */
+  /** Whether every connection is refused after the first cut. */
   staysDown = false
   readonly #upstream: { readonly host: string; readonly port: number }
   readonly #url: URL
@@ -28,7 +28,7 @@ export class CommitProxy {
     this.#server = createServer((client) => this.#pair(client))
   }
 
-  /** The same database, through the proxy. */
+  /** Starts the proxy. Returns the URL of the same database through the proxy. */
   async listen(): Promise<string> {
     this.#server.listen(0, '127.0.0.1')
     await once(this.#server, 'listening')
@@ -89,7 +89,7 @@ export class CommitProxy {
 /** A simple query message: `Q`, length, text, NUL. */
 const commit = Buffer.from('Q\0\0\0\u000bcommit\0', 'latin1')
 
-/** The client sends COMMIT after the writes, and nothing after it. */
+/** Whether the data ends with a COMMIT. The client sends COMMIT after the writes, and nothing after it. */
 function endsWithCommit(data: Buffer): boolean {
   return data.subarray(-commit.length).equals(commit)
 }

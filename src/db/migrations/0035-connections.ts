@@ -8,12 +8,12 @@ const connectionRows: CountedTable = {
     + coalesce(octet_length(t.credential_sealed), 0)`,
 }
 
-/** Tables counted by triggers from this version on. */
+/** The tables that triggers count from this version on. */
 export const countedWithConnections: readonly CountedTable[] = [...countedWithOverrides, connectionRows]
 
 /**
- * Connections of organizations and people to services outside. At most one of each owner and integration is live, which
- * the unique index holds. A revoked one keeps its row for the list, without its credential.
+ * Connections of organizations and people to services outside. At most one of each owner and integration is live: a
+ * unique index ensures it. A revoked one keeps its row for the list, without its credential.
  */
 export const connections = `
 create table connections (

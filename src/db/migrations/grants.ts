@@ -62,6 +62,7 @@ const changeable = [
   'webhook_events',
   'webhook_deliveries',
   'mail_preferences',
+  'slack_claims',
 ]
 const deletable = [
   'run_events',
@@ -96,6 +97,7 @@ const deletable = [
   'webhook_events',
   'webhook_deliveries',
   'mail_preferences',
+  'slack_claims',
 ]
 
 /** Statements that give `role` exactly these rights. The role name must be a quoted identifier. */

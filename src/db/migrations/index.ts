@@ -41,6 +41,7 @@ import { mailPreferences } from './0052-mail-preferences.ts'
 import { keyedCalls } from './0059-keyed-calls.ts'
 import { lackingRights } from './0062-lacking-rights.ts'
 import { listsOfMessages } from './0063-lists-of-messages.ts'
+import { slackClaims } from './0068-slack-claims.ts'
 
 /** In order, forward only. A released migration is never edited. */
 export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
@@ -87,4 +88,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0059-keyed-calls', sql: keyedCalls },
   { name: '0062-lacking-rights', sql: lackingRights },
   { name: '0063-lists-of-messages', sql: listsOfMessages },
+  { name: '0068-slack-claims', sql: slackClaims },
 ]

@@ -1,23 +1,23 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Calls of one step, or the run itself, that wait for the same. */
+/** Calls of one step, or the run itself, that wait for the same thing. */
 export interface Waiting {
   readonly run_id: string
   /** null: the run itself. */
   readonly step_id: string | null
-  /** `decided`: nothing is missing, and the call has not gone on yet. */
+  /** `decided`: the decision was made, but the call has not continued yet. */
   readonly kind: 'approval' | 'resolution' | 'slot' | 'decided'
   readonly rule_name: string | null
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number | null
   readonly count: number
-  /** The first item; -1 for a step without items. */
+  /** Index of the first item; -1 for a step without items. */
   readonly first: number
-  /** When the first of them began to wait. */
+  /** When the first of these calls began to wait. */
   readonly since: Date | null
 }
 
-/** Counts what the runs wait for, by step and kind. */
+/** Counts the calls and runs that wait, by step and kind. */
 export const countWaiting = (runIds: readonly string[]): RawBuilder<Waiting> => sql`
   with waiting as (
     select e.run_id, e.step_id, e.item_index, case

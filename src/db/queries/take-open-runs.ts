@@ -5,13 +5,13 @@ export interface OpenRun {
   readonly organization_id: string
   readonly cancel_requested_at: Date | null
   readonly cancel_requested_by: string | null
-  /** Wake keys of calls that were decided, but whose wake-up seems lost. */
+  /** Wake keys of calls that were decided. The wake-ups of these calls seem lost. */
   readonly overdue: readonly string[]
 }
 
 /**
- * Takes up to `most` open runs that nobody has checked for `minAgeSeconds`, and marks them as checked, so that several
- * workers share the work. At most `mostWoken` wake keys for each.
+ * Takes up to `most` open runs that no worker has checked for `minAgeSeconds`, and marks them as checked. So several
+ * workers share the work. Each run has at most `mostWoken` wake keys.
  */
 export const takeOpenRuns = ({
   most,

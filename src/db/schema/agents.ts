@@ -44,7 +44,7 @@ export interface AgentObservationsTable {
 export interface ToolPoliciesTable {
   organization_id: string
   tool_name: string
-  /** Empty: the policy of the organization. */
+  /** The empty text means the policy of the whole organization. */
   role: Role | ''
   allowed: boolean | null
   restrictions: ColumnType<Restrictions, string, string>

@@ -4,18 +4,18 @@ export interface ChainHeadTable {
   organization_id: string
   seq: Generated<number>
   hash: Generated<string>
-  /** Increases when a rule, label rule or setting is saved; every audit entry has it. */
+  /** Increases when a rule, label rule or setting is saved. Every audit entry contains this version. */
   policy_version: Generated<number>
   /** Why the organization is frozen, or null. */
   frozen: string | null
   /** Stored bytes and pending approvals of the organization, without the rows of `storage_moves`. */
   stored_bytes: Generated<number>
   pending_approvals: Generated<number>
-  /** When all rows were last counted. */
+  /** When the two counters were last computed from all rows. */
   storage_counted_at: Generated<Date>
 }
 
-/** Changes of those two counters by transactions that do not hold the row of `chain_head`. */
+/** Changes of `stored_bytes` and `pending_approvals` by transactions that do not hold the row of `chain_head`. */
 export interface StorageMovesTable {
   id: GeneratedAlways<number>
   organization_id: string
@@ -23,7 +23,7 @@ export interface StorageMovesTable {
   pending: number
 }
 
-/** Entries of a counted segment of a chain; '' stands for any type, person or status. */
+/** The number of entries in a counted segment of a chain; '' means any type, person or status. */
 export interface AuditCountsTable {
   organization_id: string
   event_type: string

@@ -8,22 +8,22 @@ export interface ConnectionsTable {
   /** The person of a personal connection; null for the organization's. */
   owner_id: string | null
   name: string
-  /** As the service names the account; null if it does not say. */
+  /** The service's name for the account; null if the service gives none. */
   account: string | null
   status: Generated<'active' | 'expired' | 'revoked'>
   /** Where the credential is. */
   backend: 'db' | 'aws_secrets_manager'
-  /** JSON of the credential; null in another backend and once it is revoked. */
+  /** JSON of the credential; null if the credential is in another backend or the connection is revoked. */
   credential_sealed: Buffer | null
-  /** Counts the credentials of this connection: a refresh replaces exactly the one that it has read. */
+  /** Counts the credentials of this connection, so that a refresh replaces only the credential that it has read. */
   generation: Generated<number>
   /** The version of the secret in another backend; null: the newest. */
   secret_version: Generated<string | null>
-  /** Until when the kept access token may be used; null: there is none. */
+  /** Until when the stored access token may be used; null if no token is stored. */
   access_fresh_until: Generated<Date | null>
   /** Tools for which the authorization server did not grant a right, as of its last answer. */
   lacking: Generated<string[]>
-  /** Until when one process alone may ask for a new access token. */
+  /** Until when only the process that set this time may ask for a new access token. */
   refreshing_until: Generated<Date | null>
   created_at: Generated<Date>
   created_by: string
@@ -31,12 +31,12 @@ export interface ConnectionsTable {
   revoked_at: Generated<Date | null>
 }
 
-/** Authorizations that people have begun in their browser, until their answer. */
+/** Authorizations that people have begun in their browser and that are not answered yet. */
 export interface ConnectionAttemptsTable {
   /** SHA-256 of the `state`. */
   state_hash: string
   organization_id: string
-  /** The person who began it, and who alone can end it. */
+  /** The person who began the authorization. Only this person can complete it. */
   user_id: string
   integration: string
   tool: string

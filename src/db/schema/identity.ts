@@ -8,16 +8,16 @@ export interface OrganizationsTable {
   id: string
   name: string
   personal: Generated<boolean>
-  /** The person whose personal organization it is; null for others. */
+  /** The person who owns this personal organization; null for an organization that is not personal. */
   personal_of: Generated<string | null>
   plan: Generated<Plan>
   /** Only values that differ from the defaults. */
   settings: JSONColumnType<Record<string, unknown>, string | undefined>
   /** Limits set by an owner, by name. */
   quota_overrides: JSONColumnType<Record<string, number>, string | undefined>
-  /** Task queue of its own workers; null if it has none. */
+  /** Task queue of the organization's own workers; null if it has no workers of its own. */
   task_queue: string | null
-  /** The person who made it; null for a personal one and one made by an operator. */
+  /** The person who created the organization; null if it is personal or an operator created it. */
   created_by: Generated<string | null>
   created_at: Generated<Date>
 }
@@ -58,7 +58,7 @@ export interface InvitationsTable {
   /** Lower-case hex SHA-256 of the token. */
   token_hash: string
   invited_by: string
-  /** null: the link was handed over in person. */
+  /** null if the link was not mailed but handed over in person. */
   mailed_at: Date | null
   created_at: Generated<Date>
   expires_at: Date
@@ -87,6 +87,22 @@ export interface MembershipsTable {
   /** Slack's id of the person; null: not linked. */
   slack_account: Generated<string | null>
   slack_linked_at: Generated<Date | null>
+}
+
+/** A Slack account that a member says is theirs, until they type in the code that was sent to it. */
+export interface SlackClaimsTable {
+  /** The id of the message that brings the code. */
+  id: string
+  organization_id: string
+  user_id: string
+  slack_account: string
+  /** Eight digits. */
+  code: string
+  wrong_codes: Generated<number>
+  created_at: Date
+  expires_at: Date
+  /** null while the code may still be typed in. */
+  ended: Generated<'linked' | 'replaced' | null>
 }
 
 export interface ApiKeysTable {

@@ -11,6 +11,7 @@ import type {
   InvitationsTable,
   MembershipsTable,
   OrganizationsTable,
+  SlackClaimsTable,
   UsersTable,
 } from './identity.ts'
 import type {
@@ -51,6 +52,7 @@ export interface Database {
   invitations: InvitationsTable
   account_events: AccountEventsTable
   memberships: MembershipsTable
+  slack_claims: SlackClaimsTable
   api_keys: ApiKeysTable
   chain_head: ChainHeadTable
   audit_events: AuditEventsTable
@@ -96,5 +98,5 @@ export interface Database {
   webhook_deliveries: WebhookDeliveriesTable
 }
 
-/** The database as functions take it: a pool, or a transaction that is open. */
+/** The database parameter of functions: a pool or an open transaction. */
 export type Db = Kysely<Database>

@@ -1,11 +1,13 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 
-/** What a notice or a message is about: an approval, a call whose outcome is unknown, or a run. */
+/** The subject of a notice: an approval, a call whose outcome is unknown, or a run. */
 export type NoticeKind = 'approval' | 'call' | 'run'
+/** A claim is a Slack account that a member says is theirs. The message of a claim contains the code. */
+export type MessageKind = NoticeKind | 'claim'
 export type NotificationChannel = 'slack' | 'mail' | 'webhook'
 export type NotificationState = 'pending' | 'sent' | 'updated' | 'failed'
 
-/** A change that messages may be about, until the rows of `notifications` are in line with it. */
+/** A change for which messages may be needed. The row exists until the rows of `notifications` reflect the change. */
 export interface NoticesTable {
   id: GeneratedAlways<number>
   organization_id: string
@@ -15,34 +17,34 @@ export interface NoticesTable {
   created_at: Generated<Date>
 }
 
-/** Where a message is at its service. */
+/** Identifies a sent message at its service, e.g. by a channel and a time. */
 export type NotificationPlace = Readonly<Record<string, string>>
 
-/** One recipient of one message of one channel. */
+/** Each row is one recipient of one message of one channel. */
 export interface NotificationsTable {
   id: string
   organization_id: string
   channel: NotificationChannel
   event: string
-  kind: NoticeKind
+  kind: MessageKind
   subject: string
   /** The attempt whose outcome is unknown; 0 for approvals and runs. */
   round: Generated<number>
   /** The id of a person or of a webhook. */
   recipient: string
-  /** The row whose state, attempts, place and errors count: its own id, or that of the message that it shares. */
+  /** The row with the state, attempts, place and errors: this row's own id, or the id of the message that it shares. */
   message_id: string
-  /** `RUN/STEP` where several items may share a message. */
+  /** `RUN/STEP` if several items may share a message. */
   group_key: Generated<string | null>
   state: Generated<NotificationState>
-  /** Counts what the message must show, and what it shows. There is work as long as they differ. */
+  /** Counts the changes that the message must show. The message is sent or edited until `shown` equals `wanted`. */
   wanted: Generated<number>
   shown: Generated<number>
   shown_hash: Generated<string | null>
   attempts: Generated<number>
-  /** Failed looks and updates since the last success. */
+  /** Failed reads and updates of the message since the last success. */
   failures: Generated<number>
-  /** Set before a message is sent, and cleared when it was certainly not sent. */
+  /** Set before a message is sent, and cleared if the message was certainly not sent. */
   intent_at: Generated<Date | null>
   next_attempt_at: Generated<Date>
   place: ColumnType<NotificationPlace | null, string | null | undefined, string | null>
@@ -61,11 +63,11 @@ export interface NotificationLanesTable {
   paused_until: Date | null
 }
 
-/** What members have chosen about mails; without a row, the defaults hold. */
+/** The mail settings of members; without a row, the defaults hold. */
 export interface MailPreferencesTable {
   organization_id: string
   user_id: string
   mail: boolean
-  /** A mail leaves if nobody has decided after so many seconds. */
+  /** A mail is sent if nobody has decided after this many seconds. */
   delay_seconds: number
 }

@@ -36,7 +36,7 @@ export interface ProcessHeartbeatsTable {
   seen_at: Generated<Date>
 }
 
-/** Requests in the window that began at `started_at`. Processes take them in blocks. */
+/** Requests in the window that began at `started_at`. Processes lease the window's requests in blocks. */
 export interface RequestWindowsTable {
   organization_id: string
   bucket:
@@ -55,7 +55,7 @@ export interface MemoryUsageTable {
   bytes: number
 }
 
-/** Started loads of calls that have not ended. */
+/** Loads of calls that have started and not yet ended. */
 export interface CallStartsTable {
   run_id: string
   step_id: string
@@ -64,13 +64,13 @@ export interface CallStartsTable {
   started_at: Generated<Date>
 }
 
-/** One row, once an API process has started: the task queue for organizations without their own workers. */
+/** The task queue for organizations without their own workers. One row, written when an API process starts. */
 export interface DefaultTaskQueueTable {
   single: Generated<boolean>
   queue: string
 }
 
-/** One row, in databases older than data keys: a known text, sealed with the installation's key. */
+/** Only databases that are older than data keys have this row: a known text, sealed with the installation's key. */
 export interface InstallationTable {
   singleton: Generated<boolean>
   key_probe: Buffer
@@ -86,9 +86,9 @@ export interface MemoryTable {
   labels: Generated<string[]>
   updated_at: Generated<Date>
   updated_by: string
-  /** The value was deleted; its labels stay for the next value of the key. */
+  /** When the value was deleted; its labels stay for the next value of the key. */
   deleted_at: Date | null
-  /** Another one after each write, set by a trigger. No two writes have the same. */
+  /** A trigger sets a new value at each write. No two writes have the same value. */
   revision: Generated<number>
 }
 
@@ -100,6 +100,6 @@ export interface DataKeysTable {
   generation: number
   wrapped: Buffer
   created_at: Generated<Date>
-  /** When no value used it any more. */
+  /** When the last value that used the key was gone. */
   retired_at: Generated<Date | null>
 }

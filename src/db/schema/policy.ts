@@ -1,6 +1,6 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 
-/** `rules` and `label_rules` have one shape; `body` is a RuleBody or LabelRuleBody. */
+/** The tables `rules` and `label_rules` have this shape. `body` is a RuleBody or a LabelRuleBody. */
 export interface RulesTable {
   id: string
   position: GeneratedAlways<number>
@@ -15,7 +15,7 @@ export interface RulesTable {
 export interface RolePolicyOverridesTable {
   organization_id: string
   tool_name: string
-  /** A role of members, or another name. */
+  /** A role of members, or any other role name. */
   role: string
   allowed: boolean
   created_by: string

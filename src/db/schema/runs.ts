@@ -43,7 +43,7 @@ export interface RunsTable {
   /** One sentence that explains the status, e.g. why a run has not started. */
   status_reason: string
   requested_by: string
-  /** The address at the time when the run was accepted. */
+  /** The requester's mail address when the run was accepted. */
   requester_email: string
   api_key_id: string | null
   /** The HTTP request that started the run; null for runs accepted by an older version. */
@@ -58,7 +58,7 @@ export interface RunsTable {
   time_zone: string
   /** The resolved `result` of the definition as JSON text, written by an older version. */
   result: string | null
-  /** The same, sealed. */
+  /** The resolved `result` as sealed JSON text. */
   result_sealed: Buffer | null
   risk: Json<Risk>
   event_seq: Generated<number>
@@ -69,19 +69,19 @@ export interface RunsTable {
   nodes_failed: Generated<number>
   cancel_requested_at: Date | null
   cancel_requested_by: string | null
-  /** The words of the person who cancelled it; null without any. */
+  /** The reason that the person who cancelled the run gave; null if they gave none. */
   cancel_reason: Generated<string | null>
   created_at: Generated<Date>
   started_at: Date | null
   finished_at: Date | null
-  /** When the reconciler last compared it with Temporal. */
+  /** When the reconciler last compared the run with Temporal. */
   checked_at: Date | null
   data_removed_at: Generated<Date | null>
   /** Order of acceptance. */
   position: GeneratedAlways<number>
-  /** Whether the run may act: `queued` has no workflow yet, `waits` has one that waits, `taken` may act. */
+  /** `queued`: the run has no workflow yet. `waits`: its workflow waits for a slot. `taken`: the run may act. */
   slot: 'queued' | 'waits' | 'taken' | null
-  /** Currency units; numeric. */
+  /** In units of the currency; a PostgreSQL `numeric`. */
   cost: ColumnType<string, number | undefined, number>
 }
 
@@ -112,13 +112,13 @@ export interface EffectsTable {
   organization_id: string
   tool: string
   state: EffectState
-  /** Number of the newest attempt. Only that one may pass its point of no return. Counted here, not in Temporal. */
+  /** Number of the newest attempt, the only one that may pass its point of no return. Not counted by Temporal. */
   attempt: Generated<number>
   /** Failures of the tool itself. Dead processes and database outages do not count. */
   failures: Generated<number>
-  /** A person's choice for an unknown outcome, until it is used. Only `retry` is ever stored. */
+  /** A person's choice for an unknown outcome, until the choice is used. Only `retry` is ever stored. */
   resolved_outcome: 'retry' | null
-  /** The resolved parameters, sealed. The approval and every attempt use these bytes. */
+  /** The resolved parameters, sealed. The approval and every attempt use exactly these parameters. */
   params_sealed: Buffer | null
   params_hash: string | null
   labels: Generated<string[]>
@@ -133,7 +133,7 @@ export interface EffectsTable {
   error: ColumnType<StepError | null, string | null | undefined, string | null>
   /** Values that belong to the error (JSON text), sealed. */
   error_detail_sealed: Buffer | null
-  /** Earlier attempts that ended, by the decision that allowed them; the newest ones. */
+  /** The newest of the earlier attempts that ended, with the decisions that allowed them. */
   past_outcomes: DefaultJson<readonly PastOutcome[]>
   intent_at: Date | null
   sent_at: Date | null
@@ -209,16 +209,16 @@ export interface ApprovalsTable {
   expires_at: Date | null
   decided_at: Date | null
   used_at: Date | null
-  /** The effect (or run) that used it up: `run/step/item`. */
+  /** The call (or run) that used up the approval: `run/step/item`. */
   used_by: string | null
-  /** The approval that replaced it, because it did not cover its call any more. */
+  /** The newer approval that replaced this one, because this one did not cover its call any more. */
   superseded_by: string | null
-  /** What the call changes, as it was when the approval was made (JSON text), sealed. */
+  /** The state that the call would change, as it was when the approval was created: JSON text, sealed. */
   state_sealed: Buffer | null
-  /** The approval that this one replaced, and why. */
+  /** The approval that this one replaced. `held_again` is the reason. */
   supersedes_id: string | null
   held_again: string | null
-  /** How often what the call changes has changed under an approval of this call. */
+  /** How often the state that the approvers saw changed before the call was made. */
   state_changes: Generated<number>
 }
 

@@ -7,22 +7,22 @@ export interface WebhooksTable {
   organization_id: string
   /** JSON of a `WebhookTarget`. */
   target_sealed: Buffer
-  /** Of its address, for the log. */
+  /** The host of the webhook's address, for the log. */
   host: string
   events: string[]
   active: Generated<boolean>
-  /** Why the service turned it off; null: it did not. */
+  /** The reason why the service turned the webhook off; null if the service did not do so. */
   disabled_reason: Generated<string | null>
   created_at: Generated<Date>
   created_by: string
-  /** When a worker must look at its deliveries; null: none waits. */
+  /** When a worker must process the webhook's deliveries; null if no delivery waits. */
   due_at: Generated<Date | null>
-  /** Until when one worker alone sends its deliveries. */
+  /** Until when only the worker with the lease sends the webhook's deliveries. */
   leased_until: Generated<Date | null>
   /** Failed attempts since the last success. */
   failures: Generated<number>
   failing_since: Generated<Date | null>
-  /** Whether its last answer took long. */
+  /** Whether the webhook's last answer took long. */
   is_slow: Generated<boolean>
 }
 
@@ -45,12 +45,12 @@ export interface WebhookDeliveriesTable {
   event_id: string
   state: 'waiting' | 'delivered' | 'failed'
   attempts: Generated<number>
-  /** null: it has ended. */
+  /** null if the delivery has ended. */
   next_attempt_at: Date | null
-  /** After this time it is not tried again. */
+  /** After this time the delivery is not tried again. */
   give_up_at: Date
   last_attempt_at: Generated<Date | null>
-  /** The status of the last answer; null without one. */
+  /** The HTTP status of the last answer; null if there was no answer. */
   last_status: Generated<number | null>
   last_error: Generated<string | null>
   created_at: Date

@@ -23,7 +23,7 @@ export interface WorkflowVersionsTable {
   message: Generated<string>
   deployed_by: string
   deployed_at: Generated<Date>
-  /** For a rollback: the version that was current, and the one whose definition it deployed again. */
+  /** For a rollback: the version that was current before. `rolled_back_to` is the version that was deployed again. */
   rolled_back_from: Generated<number | null>
   rolled_back_to: Generated<number | null>
 }
@@ -46,7 +46,7 @@ export interface RegistryEntriesTable {
   approved_at: Date
   deprecated_by: Generated<string | null>
   deprecated_at: Generated<Date | null>
-  /** Why it was deprecated. */
+  /** The reason for the deprecation. */
   reason: Generated<string | null>
   replacement_id: Generated<string | null>
   archived_by: Generated<string | null>

@@ -34,7 +34,7 @@ async function endWhatWasBefore(
   await revokeKeysOf(userId).execute(trx)
 }
 
-/** Ends sign-ins that still wait for a second factor, and mailed tokens. */
+/** Ends sign-ins that still wait for a second factor, and makes mailed tokens invalid. */
 export async function endHalfSignIns(db: Db, userId: string): Promise<void> {
   await sql`delete from auth_verifications where value = ${userId}`.execute(db)
 }

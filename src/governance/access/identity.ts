@@ -20,8 +20,9 @@ export interface Sender {
 }
 
 /**
- * The organization whose request rate is used: the named one if the person is a member, else another of theirs, so
- * former members use up nothing. A person without any organization has their own id, on the smallest plan.
+ * Names the organization whose request rate is used. If the person is a member of the requested organization, it is
+ * this one. Otherwise it is another organization of the person, so a former member uses up no requests of the requested
+ * one. A person without an organization uses their own id as `holderId`, with the limits of the smallest plan.
  */
 export interface Charged {
   readonly holderId: string
@@ -31,19 +32,22 @@ export interface Charged {
 /** Id of the key or session. */
 export const senderOf = ({ keyId, sessionId }: Sender): string => keyId ?? sessionId ?? ''
 
-/** The authenticated sender of a request. The role is looked up per organization, at each call. */
+/**
+ * Describes the authenticated sender of a request. The role is not part of it, because each call looks up the role in
+ * its organization.
+ */
 export interface Identity extends Sender {
   readonly user: { readonly id: string; readonly email: string; readonly name: string }
   /**
-   * The organization of calls that name none: for a key, the one it was made in; for a session, one of the person's.
-   * Empty if the person has none.
+   * This organization is used for requests that name none. For a key, it is the organization in which the key was made.
+   * For a session, it is one of the person's organizations, or empty if the person has none.
    */
   readonly organizationId: string
   /** The organization that a session asks for, unchecked: the person may not be a member. */
   readonly wanted: string | null
   /** null for a session. */
   readonly keyName: string | null
-  /** A session has all scopes; its caller gets those of the role. */
+  /** A session has all scopes here. `Caller.scopes` then contains only the scopes of the role. */
   readonly scopes: readonly string[]
   /** The organization that the request counts for, with its present limits. */
   readonly charged: Charged
@@ -55,7 +59,7 @@ export interface Caller extends Sender {
   readonly organizationId: string
   readonly role: Role
   readonly scopes: readonly string[]
-  /** The minimum rights for the call, by the access table. Checked again under the lock (recheck.ts). */
+  /** The call needs at least these rights, by the access table. They are checked again under the lock (recheck.ts). */
   readonly needs: { readonly scope: string | null; readonly role: Role; readonly factor?: boolean }
   readonly ip: string | null
   /** Id of the HTTP request, for the log. */
@@ -68,16 +72,17 @@ export function actorOf({ userId, keyId, ip, requestId }: Caller): Actor {
 }
 
 /**
- * The sender of this `Authorization` header. Null without a header, for another scheme or a wrong checksum (checked
- * offline), and for an unknown, revoked or expired key. Asks the database every time, so a revocation holds at once in
- * every process. Records the key's use at most once a minute, without delaying the request.
+ * Returns the sender of this `Authorization` header. Returns null without a header, for another scheme, for a wrong
+ * checksum (checked without the database), and for an unknown, revoked or expired key. Reads the database every time,
+ * so a revocation holds at once in every process. Records the key's use at most once a minute, without delaying the
+ * request.
  */
 export async function authenticate(keys: KeyLookup, header: string | undefined): Promise<Identity | null> {
   const hash = keyHashOf(header)
   return hash === null ? null : identityOfKey(keys, hash)
 }
 
-/** Lookups of a key in one second, after which its identity is remembered until the second is over. */
+/** After this many lookups of a key within one second, its identity is remembered for the rest of the second. */
 const oftenEnough = 20
 const second = 1_000
 const mostRemembered = 10_000
@@ -91,7 +96,7 @@ interface Remembered {
 /** How a process looks up the keys of requests. */
 export interface KeyLookup {
   readonly db: Db
-  /** Keys by their hash. Requests of one turn of the event loop share a query; nothing is cached. */
+  /** Loads keys by their hash. Requests in one turn of the event loop share a query. Nothing is cached. */
   readonly loader: DataLoader<string, KeyRow | null>
   /** Identities of keys in this second, by hash. */
   readonly remembered: Map<string, Remembered>
@@ -107,8 +112,8 @@ export function createKeyLookup(db: Db): KeyLookup {
 }
 
 /**
- * Like `authenticate`, but the identity of a key that asks often may be a second old (`isRemembered`). Only for callers
- * that check key, scope and role again under the chain lock (docs/decisions/0049).
+ * Does the same as `authenticate`, but the identity of a key that asks often may be a second old (`isRemembered`). Use
+ * it only if you check key, scope and role again under the chain lock (docs/decisions/0049).
  */
 export async function recall(
   keys: KeyLookup,
@@ -174,8 +179,9 @@ async function loadKeys(db: Db, hashes: readonly string[]): Promise<(KeyRow | nu
 }
 
 /**
- * A signed-in person as the sender of a request: every scope, limited by their role in each organization. Without
- * `wanted`, the person's first organization is used. Null if the person no longer exists.
+ * Returns a signed-in person as the sender of a request. The sender has every scope, limited by the person's role in
+ * each organization. Without `wanted`, the person's first organization is used. Returns null if the person no longer
+ * exists.
  */
 export async function identityOfSession(
   db: Db,
@@ -198,7 +204,10 @@ export async function identityOfSession(
   }
 }
 
-/** Reads a person with the wanted organization. A person who is no member of it comes with their first one, if any. */
+/**
+ * Reads a person and the wanted organization. For a non-member, reads the person's first organization instead, if there
+ * is one.
+ */
 function homeOf(db: Db, userId: string, wanted: string | null) {
   return db
     .selectFrom('users as u')

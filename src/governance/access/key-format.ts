@@ -17,8 +17,8 @@ function checksum(body: string): string {
 }
 
 /**
- * A new API key: `csk_live_`, 32 base62 characters (190 random bits), and the CRC32 of both. The caller stores `hash`
- * and `last4`, and shows `secret` once.
+ * Makes a new API key: `csk_live_`, 32 base62 characters (190 random bits), and the CRC32 of both. The caller stores
+ * `hash` and `last4`, and shows `secret` once.
  */
 export function newApiKey(): { secret: string; hash: string; last4: string } {
   const random = Array.from({ length: 32 }, () => alphabet[randomInt(alphabet.length)]).join('')
@@ -27,7 +27,7 @@ export function newApiKey(): { secret: string; hash: string; last4: string } {
   return { secret, hash: hashApiKey(secret), last4: secret.slice(-4) }
 }
 
-/** Whether the text has the form and checksum of a key. Does not ask the database. */
+/** Returns whether the text has the form and checksum of a key. Does not ask the database. */
 export function isApiKey(text: string): boolean {
   const match = form.exec(text)
   return match !== null && checksum(`${prefix}${match[1]}`) === match[2]

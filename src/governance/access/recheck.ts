@@ -35,11 +35,11 @@ export interface PresentCaller extends Caller {
 }
 
 /**
- * Runs one operation of a caller under the lock of their organization's chain; no other function may. The caller's
- * rights may have ended since dispatch. So the transaction checks them again, and nobody acts after the audit entry
- * that took a role or key away. The check is sent with the first statement of `work`, and its result is awaited before
- * the commit. An operation that needs the result to decide calls `now`. Throws `unauthenticated` for an ended key or
- * session, `not_found` for a former member, `missing_scope`, `mfa_required`, `insufficient_role`.
+ * Runs one operation of a caller under the lock of the organization's chain. No other function may run one. The
+ * caller's rights may have ended since dispatch. So the transaction checks the rights again, and nobody acts after the
+ * audit entry that took a role or key away. The check is sent with the first statement of `work`, and its result is
+ * awaited before the commit. An operation that needs the result to decide calls `now`. Throws `unauthenticated` for an
+ * ended key or session, `not_found` for a former member, `missing_scope`, `mfa_required`, `insufficient_role`.
  */
 export function runAs<R>(
   context: Acting,
@@ -63,8 +63,8 @@ export function runAs<R>(
 }
 
 /**
- * For acts that need no role. Throws `unauthenticated` if the sender's key or session has ended, and `mfa_required` if
- * the organization of their key requires a second factor that they lack.
+ * Checks the sender of an act that needs no role. Throws `unauthenticated` if the sender's key or session has ended.
+ * Throws `mfa_required` if the organization of the key requires a second factor that the sender lacks.
  */
 export async function requireStillValid(
   { config }: Pick<Acting, 'config'>,
@@ -77,14 +77,17 @@ export async function requireStillValid(
   requireFactor(config, { scope: null }, row.missing, sender)
 }
 
-/** Checked in the organization of the sender's key, while its person is a member there; no row for a session. */
+/**
+ * Selects the required second factor that the sender of a key lacks, in the key's organization. There is no row for a
+ * session, or if the key's person is no longer a member of this organization.
+ */
 export const missingToKey = (sender: Sender) => sql<MissingFactor | null>`
   select ${missingFactor(sender)} from api_keys k
   join memberships m on m.organization_id = k.organization_id and m.user_id = k.user_id
   join organizations o on o.id = k.organization_id join users u on u.id = k.user_id
   where k.id = ${sender.keyId}`
 
-/** Throws `missing_scope`, with the key's name. With `null`, any key is accepted, except an agent's key. */
+/** Throws `missing_scope`, with the key's name. If `scope` is null, every key is accepted except an agent's key. */
 export function requireScope(
   held: readonly string[],
   scope: string | null,
@@ -108,7 +111,10 @@ export function requireRole(role: Role, minimum: Role): void {
   ])
 }
 
-/** The user's role; null for a non-member. Locks it until the end of this transaction. */
+/**
+ * Returns the user's role; null for a non-member. The chain's lock keeps the role unchanged until the end of this
+ * transaction.
+ */
 export async function roleUnderLock(tx: ChainTx, userId: string): Promise<Role | null> {
   const row = await tx.trx
     .selectFrom('memberships')

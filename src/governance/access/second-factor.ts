@@ -25,8 +25,8 @@ export const requiresFactor = sql<boolean>`coalesce((o.settings->>'require_mfa')
 export type MissingFactor = 'person' | 'sender'
 
 /**
- * The required second factor that the sender lacks, in organization `o` for user `u`; else null. `always`: the call
- * requires one even if the organization does not.
+ * Selects the required second factor that the sender lacks, in organization `o` for user `u`, else null. `always` means
+ * that the call requires a second factor even if the organization does not.
  */
 export const missingFactor = (sender: Pick<Sender, 'keyId' | 'sessionId'>, always = false) =>
   sql<MissingFactor | null>`case
@@ -41,7 +41,7 @@ export const missingFactor = (sender: Pick<Sender, 'keyId' | 'sessionId'>, alway
 const isForAgents = (scope: string | null): boolean => scope === 'agents:authorize'
 
 /**
- * Throws `mfa_required` if `missing` names a lacking factor, with instructions and the page. A call that always needs a
+ * Throws `mfa_required`, with instructions and a link, if `missing` names a lacking factor. A call that always needs a
  * factor refuses every key.
  */
 export function requireFactor(
@@ -69,7 +69,7 @@ const refusal = (config: Config, message: string): DomainError =>
 
 /**
  * Ends a session that was opened with a password alone, if its person has enrolled a second factor meanwhile. Returns
- * whether it did. Waits for a concurrent enrolment; a later one ends the session itself.
+ * whether it has ended the session. Waits for a concurrent enrolment. A later enrolment ends the session itself.
  */
 export async function endIfEnrolled(db: Db, userId: string, token: string): Promise<boolean> {
   return db.transaction().execute(async (trx) => {

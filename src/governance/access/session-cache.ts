@@ -5,7 +5,7 @@ import { byteCache, type ByteCache } from '../../shared/byte-cache.ts'
 export interface SessionCache {
   /** Organizations of sessions, by person and session. A session never changes its organization. */
   readonly organizations: ByteCache<string>
-  /** When the audit log last recorded that an organization was over its storage limit, in milliseconds. */
+  /** The last time when the audit log recorded that an organization was over its storage limit, in milliseconds. */
   readonly limitNotedAt: LRUCache<string, number>
 }
 

@@ -17,7 +17,7 @@ import { readCall } from './classify.ts'
 import { hashOfCall } from './same-call.ts'
 import { unrecorded, type AgentDecision } from './unrecorded.ts'
 
-/** A validated question: an agent asks it before it calls a tool. */
+/** A validated question, which an agent asks before it calls a tool. */
 export interface AgentRequest {
   readonly agent: { readonly name: string; readonly kind: string }
   readonly session_id: string
@@ -28,7 +28,7 @@ export interface AgentRequest {
   readonly annotations?: ToolAnnotations | undefined
 }
 
-/** The person and key that ask, with their address. */
+/** The person and the key that ask, with the IP address of the request. */
 export interface Asker {
   readonly identity: Identity
   readonly ip: string | null
@@ -56,12 +56,12 @@ export function callerIn({ identity, ip, requestId }: Asker, organizationId: str
 /** An agent's approval expires after an hour, unless its rule says otherwise. */
 export const approvalSeconds = 3_600
 
-/** Attempts to find the organization of a session that another process is opening. */
+/** The most attempts to find the organization of a session that another process is opening. */
 const mostTries = 3
 
 /**
- * Decides one call of an agent. A person without the right to ask gets a `deny`, never an error, because fail-open
- * clients let a call pass after an error. Throws only if the database is gone.
+ * Decides one call of an agent. A person without the right to ask gets a `deny` and no error, because fail-open clients
+ * let a call pass after an error. Throws only if the database cannot be reached.
  */
 export async function authorize(
   context: Context,
@@ -99,7 +99,7 @@ export async function authorize(
         limitNotedAt: context.agentSessions.limitNotedAt,
       })
     } catch (error) {
-      // Another organization has opened this session meanwhile: look it up again.
+      // Another organization has opened this session meanwhile: look up the session's organization again.
       if (tries === mostTries || !violates(error, 'agent_sessions_name')) throw error
       context.agentSessions.organizations.delete(sessionName(asker.identity, request.session_id))
     }
@@ -107,8 +107,8 @@ export async function authorize(
 }
 
 /**
- * The key's organization has counted the question already. If another organization decides it, that one counts it too,
- * but only for its members, so nobody else uses up its rate.
+ * Counts the question against the rate of the organization that decides it, unless this is the key's organization,
+ * which has counted it already. Only members' questions are counted, so nobody else uses up an organization's rate.
  */
 async function limitedElsewhere(
   context: Pick<Context, 'db' | 'metrics' | 'rates' | 'sparseLog'>,
@@ -131,7 +131,7 @@ async function limitedElsewhere(
   return rateLimited(taken)
 }
 
-/** A denial over an organization's rate limit of agents' questions. */
+/** The denial if an organization has reached its rate limit of agents' questions. */
 export const rateLimited = ({ limit, retryAfter }: Taken): AgentDecision =>
   unrecorded(
     'rate limited',
@@ -141,8 +141,8 @@ export const rateLimited = ({ limit, retryAfter }: Taken): AgentDecision =>
 const sessionName = (identity: Identity, sessionId: string): string => `${identity.user.id}\n${sessionId}`
 
 /**
- * The organization of a session. A new session belongs to the organization that the request names if the person is a
- * member there, else to the key's. Empty if the person belongs to none.
+ * The organization of a session. A new session belongs to the organization that the request names, if the person is a
+ * member there, else to the organization of the key. Empty if the person belongs to no organization.
  */
 export async function organizationOf(
   { db, agentSessions: { organizations } }: Pick<Context, 'agentSessions' | 'db'>,
@@ -177,8 +177,9 @@ const nowhere = (): AgentDecision =>
   unrecorded('no organization', 'The person this agent acts for belongs to no organization.')
 
 /**
- * Denies a request that cannot be parsed. It has no session, so only the audit log of the key's organization records
- * it, and only if the person may ask there: others cannot fill that log. `why` never quotes the request.
+ * Denies a request that cannot be parsed. Such a request has no session, so only the audit log of the key's
+ * organization records it. It is recorded only if the person may ask in this organization, so that others cannot fill
+ * the log. `why` never quotes the request.
  */
 export async function denyUnreadable(
   context: Pick<Context, 'combiner'>,

@@ -18,8 +18,8 @@ import { priorOf, sharedCall, mayRepeat } from './same-call.ts'
 export const keyEnded = 'key ended'
 
 /**
- * Decides agents' calls in order, under the chain lock; commit point `agent.decide`. The next call of the batch sees
- * the labels that a call adds.
+ * Decides agents' calls in order, under the chain lock; commit point `agent.decide`. If a call adds labels, the next
+ * call of the batch sees them.
  */
 export const authorizeCalls: BatchKind<AuthorizeOp, AgentLedger, AgentDecision> = {
   point: 'agent.decide',
@@ -44,7 +44,8 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
   const asking = ledger.session(op.key.userId, op.key.sessionId) ?? session
   const refusal = refusalOf(tx, ledger, [session, asking], op)
   const answered = priorOf(ledger, session, op)
-  // Hook and gateway may ask in two sessions about one call. Its result reaches both, so both get the labels.
+  // The hook and the gateway may ask about one call in two sessions. The call's result reaches both sessions, so both
+  // sessions get its labels.
   const carry = (labels: readonly Label[]): void => {
     addLabels(tx, session, labels, op.call.tool)
     if (shared !== null && labels.length > 0)
@@ -54,7 +55,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
     [session, asking].some((each) => wouldExceedLabels(each.labels, labels))
   if (refusal === null && answered !== null && mayRepeat(tx, answered, op)) {
     if (answered.verdict !== 'allow') return answerAgain(session, answered)
-    // The adapter may now send annotations that add labels.
+    // This time, the adapter may have sent annotations that add labels.
     const more = classifyIn(op.call, answered.labels, tx.policy.settings).outputLabels
     if (!hasNoRoomFor(more)) {
       carry(more)
@@ -64,7 +65,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
 
   const earlier = answered?.verdict === 'allow' ? answered : (shared?.prior ?? answered)
   const held = earlier?.verdict === 'allow' ? earlier.labels : session.labels
-  // Labels of the gateway's session come only from its own calls, and apply to them.
+  // Labels of the gateway's session come only from the gateway's own calls, and apply to these calls.
   const labels = asking === session ? held : unionLabels(held, asking.labels)
   const { sideEffect, outputLabels, words } = classifyIn(op.call, labels, tx.policy.settings)
   const call: Call = {
@@ -82,8 +83,8 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
   const decided = byRules.verdict !== 'deny' && isTooMany ? tooMany : byRules
   const judged = explained(judge(question, decided), words)
   const answer = recordDecision(question, judged)
-  // Labels join when the call is allowed, not when it finishes: calls run at the same time, and none may pass in
-  // between.
+  // The session gets the labels when the call is allowed, not when it finishes. Calls run at the same time, so no other
+  // call may be decided without these labels.
   if (judged.verdict === 'allow') carry(brings)
   return answer
 }
@@ -93,7 +94,7 @@ const tooMany = refused(
   `${tooManyLabels('With this call the session would carry')}: start a new session.`,
 )
 
-/** The refusal of any call by this person, key or session, else null. */
+/** The refusal if this person, key or session may make no call at all, else null. */
 function refusalOf(
   tx: ChainTx,
   ledger: AgentLedger,
@@ -145,12 +146,12 @@ function blockedBy({ tx, ledger, op, sideEffect }: Question): Decided | null {
 
 function judge(question: Question, decided: Decided): Judged {
   if (decided.verdict === 'require_approval') return useHeldCall(question, decided)
-  // No rule holds the call now, so its approval no longer needs a decision.
+  // No rule holds the call now, so nobody has to decide its approval any more.
   if (decided.verdict === 'allow') withdrawHeld(question)
   return { ...decided, approvalId: null, expiresAt: null }
 }
 
-/** Adds to a denial or hold why the command counts as egress. */
+/** Adds `words` to the explanation of a denial or hold: the reason why the command counts as egress. */
 function explained(judged: Judged, words: string): Judged {
   return judged.verdict === 'allow' ? judged : { ...judged, explanation: `${judged.explanation}${words}` }
 }
@@ -201,24 +202,7 @@ function recordDecision(question: Question, judged: Judged): AgentDecision {
       decided_at: tx.now.toISOString(),
       observed: false,
     })
-  tx.append({
-    eventType: 'agent_call.decided',
-    action: op.call.tool,
-    status: judged.verdict,
-    actor: op.actor,
-    runId: session.run_id,
-    metadata: {
-      decision_id: id,
-      session_id: session.id,
-      side_effect: sideEffect,
-      reason: judged.reason,
-      rule_id: judged.ruleId,
-      rule_name: judged.ruleName,
-      labels,
-      params_hash: paramsHash,
-      approval_id: judged.approvalId,
-    },
-  })
+  appendDecided(question, judged, id)
   return {
     decision: judged.verdict,
     reason: judged.reason,
@@ -232,6 +216,28 @@ function recordDecision(question: Question, judged: Judged): AgentDecision {
       ? { approval_id: judged.approvalId, expires_at: judged.expiresAt }
       : {}),
   }
+}
+
+/** The audit entry of a decision. */
+function appendDecided({ tx, op, session, sideEffect, labels }: Question, judged: Judged, id: string): void {
+  tx.append({
+    eventType: 'agent_call.decided',
+    action: op.call.tool,
+    status: judged.verdict,
+    actor: op.actor,
+    runId: session.run_id,
+    metadata: {
+      decision_id: id,
+      session_id: session.id,
+      side_effect: sideEffect,
+      reason: judged.reason,
+      rule_id: judged.ruleId,
+      rule_name: judged.ruleName,
+      labels: [...labels],
+      params_hash: op.key.paramsHash,
+      approval_id: judged.approvalId,
+    },
+  })
 }
 
 type Counter = 'allowed' | 'held' | 'denied'

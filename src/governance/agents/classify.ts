@@ -7,21 +7,21 @@ import { protocolToolKind, protocolToolSideEffect } from '../../policy/protocol-
 import type { Json, JsonObject, Label, SideEffect } from '../../policy/types.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 
-/** The parts of a call that do not depend on its session: reading them is expensive, and done before the lock. */
+/** The parts of a call that do not depend on its session. Reading them is expensive, so it is done before the lock. */
 export interface ReadCall {
   readonly tool: string
   readonly sideEffect: SideEffect
   readonly outputLabels: readonly Label[]
-  /** The call runs a program: it counts as egress once the session has labels other than `untrusted`. */
+  /** The call runs a program. It counts as egress if the session has any label other than `untrusted`. */
   readonly isScript: boolean
-  /** Why a command has its side effect; null if the tool's name decides. */
+  /** The reason for a command's side effect; null if the tool's name decides. */
   readonly because: string | null
   readonly annotations: ToolAnnotations
-  /** The arguments as rules see them; null for a path above the root. Hash and approval use the given arguments. */
+  /** The arguments as rules see them; null for a path above the root. Hash and approval use the original arguments. */
   readonly params: JsonObject | null
 }
 
-/** The denial of a call without `params`. */
+/** The denial of a call whose `params` are null. */
 export const pathAboveRoot: Decided = refused(
   'path above the root',
   'A path of the call climbs above the root or contains a NUL character: correct the path.',
@@ -48,7 +48,7 @@ export function readCall(tool: string, input: JsonObject, annotations: ToolAnnot
 
 /**
  * An unknown tool counts as write, never as read. Some clients write a protocol tool as `mcp_<server>_<tool>` or
- * `MCP:<tool>`. The server's part is unclear then, but a name with a sending verb counts as egress.
+ * `MCP:<tool>`. In such a name, the server's part is unclear. But a name with a sending verb counts as egress.
  */
 function unknownTool(name: string): AgentTool {
   const own = /^mcp[_:](.+)$/is.exec(name)?.[1]
@@ -66,7 +66,7 @@ function readCode(code: NonNullable<AgentTool['code']>, input: JsonObject) {
     return { kind: 'script', because: 'it runs a program whose code is unknown' } as const
   // The call opens a socket instead of running a command.
   if (input['ws'] !== undefined) return { kind: 'egress', because: 'it opens a connection' } as const
-  // With both fields, the client's choice is unknown, so the stricter one counts.
+  // If both fields are given, it is unknown which one the client runs. So the stricter result counts.
   const given = [input['command'], input['cmd']].filter((command) => command !== undefined)
   const readings = (given.length === 0 ? [undefined] : given).map((command) => readCommand(code, command))
   return readings.reduce((a, b) => (strictness[b.kind] > strictness[a.kind] ? b : a))

@@ -12,9 +12,9 @@ export interface EndedSession {
 }
 
 /**
- * Ends one of the caller's own sessions, and withdraws its pending and unused approvals (commit point `agent.session`).
- * The labels stay: the next call opens the session again with them. A session that is over does not change. Throws
- * `insufficient_role`, and `not_found` also if the caller has left the organization.
+ * Ends one of the caller's own sessions, and withdraws its approvals that are pending or unused (commit point
+ * `agent.session`). The labels stay: the next call opens the session again with its labels. A session that is not live
+ * does not change. Throws `insufficient_role`, and `not_found` also if the caller has left the organization.
  */
 export async function endSession(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
@@ -56,8 +56,8 @@ export async function endSession(
 }
 
 /**
- * Revokes a session for good: every process denies its next call, and its approvals are withdrawn. A second revocation
- * changes nothing.
+ * Revokes a session for ever: every process denies the session's next call, and its approvals are withdrawn. A second
+ * revocation changes nothing.
  */
 export async function revokeSession(
   context: Acting,

@@ -17,11 +17,11 @@ import type { Judged, Question } from './question.ts'
 import { limitExplanation } from './unrecorded.ts'
 
 /**
- * Decides a call that a rule holds. The call is identified by person, session, tool and whole input. A pending approval
- * keeps holding it. A given approval allows it once and is used up. After a rejection it is denied; after expiry,
- * withdrawal or use it is held again. At use, the votes must satisfy the strictest rule that matches now, and the
- * session may have no label that the approvers did not see. Both conditions also apply to an approval that has let this
- * same call through before.
+ * Decides a call that a rule holds. The call is identified by person, session, tool and whole input. While its approval
+ * is pending, the call stays held. An approval that was given allows the call once and is then used up. After a
+ * rejection the call is denied; after expiry, withdrawal or use it is held again. At use, the votes must satisfy the
+ * strictest rule that matches now, and the session may have no label that the approvers did not see. These two
+ * conditions also apply to an approval that has let this same call through before.
  */
 export function useHeldCall(question: Question, decided: Decided): Judged {
   const { ledger, op, session, labels } = question
@@ -70,7 +70,8 @@ export function withdrawHeld(question: Question): void {
 }
 
 /**
- * The approval that has already let this same call through: the answer was lost, or the hook asked before the gateway.
+ * The approval that has already let this same call through; null if there is none. Such an approval exists if the
+ * answer was lost, or if the hook asked before the gateway.
  */
 function earlierApproval({ ledger, earlier }: Question): ApprovalRecord | null {
   if (earlier?.verdict !== 'allow' || earlier.approval_id === null) return null
@@ -138,5 +139,5 @@ const noRoom = (over: Exceeded) =>
     expiresAt: null,
   }) as const
 
-/** Same scores as for a workflow's tools: egress is high, the others are medium. */
+/** The risk of a call by its side effect, with the same levels as for a workflow's tools. */
 const riskOf = { read: 'medium', write: 'medium', egress: 'high' } as const

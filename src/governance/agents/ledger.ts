@@ -14,7 +14,7 @@ import {
   type NewDecision,
 } from '../approvals/records.ts'
 
-/** Identifies a call: person, client's session, hash and client's id. */
+/** Identifies a call by the person, the client's session id, the hash and the client's id of the call. */
 export interface CallKey {
   readonly userId: string
   readonly sessionId: string
@@ -42,7 +42,7 @@ export interface SessionRecord extends Pick<
   ended_at: string | null
 }
 
-/** An earlier decision on a call with a client's id: a lost answer is given again. */
+/** An earlier decision on a call with a client's id. Its answer is returned again if it was lost. */
 export interface PriorDecision {
   readonly id: string
   readonly session_id: string
@@ -58,14 +58,14 @@ export interface PriorDecision {
   readonly approval_id: string | null
   readonly policy_version: number
   readonly decided_at: string
-  /** The call has finished: a question with the same id is a new call. */
+  /** Whether the call has finished. If so, a question with the same id is about a new call. */
   readonly observed: boolean
 }
 
 const nameOf = (userId: string, sessionId: string): string => `${userId}\n${sessionId}`
 const callOf = (sessionId: string, paramsHash: string): string => `${sessionId}\n${paramsHash}`
 
-/** The rows that agents' calls of one batch share: one statement reads them, one writes them. */
+/** The rows that agents' calls of one batch share. One statement reads these rows, and another one writes them. */
 export class AgentLedger {
   readonly roles = new Map<string, Role>()
   /** Ids of members whose address is confirmed. */
@@ -142,14 +142,14 @@ export class AgentLedger {
   }
 }
 
-/** An answer is given again for so long, in case it was lost. */
+/** Minutes for which an earlier answer can be returned again, in case it was lost. */
 export const replayMinutes = 10
 /** The most earlier answers that are read for one call, the newest first. */
 const mostPriors = 32
 
 /**
- * Reads sessions, earlier decisions on the same calls, their approvals, and the present roles of askers and voters. It
- * also checks which of the askers' keys and sessions are still valid.
+ * Reads sessions, earlier decisions on the same calls, their approvals, and the present roles of askers and voters.
+ * Also reads which keys and sessions of the askers are still valid.
  */
 export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKey[]): Promise<AgentLedger> {
   const rows = await reader.send(

@@ -18,7 +18,7 @@ import { loadAgentLedger } from './ledger.ts'
 import { callHash } from './same-call.ts'
 import { addLabels, openSession } from './sessions.ts'
 
-/** A finished call, as the client's post event reports it. Its output never leaves the caller's machine. */
+/** A finished call, as the client's post event reports it. The call's output never leaves the caller's machine. */
 export interface Finished {
   readonly session_id: string
   readonly tool_name: string
@@ -36,10 +36,10 @@ export interface Observed {
 }
 
 /**
- * Matches a finished call with the decision that allowed it. A call that no decision allowed is
- * `agent.unapproved_call`: in the audit log and on the session, which gets the labels of what the call may have read.
- * Throws `not_found` or `insufficient_role` if the person may not ask in the session's organization, and
- * `quota_exceeded` if a new session would exceed `storage_mb`; then it writes nothing.
+ * Matches a finished call with the decision that allowed it. A call that no decision allowed is recorded as
+ * `agent.unapproved_call` in the audit log and counted in the session. The session gets the labels of the data that the
+ * call may have read. Throws `not_found` or `insufficient_role` if the person may not ask in the session's
+ * organization. Throws `quota_exceeded`, and writes nothing, if a new session would exceed `storage_mb`.
  */
 export async function observe(context: Context, asker: Asker, finished: Finished): Promise<Observed> {
   const paramsHash = callHash(finished.tool_name, finished.tool_input)
@@ -53,9 +53,9 @@ export async function observe(context: Context, asker: Asker, finished: Finished
 }
 
 /**
- * Matches a call with a client's id. The last answer counts: in the call's own session if it was asked there, else in
- * the hook's. A second report is the same call. All decisions that allowed it are then observed, so a later question
- * with this id is a new call.
+ * Matches a call with a client's id. The last answer counts: in the call's own session if the call was asked there,
+ * else in the hook's session. A second report is about the same call. All decisions that allowed the call are then
+ * observed, so a later question with this id is about a new call.
  */
 async function lastAnswered(
   db: Db,
@@ -72,7 +72,7 @@ async function lastAnswered(
   return last?.verdict === 'allow' ? last : null
 }
 
-/** Matches a call without an id: each allowing decision covers one finished call, the oldest first. */
+/** Matches a call without an id. Each allowing decision covers one finished call; the oldest decision is used first. */
 async function someAllowed(
   db: Db,
   userId: string,
@@ -88,7 +88,7 @@ async function someAllowed(
     }).execute(db)
     const [row] = rows
     if (row === undefined) return null
-    // Otherwise a call that finished at the same moment has taken this decision.
+    // If the row is not `noted`, a call that finished at the same moment has taken this decision: try the next one.
     if (row.noted) return row
   }
 }
@@ -114,7 +114,7 @@ async function raise(
     }
     const ledger = await loadAgentLedger(tx, [key])
     const over = storageOver(tx)
-    // Over the limit, an existing session only gets the alert's count and labels: no new session and no audit entry.
+    // Over the limit, no session is opened and no audit entry is written. A known session gets the count and labels.
     if (over !== null && ledger.session(key.userId, key.sessionId) === undefined) return quotaExceeded(over)
     const session = openSession(tx, ledger, { ...key, agent: { name: 'unknown', kind: 'unknown' } })
     const { sideEffect, outputLabels } = classifyIn(read, session.labels, tx.policy.settings)

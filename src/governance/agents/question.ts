@@ -15,7 +15,7 @@ export interface AuthorizeOp {
   readonly named: string | null
   readonly call: ReadCall
   readonly params: JsonObject
-  /** Characters of the input. */
+  /** The number of characters of the input. */
   readonly weight: number
   /** Seals the parameters for the approvers. */
   readonly seal: (approvalId: string) => Buffer
@@ -36,8 +36,8 @@ export interface Question {
   readonly earlier: PriorDecision | null
   readonly sideEffect: SideEffect
   /**
-   * The labels that the decision uses. A call that was allowed earlier keeps its labels of that moment: it cannot
-   * contain later data.
+   * The labels that the decision uses. A call that was allowed earlier keeps the labels of that moment, because the
+   * call cannot contain later data.
    */
   readonly labels: readonly Label[]
 }

@@ -13,7 +13,7 @@ export interface AgentSessionView {
   readonly agent: { readonly name: string; readonly kind: string }
   readonly organization_id: string
   readonly user_id: string
-  /** The person's present address; null once the account is deleted. */
+  /** The person's present address; null if the account was deleted. */
   readonly user_email: string | null
   readonly status: SessionStatus
   readonly labels: readonly string[]
@@ -42,7 +42,7 @@ export async function listSessions(
   filters: SessionFilters,
   page: PageRequest,
 ): Promise<Page<AgentSessionView>> {
-  let query = shown(db).where('organization_id', '=', organizationId)
+  let query = sessionColumns(db).where('organization_id', '=', organizationId)
   for (const name of ['status', 'user_id', 'session_id'] as const) {
     const wanted = filters[name]
     if (wanted !== undefined) query = query.where(name, '=', wanted)
@@ -50,9 +50,9 @@ export async function listSessions(
   return viewPage(await readPage(db, query, 'id', page, (row) => row.id), sessionView)
 }
 
-/** Throws `not_found` also for a session of another organization. */
+/** Reads one session. Throws `not_found` also for a session of another organization. */
 export async function readSession(db: Db, organizationId: string, id: string): Promise<AgentSessionView> {
-  const row = await shown(db)
+  const row = await sessionColumns(db)
     .where('id', '=', id)
     .where('organization_id', '=', organizationId)
     .executeTakeFirst()
@@ -60,13 +60,13 @@ export async function readSession(db: Db, organizationId: string, id: string): P
   return sessionView(row)
 }
 
-/** The address of the person whom a column of `agent_sessions` names. */
+/** The address of the person whose id is in this column of `agent_sessions`. */
 export const emailOf = (
   eb: ExpressionBuilder<Database, 'agent_sessions'>,
   column: 'user_id' | 'revoked_by',
 ) => eb.selectFrom('users').select('users.email').whereRef('users.id', '=', `agent_sessions.${column}`)
 
-const shown = (db: Db) =>
+const sessionColumns = (db: Db) =>
   db
     .selectFrom('agent_sessions')
     .selectAll()

@@ -4,7 +4,7 @@ import type { RunView } from '../runs/read/read.ts'
 import { pendingInParts } from '../runs/read/waiting-parts.ts'
 import { emailOf } from './read.ts'
 
-/** The form of a run, for an agent session. */
+/** An agent session in the form of a run. */
 export type SessionRunView = Omit<RunView, 'workflow_id' | 'workflow_version' | 'waiting_for'> & {
   readonly waiting_for: JsonParts
   readonly workflow_id: null
@@ -18,7 +18,7 @@ const words = {
   revoked: { status: 'cancelled', reason: 'the agent session was revoked' },
 } as const
 
-/** The run record of an agent session, or null. Its calls are in the receipt. */
+/** The run record of an agent session, or null. The session's calls are not in the record, but in the receipt. */
 export async function readSessionRun(
   db: Db,
   organizationId: string,

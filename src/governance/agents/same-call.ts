@@ -5,8 +5,8 @@ import type { AgentLedger, PriorDecision, SessionRecord } from './ledger.ts'
 import type { AuthorizeOp } from './question.ts'
 
 /*
- * Whether two questions are about one call. A client gives each call an id (`tool_use_id`). For ten minutes, and until
- * the call finishes, a question with the same id and input is about the same call.
+ * Decides whether two questions are about one call. A client gives each call an id (`tool_use_id`). A question with the
+ * same id and input is about the same call for ten minutes, unless the call finishes earlier.
  */
 
 /** The hash of a call's content: lower-case hex SHA-256 over `{tool, params}`. */
@@ -20,8 +20,8 @@ export function hashOfCall(tool: string, canonicalParams: string): string {
 }
 
 /**
- * Whether an earlier answer may be given again. After a change of a rule, policy or setting the call is decided again.
- * The same applies to an allowed call that its adapter now reports as stricter.
+ * Whether an earlier answer may be returned again. After a change of a rule, policy or setting the call is decided
+ * again. An allowed call is also decided again if its adapter now reports another side effect or a changed definition.
  */
 export function mayRepeat(tx: ChainTx, prior: PriorDecision, { call }: AuthorizeOp): boolean {
   if (prior.verdict === 'require_approval' || prior.policy_version !== tx.policy.version) return false
@@ -44,17 +44,17 @@ export function priorOf(ledger: AgentLedger, session: SessionRecord, op: Authori
   return prior === undefined || prior.observed ? null : prior
 }
 
-/** A call about which another adapter of the same person has asked: first the hook, now the gateway. */
+/** A call about which two adapters of the same person ask: the hook has asked before, and the gateway asks now. */
 export interface SharedCall {
   readonly session: SessionRecord
   readonly prior: PriorDecision
 }
 
 /**
- * Finds the hook's decision on the gateway's call. The hook names a protocol call `mcp__<gateway>__<server>__<tool>`;
- * the gateway behind it names it `mcp__<server>__<tool>`, in its own session or the same one. With the same client's id
- * and input it is one call. It is decided in the hook's session, whatever its status, and covered by the approval that
- * allowed it there.
+ * Finds the hook's decision on the gateway's call. The hook names a protocol call `mcp__<gateway>__<server>__<tool>`.
+ * The gateway behind the hook names the same call `mcp__<server>__<tool>`, in its own session or in the hook's session.
+ * Two questions with the same client's id and input are about one call. This call is decided in the hook's session,
+ * whatever the session's status. The approval that allowed the call in that session covers it.
  */
 export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | null {
   if (op.key.toolUseId === null) return null
@@ -68,13 +68,13 @@ export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | n
   return null
 }
 
-/** The longest tool name that clients accept; the gateway cuts longer ones. */
+/** The length of the longest tool name that clients accept. The gateway cuts longer names. */
 const longestName = 64
 
 /**
- * Whether the gateway itself shows a tool under this name: `mcp__svc__fs__write` for `mcp__fs__write`. The gateway's
- * name contains no double underscore, so `mcp__svc__x__y__t` is not `mcp__y__t`. A long or taken name is cut and ends
- * in its hash.
+ * Whether the gateway shows its tool to the hook under this name: `mcp__svc__fs__write` for `mcp__fs__write`. The
+ * gateway's name contains no double underscore, so `mcp__svc__x__y__t` does not stand for `mcp__y__t`. A name that is
+ * too long or already taken is cut and ends in the hash of the full name.
  */
 function isBehindGateway(seenByHook: string, seenByGateway: string): boolean {
   const inner = /^mcp__(.+)$/.exec(seenByGateway)?.[1]

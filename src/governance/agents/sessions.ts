@@ -4,7 +4,7 @@ import { mostLabels, unionLabels } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { AgentLedger, SessionRecord } from './ledger.ts'
 
-/** The asking person and one of their sessions. */
+/** The asking person and one of the person's sessions. */
 export interface SessionKey {
   readonly userId: string
   readonly sessionId: string
@@ -45,10 +45,10 @@ export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): 
   )
 }
 
-/** Bytes of a session beside its labels. */
+/** Bytes that a session takes in addition to its labels. */
 const sessionBytes = 2_048
 
-/** Makes the session live, unless it was revoked, because a call was asked in it. */
+/** Notes that a call was asked in the session. An ended session becomes live again; a revoked one stays revoked. */
 export function resume(tx: ChainTx, ledger: AgentLedger, session: SessionRecord): SessionRecord {
   session.last_seen_at = tx.now.toISOString()
   if (session.status === 'ended') {
@@ -60,8 +60,8 @@ export function resume(tx: ChainTx, ledger: AgentLedger, session: SessionRecord)
 }
 
 /**
- * Adds labels to the session, with the tool that brought them; every later call carries them. A session with more than
- * `mostLabels` does not change: all its calls are denied.
+ * Adds labels to the session, with the tool that brought these labels. Every later call of the session carries the
+ * labels. A session with more than `mostLabels` does not change, because all its calls are denied.
  */
 export function addLabels(
   tx: Pick<ChainTx, 'stores'>,
@@ -83,11 +83,11 @@ export function addLabels(
   session.label_bytes = bytes
 }
 
-/** Whether a session would exceed `mostLabels` with the added ones. */
+/** Whether a session would have more than `mostLabels` labels with the added labels. */
 export function wouldExceedLabels(labels: readonly Label[], added: readonly Label[]): boolean {
   if (labels.length + added.length <= mostLabels) return false
   return unionLabels(labels, added).length > mostLabels
 }
 
-/** The most tools kept as the sources of one label. */
+/** The most tools that are stored as the sources of one label. */
 const mostSources = 20

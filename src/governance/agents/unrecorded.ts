@@ -34,12 +34,12 @@ export function unrecorded(reason: string, explanation: string): AgentDecision {
   }
 }
 
-/** How often the audit log repeats that an organization is over its limit. */
+/** The time between two audit entries of one process about an organization that is over its limit. */
 const noteEveryMilliseconds = 3_600_000
 
 /**
  * The denial of every question while the organization stores more than `storage_mb`. Decisions and audit entries would
- * stay for ever, so these denials are not recorded. Each process adds one audit entry per hour.
+ * stay for ever, so these denials are not recorded. Each process adds at most one audit entry per hour.
  */
 export function denyOverStorageLimit(tx: ChainTx, over: Exceeded, op: AuthorizeOp): AgentDecision {
   const now = tx.now.getTime()

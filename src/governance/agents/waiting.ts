@@ -18,7 +18,7 @@ import { callerIn, type Asker } from './ask.ts'
 export interface AgentApproval {
   readonly approval_id: string
   readonly status: ApprovalStatus
-  /** The person whose vote decided; null before that. */
+  /** The person whose vote decided; null while nothing is decided. */
   readonly decided_by: string | null
   readonly comment: string
   readonly expires_at: string | null
@@ -26,7 +26,7 @@ export interface AgentApproval {
 
 /**
  * Reads an approval of one of the asker's own calls. Throws `not_found` for any other approval, and after the asker has
- * left the organization; `insufficient_role` if their agents may not ask any more.
+ * left the organization. Throws `insufficient_role` if the asker's agents may not ask any more.
  */
 export async function readAgentApproval(
   context: Pick<Context, 'combiner' | 'db'>,

@@ -4,13 +4,13 @@ import { isOverSql } from '../approvals/state.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 
 /**
- * Withdraws the session's pending approvals, and the approved ones that are not used yet: if the session goes on, its
- * agent asks again (docs/decisions/0059). Waiting readers are notified. Returns the number withdrawn.
+ * Withdraws the session's pending approvals, and its approved approvals that are not used yet. If the session goes on,
+ * its agent asks again (docs/decisions/0059). Waiting readers are notified. Returns the number of withdrawn approvals.
  */
 export const withdrawAll = (tx: ChainTx, sessionId: string): Promise<number> =>
   withdraw(tx, sql`session_id = ${sessionId}`)
 
-/** The same for all agents of a person in the organization, because the person has left it. */
+/** Withdraws these approvals for all agents of a person, because the person has left the organization. */
 export const withdrawAllOf = (tx: ChainTx, userId: string): Promise<number> =>
   withdraw(
     tx,

@@ -3,9 +3,11 @@ import type { Context } from '../context.ts'
 import { statePlace } from '../sealing/places.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 
-/** What a call changes, as the approvers of one approval saw it. It is sealed beside the parameters. */
+/** The state that a call would change, and its connection, as the approvers saw them. Sealed beside the parameters. */
 export interface ApprovedState {
-  /** null: it could not be read, and the call is made whatever it is then. */
+  /** Id of the call's connection; null: none. Absent for tools without a service, and in older approvals. */
+  readonly connection?: string | null
+  /** The revision that approvers saw. null: it could not be read, so the call is made at any later revision. */
   readonly revision: string | null
   readonly fields: readonly PreviewField[]
   readonly diff?: PreviewDiff
@@ -24,15 +26,15 @@ export async function openState(
   return JSON.parse(await sealer.open(statePlace(approvalId), sealed)) as ApprovedState
 }
 
-/** The revision that an approval covers; null for an approval without one. */
-export async function approvedRevision(
+/** The state that an approval covers besides the parameters; null for an approval without such a state. */
+export async function approvedState(
   context: Pick<Context, 'db' | 'sealer'>,
   approvalId: string,
-): Promise<string | null> {
+): Promise<ApprovedState | null> {
   const row = await context.db
     .selectFrom('approvals')
     .select('state_sealed')
     .where('id', '=', approvalId)
     .executeTakeFirstOrThrow()
-  return (await openState(context.sealer, approvalId, row.state_sealed))?.revision ?? null
+  return openState(context.sealer, approvalId, row.state_sealed)
 }

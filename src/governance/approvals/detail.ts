@@ -26,7 +26,7 @@ interface Row {
   readonly votes: readonly VoteWithRole[]
 }
 
-/** The approval must exist in the viewer's organization. */
+/** Reads the details of an approval, which must exist in the viewer's organization. */
 export async function readDetail(
   { db }: Pick<Context, 'db'>,
   { organizationId, userId, role }: Viewer,

@@ -12,9 +12,9 @@ export function expireNow(tx: ChainTx, approval: ApprovalRecord): void {
 }
 
 /**
- * Expires every approval whose time is over (commit point `approval.expire`). A run's timer in Temporal does the same;
- * this covers agents' calls, and runs that cannot act now. So the list never shows a pending approval that nobody can
- * approve.
+ * Expires approvals whose time is over (commit point `approval.expire`). A run's timer in Temporal does the same. This
+ * function also covers agents' calls, and runs that cannot act now. So the list never shows a pending approval that
+ * nobody can approve.
  */
 export async function expireDue(context: Pick<Context, 'combiner' | 'db'>, limit = 100): Promise<number> {
   const due = await context.db

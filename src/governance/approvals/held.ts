@@ -6,7 +6,7 @@ import { withRoles, type ApprovalRecord } from './records.ts'
 import type { Requirement } from './requirement.ts'
 import { approvalState, type ApprovalState } from './state.ts'
 
-/* Shared by runs and agents: a call that a rule holds. */
+/* Functions for a call that a rule holds. Runs and agents share them. */
 
 /** The approvers and the number of votes that the rules and settings require now. */
 export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
@@ -19,8 +19,8 @@ export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
 }
 
 /**
- * The state of an approval when the call `user` asks. The votes must satisfy the rules of this moment, by people with
- * the role that the approval was shown to need, if that is stricter.
+ * The state of an approval when the call `user` asks. The votes must satisfy the rules of this moment. If the approval
+ * was requested from owners, the voters must be owners, even if the rules ask for less now.
  */
 export function stateAtUse(
   { tx, ledger }: { readonly tx: ChainTx; readonly ledger: { readonly roles: ReadonlyMap<string, Role> } },
@@ -43,12 +43,12 @@ export const heldAgain = {
   late: 'its approval has expired',
 } as const
 
-/** Why a call is held again, although it had an approval. */
+/** The former approval of a call, and the reason why the call is held again. */
 export interface HeldAgain {
   readonly former: ApprovalRecord
   /** One sentence without values. */
   readonly because: string
-  /** Whether what the call changes has changed. */
+  /** Whether the state that the approvers saw has changed. */
   readonly hasChanged: boolean
 }
 

@@ -8,17 +8,17 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import type { ApprovalRecord, NewApproval } from './records.ts'
 
 /*
- * Every change of an approval, with its audit entry and the event of its run. Calls of runs and agents change records of
- * their ledger, which writes them all at once; other transactions write through `writeAtOnce`.
+ * Every change of an approval, with its audit entry and the event of its run. Calls of runs and agents change records
+ * of their ledger, and the ledger writes all records together. Other transactions write through `writeAtOnce`.
  */
 
-/** The transaction, and where changed approvals are collected. A call under the lock is one. */
+/** The transaction, and the set that collects changed approvals. A call under the lock is an `ApprovalWriter` too. */
 export interface ApprovalWriter {
   readonly tx: ChainTx
   readonly ledger: { readonly dirtyApprovals: { add(approval: ApprovalRecord): unknown } }
 }
 
-/** For a transaction without a ledger: each changed approval is sent to the database at once. */
+/** A writer for a transaction without a ledger: it sends each changed approval to the database at once. */
 export const writeAtOnce = (tx: ChainTx): ApprovalWriter => ({
   tx,
   ledger: {
@@ -35,13 +35,13 @@ interface Cause {
 /** The service itself, when an expiry has no other cause. */
 export const approvalsActor: Actor = { type: 'system', id: 'approvals' }
 
-/** Announces a new approval, whose row its transaction inserts. */
+/** Announces a new approval. The caller's transaction inserts the row. */
 export function announceRequest(
   tx: ChainTx,
   { record, tool, risk }: Pick<NewApproval, 'record' | 'tool' | 'risk'>,
   { actor, runId }: Cause,
 ): void {
-  const { id, kind, run_id, step_id, session_id, rule_name } = record
+  const { id, kind, run_id, step_id, rule_name } = record
   tx.notice('approval', id)
   if (run_id !== null)
     tx.event(run_id, 'approval.created', { approval_id: id, ...(step_id === null ? {} : { step_id }) })
@@ -49,8 +49,8 @@ export function announceRequest(
     record.supersedes_id === null ? {} : { supersedes_id: record.supersedes_id, because: record.held_again }
   const about = {
     run: { risk: risk.level },
-    step: { step_id, rule_name },
-    agent_call: { session_id, rule_name },
+    step: { step_id, rule_name, ...placeOf(record) },
+    agent_call: { rule_name, ...placeOf(record) },
   }
   tx.append({
     eventType: 'approval.requested',
@@ -64,24 +64,34 @@ export function announceRequest(
   tx.publish('approval.created', { approval_id: id })
 }
 
+/** The item of a step, or the session of an agent, to which an approval belongs. */
+const placeOf = ({
+  item_index,
+  session_id,
+}: ApprovalRecord): { item_index?: number; session_id?: string } => ({
+  ...(item_index === null ? {} : { item_index }),
+  ...(session_id === null ? {} : { session_id }),
+})
+
 const voteEvents = {
   rejected: 'approval.rejected',
   approved: 'approval.granted',
   pending: 'approval.voted',
 } as const
 
-/** One counted vote: `counting` votes of `needed`, this one included. */
+/** Applies one vote. `counting`: the number of votes that count, including this vote, out of `needed` votes. */
 export function decideByVote(
   { tx, ledger }: ApprovalWriter,
   approval: ApprovalRecord,
   vote: {
     readonly actor: Actor
+    readonly tool: string | null
     readonly decision: 'approve' | 'reject'
     readonly counting: number
     readonly needed: number
   },
 ): void {
-  const { actor, decision, counting, needed } = vote
+  const { actor, tool, decision, counting, needed } = vote
   const status = decision === 'reject' ? 'rejected' : counting >= needed ? 'approved' : 'pending'
   tx.append({
     eventType: voteEvents[status],
@@ -93,17 +103,19 @@ export function decideByVote(
     metadata: {
       approval_id: approval.id,
       step_id: approval.step_id,
+      ...placeOf(approval),
       counting,
       needed,
       params_hash: approval.params_hash,
     },
+    logged: { tool },
   })
   if (status === 'pending') return
   close({ tx, ledger }, approval, status, actor.id)
   wakeRun(tx, approval, actor.id)
 }
 
-/** Expires a pending approval. Without a cause, the service itself does it. */
+/** Expires a pending approval. If no cause is given, the service itself is the actor. */
 export function expireApproval(
   writer: ApprovalWriter,
   approval: ApprovalRecord,
@@ -126,7 +138,7 @@ export function withdrawApproval(writer: ApprovalWriter, approval: ApprovalRecor
   close(writer, approval, 'cancelled')
 }
 
-/** Withdraws a pending approval on its requester's wish. */
+/** Withdraws a pending approval because its requester asks for it. */
 export function withdrawByRequester(writer: ApprovalWriter, approval: ApprovalRecord, actor: Actor): void {
   withdrawApproval(writer, approval)
   writer.tx.append({
@@ -138,7 +150,7 @@ export function withdrawByRequester(writer: ApprovalWriter, approval: ApprovalRe
   })
 }
 
-/** Replaces an approval that no longer covers its call. A pending one is withdrawn. */
+/** Replaces an approval that no longer covers its call. If the former approval is pending, it is withdrawn. */
 export function supersedeApproval(writer: ApprovalWriter, former: ApprovalRecord, by: string): void {
   if (former.status === 'pending') withdrawApproval(writer, former)
   former.superseded_by = by
@@ -153,7 +165,7 @@ export function markUsed({ tx, ledger }: ApprovalWriter, approval: ApprovalRecor
   ledger.dirtyApprovals.add(approval)
 }
 
-/** The approval of a whole run needs votes again, because rules or roles have become stricter. */
+/** Sets the approval of a whole run to `pending` again, because rules or roles have become stricter. */
 export function reopenApproval(
   { tx, ledger }: ApprovalWriter,
   approval: ApprovalRecord,
@@ -177,7 +189,7 @@ export function reopenApproval(
 
 type Named = Pick<ApprovalRecord, 'id' | 'run_id'>
 
-/** Sends the withdrawal of all approvals that match. `announceWithdrawn` must follow. */
+/** Withdraws all approvals that match. Call `announceWithdrawn` with the result. */
 export const withdrawWhere = (tx: ChainTx, where: RawBuilder<unknown>): Promise<readonly Named[]> =>
   tx.send(sql<Named>`
     update approvals set status = 'cancelled', decided_at = ${tx.now} where ${where} returning id, run_id`)
@@ -187,8 +199,8 @@ export function announceWithdrawn(tx: ChainTx, withdrawn: readonly Named[]): voi
 }
 
 /**
- * Wakes the call or run that waits for a decided approval; an agent polls instead. `by` is the person who decided, as
- * operators see it in Temporal.
+ * Wakes the call or run that waits for a decided approval. An agent's call is not woken, because an agent polls. `by`
+ * is the person who decided; operators see it in Temporal.
  */
 export function wakeRun(
   tx: ChainTx,
@@ -217,7 +229,7 @@ function close(
 
 type ClosedStatus = Exclude<ApprovalStatus, 'pending'>
 
-/** The event that webhooks get. */
+/** The event that webhooks get for each final status. */
 const closingEvents = {
   approved: 'approval.decided',
   rejected: 'approval.decided',

@@ -5,7 +5,7 @@ import type { JsonObject } from '../../policy/types.ts'
 import type { ApprovedState } from './approved-state.ts'
 import { effectiveParams } from '../runs/values/sealed-params.ts'
 
-/** What an approver sees of a call of a run: its resolved parameters, and what it changes. */
+/** An approver's view of a run's call: its resolved parameters, and the state that it would change. */
 export function previewOf(
   tool: ToolDeclaration,
   params: JsonObject,
@@ -23,12 +23,12 @@ export function previewOf(
   }
 }
 
-/** Parameters of agents' tools that say most of a call, in this order. */
+/** The parameters of agents' tools that describe a call best, in this order. */
 const telling = ['command', 'file_path', 'path', 'notebook_path', 'url', 'query', 'to', 'subject', 'title']
 
 /**
- * What an approver sees of an agent's call. Its tool is not in the catalog, so the title is the tool and its first text,
- * and what says most comes first, whatever order the agent chose.
+ * An approver's view of an agent's call. The call's tool is not in the catalogue. So the title consists of the tool's
+ * name and its most telling text parameter. The most telling parameters come first, whatever order the agent chose.
  */
 export function agentPreviewOf(tool: string | null, params: JsonObject): Preview {
   const texts = [...telling, ...Object.keys(params)].flatMap((name) => {
@@ -52,7 +52,7 @@ export function agentPreviewOf(tool: string | null, params: JsonObject): Preview
   }
 }
 
-/** An older version may have taken parameters that the tool does not take now. */
+/** The tool's own preview, else its description. The tool may no longer accept parameters of an older version. */
 function draftOf(tool: ToolDeclaration, given: JsonObject) {
   const parsed = tool.preview === undefined ? null : parseParams(tool, given)
   if (tool.preview !== undefined && parsed?.ok === true) return tool.preview(parsed.params)

@@ -37,13 +37,13 @@ export interface ApprovalView {
   /** The `summary` of the step in its definition. */
   readonly summary: string | null
   readonly side_effect: SideEffect | null
-  /** Whether the call can be taken back; null for a whole run and for a call of an agent. */
+  /** Whether the call can be undone; null for a whole run and for a call of an agent. */
   readonly reversible: Reversible | null
   /** Only shown to people who may decide the approval. */
   readonly params?: JsonObject
-  /** A readable view of the same. */
+  /** A readable view of the parameters; shown to the same people. */
   readonly preview?: Preview
-  /** The approval that replaced this one, and the one that this one replaces, with the reason in one sentence. */
+  /** The approval that replaced this one. `supersedes_id`: the one that this one replaced, because of `held_again`. */
   readonly superseded_by: string | null
   readonly supersedes_id: string | null
   readonly held_again: string | null
@@ -53,7 +53,7 @@ export interface ApprovalView {
   readonly labels: readonly string[]
   readonly risk: Risk
   readonly requested_by: string
-  /** The address that `me` means in a run's parameters; for an agent's call, the address of the key's person. */
+  /** The address that replaces `me` in a run's parameters. For an agent's call: the address of the key's person. */
   readonly requester_email: string | null
   readonly approver: 'admin' | 'owner'
   readonly approvals_needed: number
@@ -63,14 +63,14 @@ export interface ApprovalView {
   readonly decided_at: string | null
   /** Only for an unknown outcome: the route that resolves it. */
   readonly resolve_with: string | null
-  /** Only for an unknown outcome: the attempt whose outcome it is. */
+  /** Only for an unknown outcome: the attempt whose outcome is unknown. */
   readonly attempt: number | null
-  /** Only where one approval is read. */
+  /** Only present when a single approval is read. */
   readonly detail?: ApprovalDetail
   readonly console_url: string
 }
 
-/** What one approval shows beside the fields of a list. */
+/** The fields that a single approval shows in addition to the fields of a list. */
 export interface ApprovalDetail {
   readonly agent: { readonly name: string; readonly kind: string } | null
   /** The explanation of the decision that held the call; null for a whole run. */
@@ -78,13 +78,13 @@ export interface ApprovalDetail {
   /** Names of all enforced rules that hold the call, the deciding one first. */
   readonly held_by: readonly string[]
   readonly label_sources: readonly LabelSource[]
-  /** Approving votes that are missing now. */
+  /** The number of approving votes that are missing now. */
   readonly votes_missing: number
-  /** Why the reader's vote would be refused now; null if it would count. */
+  /** The reason why the reader's vote would be refused now; null if the vote would count. */
   readonly vote_refused: string | null
 }
 
-/** The reading person. The role decides whether the parameters are shown. */
+/** The person who reads. The person's role decides whether parameters are shown. */
 export interface Viewer {
   readonly userId: string
   readonly organizationId: string
@@ -135,7 +135,7 @@ export async function listApprovals(
   }
 }
 
-/** Throws `not_found` also for an approval of another organization. */
+/** Reads one approval. Throws `not_found` also for an approval of another organization. */
 export async function readApproval(
   context: Pick<Context, 'config' | 'db' | 'sealer'>,
   viewer: Viewer,

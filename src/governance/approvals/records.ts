@@ -9,8 +9,8 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import type { VoteWithRole } from './requirement.ts'
 
 /*
- * Decisions and approvals, shared by runs' steps and agents' calls. They change in memory under the chain lock, and one
- * statement writes them all.
+ * Decisions and approvals of runs' steps and of agents' calls. The records change in memory under the chain lock, and
+ * one statement writes all of them.
  */
 
 export interface VoteRecord {
@@ -28,13 +28,13 @@ export interface ApprovalRecord {
   readonly workflow_id: string | null
   readonly step_id: string | null
   readonly item_index: number | null
-  /** Only for an agent's call: ses_... */
+  /** Only for an agent's call: the id of its session, ses_... */
   readonly session_id: string | null
   readonly requested_by: string
   readonly params_hash: string | null
   readonly labels: string[]
   readonly rule_name: string | null
-  /** The approval that it replaces, and why; null for the first one of a call. */
+  /** The former approval that this one replaces, because of `held_again`; null for the first approval of a call. */
   readonly supersedes_id: string | null
   readonly held_again: string | null
   readonly state_changes: number
@@ -53,7 +53,7 @@ export interface ApprovalRecord {
 export interface NewApproval {
   record: ApprovalRecord
   sealed: Buffer | null
-  /** What the call changes, sealed; null for a tool without a precondition. */
+  /** The sealed `ApprovedState`; null if none was read. */
   state: Buffer | null
   tool: string | null
   side_effect: SideEffect | null
@@ -67,7 +67,7 @@ export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources'
   attempt: number
 }
 
-/** A time in JSON from the database has an offset, not `Z`. */
+/** The same time with `Z`. A time in JSON from the database has an offset instead. */
 export const isoTime = (time: string | null): string | null =>
   time === null ? null : new Date(time).toISOString()
 
@@ -75,15 +75,15 @@ export const isoTime = (time: string | null): string | null =>
 export const withRoles = (approval: ApprovalRecord, roles: ReadonlyMap<string, Role>): VoteWithRole[] =>
   approval.votes.map((vote) => ({ ...vote, role: roles.get(vote.user_id) ?? null }))
 
-/** Reads one approval under the chain lock, the newest that matches, and its votes with roles. */
+/** Reads the newest approval that matches, with its tool, and its votes with roles. Call it under the chain lock. */
 export async function loadApproval(
   tx: ChainTx,
   where: RawBuilder<unknown>,
-): Promise<{ approval: ApprovalRecord; votes: readonly VoteWithRole[] } | null> {
+): Promise<{ approval: ApprovalRecord; tool: string | null; votes: readonly VoteWithRole[] } | null> {
   const [row] = await tx.send(newestApproval<ApprovalRecord>(tx.organizationId, where))
   if (row === undefined) return null
-  const { approval, roles } = row
-  return { approval, votes: withRoles(approval, new Map(Object.entries(roles ?? {}))) }
+  const { approval, tool, roles } = row
+  return { approval, tool, votes: withRoles(approval, new Map(Object.entries(roles ?? {}))) }
 }
 
 /** Part of a statement: inserts approvals. */
@@ -101,7 +101,7 @@ export function insertApprovals(tx: ChainTx, approvals: readonly NewApproval[]):
   })
 }
 
-/** Bytes of a decision beside its JSON: indexes, and later notes about its call. */
+/** Bytes that a decision takes in addition to its JSON: indexes, and later notes about its call. */
 const decisionBytes = 256
 
 /** Part of a statement: inserts decisions, and adds their bytes to the organization's counter. */

@@ -3,16 +3,16 @@ import { DomainError } from '../errors.ts'
 import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
 import { mayDecide, voteRefusal, type Requirement, type VoteWithRole } from './requirement.ts'
 
-/** What the refusal of a vote depends on. */
+/** The fields of an approval on which the refusal of a vote depends. */
 export interface Votable {
   readonly kind: ApprovalKind
   readonly status: ApprovalStatus
   readonly requested_by: string
-  /** Whether its time is over, by the database's clock. */
+  /** Whether the approval's time is over, by the database's clock. */
   readonly isDue: boolean
 }
 
-/** The error for a vote on an approval that is decided or expired; null while it is pending. */
+/** The error for a vote on an approval that is decided or expired; null while the approval is pending. */
 export function endedRefusal({ kind, status, isDue }: Omit<Votable, 'requested_by'>): DomainError | null {
   if (status === 'expired' || isDue)
     return new DomainError(
@@ -23,7 +23,7 @@ export function endedRefusal({ kind, status, isDue }: Omit<Votable, 'requested_b
   return new DomainError('approval_already_decided', `the approval is already \`${status}\``)
 }
 
-/** The error for a vote of this person; null if it would count. `voted` are the people who have voted. */
+/** The error for a vote of this person; null if the vote would count. `voted`: ids of the people who have voted. */
 export async function voterRefusal(
   db: Db,
   organizationId: string,

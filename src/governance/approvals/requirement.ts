@@ -9,7 +9,7 @@ export interface Requirement {
   readonly allowSelfApproval: boolean
 }
 
-/** A vote, with the role that the voter has now; null if they have left the organization. */
+/** A vote, with the role that the voter has now; null if the voter has left the organization. */
 export interface VoteWithRole {
   readonly user_id: string
   readonly decision: 'approve' | 'reject'
@@ -32,8 +32,8 @@ export function mayDecide(role: Role | null | undefined, approver: 'admin' | 'ow
 }
 
 /**
- * Why a person's vote does not count; null if it counts. This rule is asked when they vote, and again when the approval
- * is used: the voter must still have the role, and the setting on self-approval may have changed.
+ * The reason why a person's vote does not count; null if the vote counts. Checked when the person votes, and again when
+ * the approval is used. At use, the voter must still have the role, and the setting on self-approval may have changed.
  */
 export function voteRefusal(
   voter: Pick<VoteWithRole, 'user_id' | 'role'>,

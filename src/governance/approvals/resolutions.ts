@@ -12,8 +12,8 @@ import { previewOf } from './preview.ts'
 import { mayDecide } from './requirement.ts'
 
 /*
- * Calls of open runs whose outcome is unknown, as the list of approvals shows them. They are rows of `effects`, and
- * have no approval: a person resolves them with a route of the run.
+ * Calls of open runs whose outcome is unknown, as the list of approvals shows them. These calls are rows of `effects`
+ * and have no row in `approvals`. A person resolves them with a route of the run.
  */
 
 /** The route that resolves unknown outcomes of a step. */
@@ -61,7 +61,7 @@ const unresolved = (db: Db) =>
     .where('e.resolved_outcome', 'is', null)
     .where('r.finished_at', 'is', null)
 
-/** Unknown outcomes as the list shows them: those of the newest run first, then by step and item. */
+/** Unknown outcomes as the list shows them: ordered by run, the newest first, then by step and item. */
 export async function listResolutions(
   context: Pick<Context, 'config' | 'db' | 'sealer'>,
   viewer: Viewer,
@@ -74,7 +74,7 @@ export async function listResolutions(
 ): Promise<Page<ApprovalView>> {
   const after = readCallId(readCursor(cursor, /^[\x21-\x7e]{1,200}\/[^\0]{1,400}\/-?\d{1,6}$/))
   if (filters.mine === true && !mayDecide(viewer.role, 'admin')) return { data: [], next_cursor: null }
-  let query = shown(context.db).where('e.organization_id', '=', viewer.organizationId)
+  let query = unknownOutcomes(context.db).where('e.organization_id', '=', viewer.organizationId)
   if (filters.run_id !== undefined) query = query.where('e.run_id', '=', filters.run_id)
   if (filters.requested_by !== undefined) query = query.where('r.requested_by', '=', filters.requested_by)
   if (after !== null)
@@ -94,10 +94,10 @@ export async function listResolutions(
     .limit(limit + 1)
     .execute()
   const page = pageOf(rows, limit, callId, (row) => row)
-  return { ...page, data: await Promise.all(page.data.map((row) => viewOf(context, viewer, row))) }
+  return { ...page, data: await Promise.all(page.data.map((row) => resolutionView(context, viewer, row))) }
 }
 
-/** One unknown outcome by its id. Throws `not_found`, also once it is resolved. */
+/** One unknown outcome by its id. Throws `not_found`, also if the outcome was resolved already. */
 export async function readResolution(
   context: Pick<Context, 'config' | 'db' | 'sealer'>,
   viewer: Viewer,
@@ -105,17 +105,17 @@ export async function readResolution(
 ): Promise<ApprovalView> {
   const place = readCallId(id)
   if (place === null) throw notFound('approval', id)
-  const row = await shown(context.db)
+  const row = await unknownOutcomes(context.db)
     .where('e.organization_id', '=', viewer.organizationId)
     .where('e.run_id', '=', place.runId)
     .where('e.step_id', '=', place.stepId)
     .where('e.item_index', '=', place.itemIndex)
     .executeTakeFirst()
   if (row === undefined) throw notFound('approval', id)
-  return viewOf(context, viewer, row)
+  return resolutionView(context, viewer, row)
 }
 
-const shown = (db: Db) =>
+const unknownOutcomes = (db: Db) =>
   unresolved(db)
     .leftJoin('workflows as w', 'w.id', 'r.workflow_id')
     .select([
@@ -129,9 +129,9 @@ const shown = (db: Db) =>
       'r.requested_by',
       'r.requester_email',
     ])
-type Row = Awaited<ReturnType<ReturnType<typeof shown>['execute']>>[number]
+type Row = Awaited<ReturnType<ReturnType<typeof unknownOutcomes>['execute']>>[number]
 
-async function viewOf(
+async function resolutionView(
   context: Pick<Context, 'config' | 'sealer'>,
   viewer: Viewer,
   row: Row,

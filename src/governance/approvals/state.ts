@@ -5,13 +5,13 @@ import { countingVotes, type Requirement, type VoteWithRole } from './requiremen
 /**
  * The state of an approval for a call or run at one moment:
  *
- * - `pending`: it needs votes, also if it was approved and its votes are no longer enough;
+ * - `pending`: the approval needs votes, also if it was approved and its votes are no longer enough;
  * - `usable`: the call or run may go on;
- * - `rejected`: a person rejected it;
+ * - `rejected`: a person rejected the approval;
  * - `expired`: its time is over. The stored status can still be `pending` (the expiry is not recorded yet), or
- *   `approved` (it was not used in time);
+ *   `approved` (the approval was not used in time);
  * - `withdrawn`: the stored status is `cancelled`;
- * - `used`: another call has used it.
+ * - `used`: another call has used the approval.
  */
 export type ApprovalState = 'pending' | 'usable' | 'rejected' | 'expired' | 'withdrawn' | 'used'
 
@@ -22,7 +22,7 @@ interface Expiring {
 
 /**
  * Decides an approval's state. `now` is the database's clock, read under the chain lock. `user` is the asking call or
- * run, in the form of `used_by`. An approval that it has used also covers its retries, and does not expire.
+ * run, in the form of `used_by`. An approval that `user` itself has used also covers its retries, and does not expire.
  */
 export function approvalState(
   approval: Expiring & { readonly used_by: string | null; readonly requested_by: string },
@@ -44,7 +44,7 @@ export function approvalState(
 export const isDue = (approval: Expiring, now: Date): boolean =>
   approval.status === 'pending' && isOver(approval, now)
 
-/** The comparison of every expiry. An approval without `expires_at` never expires. */
+/** Whether the approval's time is over. An approval without `expires_at` never expires. */
 const isOver = ({ expires_at }: Expiring, now: Date): boolean =>
   expires_at !== null && new Date(expires_at) <= now
 

@@ -4,7 +4,7 @@ import type { Db } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import { readBounded } from '../bounded-read.ts'
 
-/** How many approvals wait, by each field that the list is filtered by. The largest counts come first. */
+/** The number of waiting approvals, in all and by each field that filters the list. The largest counts come first. */
 export interface WaitingSummary {
   readonly total: number
   readonly kinds: readonly { readonly kind: ApprovalKind; readonly count: number }[]
@@ -24,7 +24,7 @@ export interface WaitingSummary {
 /** The most entries of each list. */
 const mostEntries = 100
 
-/** Counts what waits in an organization. */
+/** Counts the waiting approvals of an organization. */
 export async function readWaitingSummary(db: Db, organizationId: string): Promise<WaitingSummary> {
   const { rows } = await readBounded(db, (trx) =>
     countWaitingApprovals({ organizationId, mostEntries }).execute(trx),

@@ -6,9 +6,9 @@ import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import { expireNow } from './expire.ts'
 import { decideByVote, writeAtOnce } from './moves.ts'
-import { loadApproval, type ApprovalRecord } from './records.ts'
+import { loadApproval } from './records.ts'
 import { endedRefusal, voterRefusal } from './refusals.ts'
-import { countingVotes, requirementOf, type VoteWithRole } from './requirement.ts'
+import { countingVotes, requirementOf } from './requirement.ts'
 import { isDue } from './state.ts'
 
 export interface VoteRequest {
@@ -16,14 +16,14 @@ export interface VoteRequest {
   readonly approvalId: string
   readonly decision: 'approve' | 'reject'
   readonly comment: string
-  /** Only with `reject`: the requester may ask again with something changed. */
+  /** Only with `reject`: the requester may change something and ask again. */
   readonly changesRequested?: boolean
   readonly once?: Once | null
 }
 
 /**
- * Saves one person's vote (commit point `approval.vote`). A rejection decides at once; an approval when enough votes
- * count. Throws `not_found`, `approval_already_decided`, `approval_expired` (by the database's clock),
+ * Saves one person's vote (commit point `approval.vote`). A rejection decides at once; an approving vote decides when
+ * enough votes count. Throws `not_found`, `approval_already_decided`, `approval_expired` (by the database's clock),
  * `not_an_approver`, `self_approval`, or `conflict` for a second vote of the same person.
  */
 export async function vote(context: Acting, request: VoteRequest): Promise<void> {
@@ -38,7 +38,7 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
     const due = isDue(approval, tx.now)
     const ended = endedRefusal({ ...approval, isDue: due })
     if (due) {
-      // Returned, not thrown: the expiry must commit although the vote is refused.
+      // Return the error and do not throw it: the expiry must commit although the vote is refused.
       expireNow(tx, approval)
       return ended
     }
@@ -53,7 +53,7 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
       required,
     })
     if (refusal !== null) throw refusal
-    await countVote(tx, request, approval, [...found.votes, own])
+    await countVote(tx, request, { ...found, votes: [...found.votes, own] })
     await request.once?.markActed(tx.trx)
     return null
   })
@@ -63,8 +63,7 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
 async function countVote(
   tx: ChainTx,
   { caller, decision, comment, changesRequested = false }: VoteRequest,
-  approval: ApprovalRecord,
-  votes: readonly VoteWithRole[],
+  { approval, tool, votes }: NonNullable<Awaited<ReturnType<typeof loadApproval>>>,
 ): Promise<void> {
   await tx.trx
     .insertInto('approval_votes')
@@ -80,6 +79,7 @@ async function countVote(
   const required = requirementOf(approval, tx.policy.settings)
   decideByVote(writeAtOnce(tx), approval, {
     actor: actorOf(caller),
+    tool,
     decision,
     counting: decision === 'reject' ? 0 : countingVotes(votes, approval.requested_by, required),
     needed: required.needed,

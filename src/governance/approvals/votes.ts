@@ -6,7 +6,7 @@ export interface VoteView {
   readonly email: string
   readonly decision: 'approve' | 'reject'
   readonly comment: string
-  /** The rejection asks for something else instead. */
+  /** Whether the rejecting person asks for changes. */
   readonly changes_requested: boolean
   readonly at: string
 }
@@ -44,7 +44,7 @@ export async function readVotes(
   )
 }
 
-/** Characters of a person's words that a sentence quotes at most. */
+/** The most characters of a person's text that a sentence quotes. */
 const longestQuote = 300
 
 /** Part of a sentence: the rejecting person and their comment. */
@@ -64,7 +64,7 @@ export function rejectionBy(
   return vote.comment.trim() === '' ? by : `${by} with the comment ${quoted(vote.comment)}`
 }
 
-/** A person's words in a sentence: in one line, in backticks, and not too long. */
+/** A person's text as part of a sentence: in one line, in backticks, cut after `longestQuote` characters. */
 export function quoted(words: string): string {
   const line = words.replaceAll(/\s+/g, ' ').trim()
   return `\`${line.length > longestQuote ? `${line.slice(0, longestQuote).toWellFormed()}…` : line}\``

@@ -2,16 +2,16 @@ import { sql } from 'kysely'
 import type { ChainReader, ChainTx } from './chain-tx.ts'
 import type { CommitPoint } from './commit-points.ts'
 
-/** Operations that can share a transaction: one read for all of them, one write for all of them. */
+/** A kind of operation. Operations of one kind can share a transaction, with one read and one write for all of them. */
 export interface BatchKind<Op, Shared, R> {
   readonly point: CommitPoint
-  /** Kinds of one family have the same `load` and `write`, and are read and written together. */
+  /** Kinds of one family have the same `load` and `write`. Their operations are read and written together. */
   readonly family?: object
-  /** Characters to write, estimated. Operations with much to write share no transaction. Default 0. */
+  /** Estimated characters to write. It limits how many operations share a transaction. Default 0. */
   weight?(op: Op): number
   /**
-   * Reads everything these operations need, in one statement. It is sent together with the statement that takes the
-   * lock.
+   * Reads everything that these operations need, in one statement. This statement is sent together with the statement
+   * that takes the lock.
    */
   load(reader: ChainReader, ops: readonly Op[]): Promise<Shared>
   /** Decides one operation. Called in order; changes only `shared` and the buffers of `tx`. */
@@ -30,9 +30,9 @@ export interface Operation {
 }
 
 /**
- * Runs the operations in order; neighbours of one family share their reads and writes. Stops after an operation that
- * changed the policy: the next transaction decides the rest under the new policy. Returns one result for each operation
- * that ran.
+ * Runs the operations in order; neighbouring operations of one family share their reads and writes. Stops after an
+ * operation that changed the policy: the next transaction runs the other operations under the new policy. Returns one
+ * result for each operation that ran.
  */
 export async function runBatch(
   tx: ChainTx,
@@ -60,13 +60,14 @@ export async function runBatch(
 }
 
 /**
- * How PostgreSQL plans the statements of an operation. A generic plan serves every batch: planning anew takes longer than
- * running the statement. An operation's own statements may need their values for a partial index.
+ * How PostgreSQL plans the statements of an operation. Batches use a generic plan, because planning takes longer than
+ * running the statement. An operation with its own statements uses `auto`, because the planner may have to know their
+ * values to use a partial index.
  */
 export const planningOf = (operation: Operation | undefined): 'force_generic_plan' | 'auto' =>
   operation?.kind == null ? 'auto' : 'force_generic_plan'
 
-/** Neighbours of one family, and the data that they share once it is read. */
+/** Neighbouring operations of one family, and the data that they share as soon as it is read. */
 export interface Segment {
   readonly kind: NonNullable<Operation['kind']>
   readonly entries: readonly Operation[]
@@ -85,7 +86,7 @@ export function loadSegment(reader: ChainReader, batch: readonly Operation[], st
     reader,
     entries.map((entry) => entry.op),
   )
-  // `runBatch` awaits this promise. It may never do so if the transaction fails first, hence no unhandled rejection.
+  // `runBatch` awaits this promise, unless the transaction fails first. This line prevents an unhandled rejection then.
   shared.catch(() => undefined)
   return { kind, entries, shared }
 }

@@ -23,10 +23,10 @@ export interface HeadRow extends ChainPosition {
   readonly pending_approvals: number
 }
 
-/** Bytes of an audit entry beside its text: its hash, the other columns and the indexes (migration 0022). */
+/** Bytes that an audit entry takes in addition to its text: hash, other columns and indexes (migration 0022). */
 const entryBytes = 192
 
-/** Reads for an operation whose transaction does not have the lock yet: the server runs them once it has. */
+/** Sends reads of a transaction that may not have the lock yet. The server runs them when the lock is taken. */
 export interface ChainReader {
   readonly organizationId: string
   /** Sends a statement without waiting for earlier ones. */
@@ -34,8 +34,8 @@ export interface ChainReader {
 }
 
 /**
- * One transaction that holds an organization's chain head. `flush` sends its writes together, with the audit entries
- * last. The runs and approvals that it touched are announced after the commit.
+ * One transaction that holds an organization's chain head. `flush` sends the collected writes together, with the audit
+ * entries last. The runs and approvals in `touched` are announced after the commit.
  */
 export class ChainTx implements ChainReader {
   readonly trx: Transaction<Database>
@@ -54,7 +54,7 @@ export class ChainTx implements ChainReader {
   /** Whether a rule, policy or setting was saved. If so, later operations wait for the next transaction. */
   isPolicyChanged = false
   readonly #pipe: PipelinedTransaction
-  /** What its entries record, for the log and the metrics. */
+  /** The drafts of the transaction's entries, for the log and the metrics. */
   readonly drafts: EntryDraft[] = []
   readonly #entries: SealedEntry[] = []
   #position: ChainPosition
@@ -95,7 +95,7 @@ export class ChainTx implements ChainReader {
     this.#stored += bytes
   }
 
-  /** Makes additions of this operation visible to later ones of the transaction. Triggers move the stored counters. */
+  /** Makes an operation's additions visible to later operations of the transaction. Triggers move stored counters. */
   expects(added: { readonly bytes?: number; readonly approvals?: number }): void {
     this.#expected += added.bytes ?? 0
     this.#expectedApprovals += added.approvals ?? 0
@@ -125,8 +125,8 @@ export class ChainTx implements ChainReader {
   }
 
   /**
-   * Call before `append` when a rule, policy or setting was saved. Every process decides by it from the next decision
-   * on.
+   * Call this before `append` when a rule, policy or setting was saved. From the next decision on, every process
+   * decides by the saved state.
    */
   policyChanged(): void {
     this.#policyVersion += 1
@@ -147,14 +147,14 @@ export class ChainTx implements ChainReader {
     this.outboxWritten = true
   }
 
-  /** Notes a change that messages may be about. `subject` is the id of an approval or run, or `RUN/STEP/ITEM` of a call. */
+  /** Notes a change for messages to people. `subject`: the id of an approval or run, or `RUN/STEP/ITEM` of a call. */
   notice(kind: NoticeKind, subject: string): void {
     this.#notices.set(subject, kind)
   }
 
   /**
-   * Tells the organization's webhooks that want this event, or the given ones, after the commit. Returns the id of the
-   * message; null if no webhook wants it.
+   * Sends an event to webhooks after the commit: to those given, else to the organization's webhooks that want this
+   * event. Returns the id of the message; null if there is no such webhook.
    */
   publish(
     type: WebhookEvent,

@@ -9,38 +9,39 @@ import type { LoadedPolicy, LoadPolicy } from './policy-cache.ts'
 export type { BatchKind } from './batch.ts'
 
 /**
- * The only way to append to an organization's chain. Each process has one lane per organization, with one transaction
- * in flight.
+ * The only interface that appends to an organization's chain. Each process has one lane per organization, with one
+ * transaction in flight.
  *
  * A lane is *idle* when no operation waits, and *draining* while a transaction is in flight. Operations that arrive
  * meanwhile wait, and share the next transaction. Each transaction locks `chain_head` before anything else. Under the
- * lock it reloads the policy if its version has changed, runs the operations in the order of their arrival, writes,
- * commits, and only then answers. Neighbours of one family read and write together. Each operation sees the effects of
- * those before it. After a change of the policy, the remaining operations wait for the next transaction.
+ * lock, the transaction reloads the policy if the policy's version has changed. Then it runs the operations in the
+ * order of their arrival, writes, and commits. Operations are answered only after the commit. Neighbouring operations
+ * of one family read and write together. Each operation sees the effects of earlier operations. After a change of the
+ * policy, the remaining operations wait for the next transaction.
  *
- * A failed batch runs again in two halves, in order. So a bad operation fails alone, and the others still share
- * commits. If the answer to a COMMIT is lost, the lane takes the lock, which waits until the lost transaction has
- * ended. It then looks for the batch's last entry in the chain. The batch runs again only if that entry is certainly
- * missing.
+ * A failed batch runs again in two halves, in order. So a bad operation fails alone, and the other operations still
+ * share commits. If the answer to a COMMIT is lost, the lane takes the lock, and so waits until the lost transaction
+ * has ended. The lane then looks for the batch's last entry in the chain. The batch runs again only if that entry is
+ * certainly missing.
  */
 export interface Combiner {
   /** Runs one operation with its own statements. If its transaction fails, `work` may run again. */
   run<R>(organizationId: string, point: CommitPoint, work: (tx: ChainTx) => Promise<R>): Promise<R>
   /** Runs an operation that shares its reads and writes with its neighbours of the same kind. */
   join<Op, Shared, R>(organizationId: string, batch: BatchKind<Op, Shared, R>, op: Op): Promise<R>
-  /** Operations that wait for a transaction, and organizations with a transaction in flight. */
+  /** Numbers of operations that wait for a transaction, and of organizations with a transaction in flight. */
   load(): { readonly waiting: number; readonly busy: number }
   /**
-   * The policy of the version that was just read, for readers without the chain's lock: the kept one, else `load` reads it and it
-   * is kept.
+   * The policy of a version that was just read, for readers without the chain's lock. Returns the policy in memory if
+   * it has this version. Otherwise, `load` reads the policy, which then stays in memory.
    */
   policy(organizationId: string, version: PolicyVersion, load: LoadPolicy): Promise<LoadedPolicy>
 }
 
 export interface CombinerOptions extends LaneOptions {
   /**
-   * Organizations whose compiled policy a process keeps, and their bytes. Above either limit, policies of idle
-   * organizations are dropped.
+   * The most organizations whose compiled policies a process keeps, and the most bytes of these policies. Above either
+   * limit, policies of idle organizations are dropped.
    */
   readonly kept?: { readonly count: number; readonly bytes: number }
 }

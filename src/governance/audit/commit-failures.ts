@@ -1,13 +1,13 @@
 import { isConnectionError, writeRefusal, type WriteRefusal } from '../../db/errors.ts'
 import { DomainError } from '../errors.ts'
 
-/** The transaction may have committed: the one failure after which nothing may run again. */
+/** The transaction may have committed, so its operations must not run again. */
 export class UnknownCommit extends Error {}
 
-/** The database ended the transaction and its connection: nothing was saved. */
+/** The database ended the transaction and its connection, because it took too long. Nothing was saved. */
 export class TookTooLong extends Error {}
 
-/** The next position of the chain is taken: nothing can be saved until a person has looked. */
+/** A foreign entry has the next position of the chain. Nothing can be saved until a person has verified the log. */
 export class ForeignEntry extends Error {}
 
 /** The transaction took too long. This is not an outage: the same work may take as long each time. */
@@ -46,7 +46,7 @@ export function answerTo(error: unknown): unknown {
   return error
 }
 
-/** A word for the metrics; every error of an operation itself counts as one kind. */
+/** The reason of a failure, for the metrics. All errors of operations themselves count as `operation`. */
 export function reasonOf(error: unknown): 'database' | 'foreign_entry' | 'operation' | WriteRefusal {
   if (error instanceof ForeignEntry) return 'foreign_entry'
   const refusal = writeRefusal(error)

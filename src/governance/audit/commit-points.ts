@@ -1,8 +1,8 @@
 import { readFileSync, renameSync } from 'node:fs'
 
 /**
- * Each durable write has a name, and a line on the meaning of a crash just before and just after it. Tests kill the
- * process at each point (`<name>:before`, `<name>:after`). Production never reads the fault switch.
+ * Each durable write has a name, and a line that says what a crash just before or just after the write means. Tests
+ * kill the process at each point (`<name>:before`, `<name>:after`). Production never reads the fault switch.
  */
 export const commitPoints = {
   'run.accept': 'before: the caller gets no answer and no run exists; after: the outbox starts the run',

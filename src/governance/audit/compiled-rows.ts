@@ -17,13 +17,12 @@ interface CompiledRow<Compiled> {
 /** Compiled rules by id, in the order in which they were saved. */
 export type CompiledRows<Compiled> = ReadonlyMap<string, CompiledRow<Compiled>>
 
-/** Memory of a saved and compiled rule together, as a multiple of the saved one. */
+/** Memory of a saved rule together with its compiled rule, as a multiple of the memory of the saved rule. */
 const compiledFactor = 3
 
 /**
- * Compiles saved rules. A rule with the same id and text as in `former` is taken from there, because its result would be
- * the same. So a change of one rule costs little in an organization with many domains, whose reading takes most of the
- * time.
+ * Compiles saved rules. A rule with the same id and text as in `former` is taken from there, because its result would
+ * be the same. So a change of one rule costs little, even if other rules have many domains, which take long to read.
  */
 export function compileRows<Compiled>(
   rows: readonly SavedRow[],

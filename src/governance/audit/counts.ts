@@ -3,21 +3,21 @@ import { countSegmentEntries } from '../../db/queries/audit/count-segment.ts'
 import { chainsToCount } from '../../db/queries/audit/chains-to-count.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 
-/* Counts of entries by segment of a chain (docs/decisions/0100). Entries never change, so neither do these counts. */
+/* Counts of entries by segment of a chain (docs/decisions/0100). Entries never change, so these counts never change. */
 
-/** Entries of a segment: number `n` has the positions from `n * segmentLength + 1` on. */
+/** The number of entries of a segment. Segment `n` begins at position `n * segmentLength + 1`. */
 export const segmentLength = 2_048
 
-/** Positions of a chain: from the first up to, but without, the second. */
+/** Positions of a chain: `from` is included, `to` is not. */
 export type Stretch = readonly [from: number, to: number]
 
-/** Entries of one type, of one person, of both, or all. */
+/** Entries of one type (`eventType`), of one person (`userId`), of this type and person, or all entries. */
 export interface Kind {
   readonly eventType?: string | undefined
   readonly userId?: string | undefined
 }
 
-/** Decisions, which are also counted by their status, the verdict. */
+/** The types of decisions. Decisions are also counted by their status, which is the verdict. */
 const decisionTypes = ['agent_call.decided', 'tool_call.decided'] as const
 const verdicts = ['allow', 'require_approval', 'deny'] as const
 
@@ -25,10 +25,10 @@ const verdicts = ['allow', 'require_approval', 'deny'] as const
 const mostChains = 1_000
 const mostSegments = 500
 
-/** Counts the segments that were filled since the last round. Processes may do it at once. */
+/** Counts the segments that were filled since the last round. Several processes may do this at the same time. */
 export async function countSegments(db: Db): Promise<void> {
   const { rows } = await chainsToCount(segmentLength, mostChains).execute(db)
-  // Each chain gets a segment in turn, so that a long one does not delay the others.
+  // In each turn, one segment of each chain is counted, so that a long chain does not delay the other chains.
   let left = mostSegments
   for (let turn = 0; left > 0; turn += 1) {
     const due = rows.filter(({ next, end }) => next + turn < end).slice(0, left)
@@ -38,7 +38,7 @@ export async function countSegments(db: Db): Promise<void> {
   }
 }
 
-/** One statement, so a segment is counted wholly or not at all. */
+/** Counts with one statement, so a segment is counted completely or not at all. */
 async function countSegment(db: Db, organizationId: string, segment: number): Promise<void> {
   const [from, to] = placesOf(segment)
   await countSegmentEntries({ organizationId, segment, from, to, decisionTypes }).execute(db)
@@ -49,7 +49,7 @@ const placesOf = (segment: number): Stretch => [
   (segment + 1) * segmentLength + 1,
 ]
 
-/** A part of a stretch and the number of its entries that are of the kind. */
+/** A part of a stretch, and the number of its entries that belong to a `Kind`. */
 export interface Part {
   readonly from: number
   readonly to: number
@@ -57,8 +57,8 @@ export interface Part {
 }
 
 /**
- * The parts of a stretch that have entries of this kind, newest first. Whole segments come from `audit_counts`. `count`
- * counts the entries at both ends, which no counted segment covers.
+ * The parts of a stretch that have entries of this kind, newest first. For whole segments, the numbers come from
+ * `audit_counts`. `count` counts the entries at each end of the stretch, which no counted segment covers.
  */
 export async function partsOf(
   trx: Transaction<Database>,
@@ -84,7 +84,7 @@ async function partAt([from, to]: Stretch, count: (part: Stretch) => Promise<num
   return { from, to, entries: from < to ? await count([from, to]) : 0 }
 }
 
-/** Decisions of calls in a stretch, by verdict. */
+/** The number of decisions on calls in a stretch, by verdict. */
 export async function countVerdicts(
   trx: Transaction<Database>,
   organizationId: string,
@@ -112,7 +112,7 @@ export async function countVerdicts(
 const countedIn = (organizationId: string, [first, end]: Stretch): RawBuilder<unknown> =>
   sql`organization_id = ${organizationId} and segment >= ${first} and segment < ${end}`
 
-/** The counted segments inside a stretch, and the places before and after them. */
+/** The counted segments inside a stretch, and the positions before and after these segments. */
 async function split(
   trx: Transaction<Database>,
   organizationId: string,

@@ -28,13 +28,13 @@ function countCall(
   { toolCalls, toolSeconds }: Metrics,
   { action: tool, status, durationMs }: EntryDraft,
 ): void {
-  // Names of the catalogue only: a label must not grow without limit.
+  // Count only tools of the catalogue: a metric's label must not have an unlimited number of values.
   if (getTool(tool) === undefined) return
   toolCalls.inc({ tool, outcome: status })
   if (typeof durationMs === 'number') toolSeconds.observe({ tool }, durationMs / 1_000)
 }
 
-/** Counts what committed audit entries record. An agent's decision is counted with its answer. */
+/** Counts the events of committed audit entries. An agent's decision is not counted here, but with its answer. */
 export function countEntries(metrics: Metrics, drafts: readonly EntryDraft[]): void {
   for (const draft of drafts) counts[draft.eventType]?.(metrics, draft)
 }

@@ -24,13 +24,15 @@ export interface EntryDraft {
   readonly runId?: string | null
   readonly durationMs?: number | null
   readonly metadata?: Readonly<Partial<Record<string, Json>>>
-  /** Further fields of the line in the log: ids and codes that the chain does not hold. */
+  /** Further fields of the line in the log: ids and codes that the chain does not contain. */
   readonly logged?: LoggedFields
 }
 
 export interface LoggedFields {
   /** The request that started the run; default: the actor's request. */
   readonly request_id?: string | null
+  /** The tool that a person's action is about. */
+  readonly tool?: string | null
   readonly step_id?: string | undefined
   readonly item_index?: number | undefined
   readonly error_code?: string | undefined
@@ -38,8 +40,8 @@ export interface LoggedFields {
 }
 
 /**
- * One event to record. Metadata holds ids, hashes, counts and names, but never a parameter's value or a secret.
- * `auditEvents` declares its fields for each type.
+ * One event to record. Metadata contains ids, hashes, counts and names, but never a parameter's value or a secret.
+ * `auditEvents` declares the metadata fields of each event type.
  */
 export interface AuditDraft<T extends AuditEventType = AuditEventType> extends EntryDraft {
   readonly eventType: T
@@ -61,9 +63,9 @@ export interface SealedEntry {
 export const chainStart: ChainPosition = { seq: 0, hash: '0'.repeat(64) }
 
 /**
- * The entry after `head`: `seq` is one more, `prev_hash` is the hash of `head`, and `hash` is the SHA-256 of the
- * canonical bytes. The metadata contains the policy version in force, so verify can detect a decision made on stale
- * rules.
+ * The entry after `head`: `seq` is one more than that of `head`, `prev_hash` is the hash of `head`, and `hash` is the
+ * SHA-256 of the canonical bytes. The metadata contains the policy version in force, so verify can detect a decision
+ * that was made by outdated rules.
  */
 export function sealEntry(
   organizationId: string,

@@ -6,11 +6,14 @@ export interface CachedLane {
   readonly bytes: number
 }
 
-/** Lanes by organization. Above the limit of lanes or bytes, idle lanes are dropped, the least recently used first. */
+/**
+ * Lanes by organization. Above the limit of lanes, idle lanes are dropped, the least recently used first. Above the
+ * limit of bytes, idle lanes are dropped, the largest first.
+ */
 export class LaneCache<Lane extends CachedLane> {
   readonly #limits: { readonly count: number; readonly bytes: number }
   readonly #lanes = new Map<string, Lane>()
-  /** Lanes that are too large to be kept and were not idle when that was seen. */
+  /** Lanes that are too large and should be dropped, but were busy when their size was measured. */
   readonly #tooLarge = new Set<Lane>()
 
   constructor(limits: { readonly count: number; readonly bytes: number }) {
@@ -40,7 +43,7 @@ export class LaneCache<Lane extends CachedLane> {
     this.#trim(this.#limits.count)
   }
 
-  /** To be called when a lane has nothing more to do. */
+  /** Call it when a lane has nothing more to do. */
   becameIdle(lane: Lane): void {
     if (this.#tooLarge.delete(lane)) this.trim()
   }

@@ -11,7 +11,7 @@ import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
 
 export interface TransactionOptions {
   readonly pipeline: Pipeline
-  /** Called at most once a minute, if an entry at `seq` was appended without a combiner. */
+  /** Called if an entry at `seq` was appended without a combiner, but at most once a minute. */
   readonly onForeignEntry?: (organizationId: string, seq: number | null) => void
   /** Called after each commit with the number of operations and the milliseconds under the lock. */
   readonly onTransaction?: (operations: number, lockedMilliseconds: number) => void
@@ -23,7 +23,7 @@ export interface TransactionOptions {
 
 export type PolicyVersion = Pick<HeadRow, 'policy_version' | 'frozen'>
 
-/** One result for each operation that ran. */
+/** A committed transaction, with one result for each operation that ran. */
 export interface Committed {
   readonly tx: ChainTx
   readonly results: readonly unknown[]
@@ -34,7 +34,7 @@ const defaultSettleMilliseconds = 20_000
 const settleEveryMilliseconds = 100
 const alarmEveryMilliseconds = 60_000
 
-/** The transactions of one lane: each holds the chain's lock, and decides by the policy of that moment. */
+/** The transactions of one lane. Each transaction holds the chain's lock, and decides by the policy of that moment. */
 export class LaneTransactions {
   readonly #organizationId: string
   readonly #options: TransactionOptions
@@ -52,17 +52,17 @@ export class LaneTransactions {
     return this.#policy?.bytes ?? 0
   }
 
-  /** The kept policy if it is of that version, else null. */
+  /** The policy in memory if it has that version, else null. */
   policyOf({ policy_version, frozen }: PolicyVersion): LoadedPolicy | null {
     return this.#policy?.version === policy_version && this.#policy.frozen === frozen ? this.#policy : null
   }
 
-  /** The policy that is kept, of whatever version; null if none is. */
+  /** The policy in memory, of any version; null if there is none. */
   get policy(): LoadedPolicy | null {
     return this.#policy
   }
 
-  /** Keeps a policy; a transaction that finds another version under the lock loads that one. */
+  /** Keeps a policy in memory. A transaction that finds another version under the lock loads the other version. */
   keep(policy: LoadedPolicy): LoadedPolicy {
     this.#policy = policy
     this.#onLoaded()
@@ -73,7 +73,7 @@ export class LaneTransactions {
     return this.#options.transactionMilliseconds ?? defaultTransactionMilliseconds
   }
 
-  /** Runs the operations and commits them. Throws what the operations or the database threw, or a commit failure. */
+  /** Runs the operations and commits them. Throws errors of the operations and the database, or a commit failure. */
   async commit(batch: readonly Operation[]): Promise<Committed> {
     const pipe = await this.#options.pipeline.open()
     let sent: Committed | null = null
@@ -105,7 +105,7 @@ export class LaneTransactions {
     return sent
   }
 
-  /** Only the holder of the lock appends, so an entry at this position was written without a combiner. */
+  /** Only the holder of the lock appends entries. So the entry at this position was written without a combiner. */
   #alarm(cause: unknown): ForeignEntry {
     const seq = /, (\d+)\) already exists/.exec((cause as { detail?: string }).detail ?? '')?.[1]
     const now = performance.now()
@@ -134,8 +134,8 @@ export class LaneTransactions {
   }
 
   /**
-   * True if the transaction committed although its COMMIT failed. Throws `UnknownCommit` if this cannot be found out in
-   * time.
+   * Returns true if the transaction has committed although its COMMIT failed. Throws `UnknownCommit` if this cannot be
+   * found out in time.
    */
   async #settled(tx: ChainTx, cause: unknown): Promise<boolean> {
     if (tx.entries === 0) return false

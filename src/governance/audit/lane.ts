@@ -14,11 +14,11 @@ import type { LoadedPolicy, LoadPolicy } from './policy-cache.ts'
 export interface LaneOptions extends TransactionOptions {
   /** Called after each commit. */
   readonly onCommitted: (tx: Pick<ChainTx, 'touched' | 'outboxWritten' | 'runEnded'>) => void
-  /** Called after each commit, and before its answers, with what its audit entries record. */
+  /** Called after each commit with the drafts of its audit entries. */
   readonly onEntries?: (organizationId: string, drafts: readonly EntryDraft[]) => void
   /** Called when a transaction fails. */
   readonly onFailed?: (reason: ReturnType<typeof reasonOf>) => void
-  /** The longest batch; with 1, each operation locks, appends and commits alone. */
+  /** The most operations in a batch. If it is 1, each operation locks, appends and commits alone. */
   readonly maxBatch?: number
 }
 
@@ -36,7 +36,7 @@ export interface WaitingOperation extends Operation {
 }
 
 const defaultMaxBatch = 256
-/** The most operations with their own statements in one transaction: they take longer. */
+/** The most operations with their own statements in one transaction. Such operations take longer than others. */
 const maxAlone = 24
 /** The most characters to write in one transaction. */
 const mostWeight = 4 * 1024 * 1024
@@ -88,7 +88,7 @@ export class Lane {
     this.#events.onIdle(this)
   }
 
-  /** Removes from the front of the queue as many operations as one transaction takes. */
+  /** Removes from the front of the queue the operations of the next transaction. */
   #take(): WaitingOperation[] {
     const max = this.#options.maxBatch ?? defaultMaxBatch
     let length = 0
@@ -116,7 +116,7 @@ export class Lane {
       for (const entry of batch) entry.reject(answerTo(error))
       return
     }
-    // The batch has committed. Nothing below may throw, because an error would make it run again.
+    // The batch has committed. Nothing below may throw, because an error would make the batch run again.
     const { results } = committed
     batch.slice(0, results.length).forEach((entry, index) => runInTurn(() => entry.resolve(results[index])))
     this.#queue.unshift(...batch.slice(results.length))

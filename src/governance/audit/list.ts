@@ -14,7 +14,8 @@ export interface AuditFilters {
 
 /**
  * One page of whole entries, newest first; `page` counts from 1. `since` is inclusive, `until` exclusive. Reads the
- * text of the shown entries only: binary search finds times, indexes find people and types (docs/decisions/0067).
+ * text of the shown entries only. A binary search finds entries by time; indexes find entries by person and type
+ * (docs/decisions/0067).
  */
 export async function listAudit(
   db: Db,
@@ -30,7 +31,7 @@ export async function listAudit(
     const { eventType, userId } = filters
     const isWhole = eventType === undefined && userId === undefined
     const ofPerson = userId === undefined ? sql`` : sql`and user_id = ${userId}`
-    // This expression forces the index of people: the index of types would read the text of every entry of the type.
+    // This expression forces the index by person. The index by type would read the text of every entry of the type.
     const type = userId === undefined ? sql`event_type` : sql`event_type || ''`
     const ofType = eventType === undefined ? sql`` : sql`and ${type} = ${eventType}`
     const matching = ([first, end]: Stretch) =>
@@ -55,7 +56,7 @@ export async function listAudit(
   })
 }
 
-/** Selects the places of a page. Parts that are skipped wholly are not read. */
+/** Selects the positions of a page's entries. Parts that are skipped completely are not read. */
 function placesOfPage(
   parts: readonly Part[],
   skipped: number,
@@ -80,14 +81,14 @@ async function count(trx: Transaction<Database>, matching: RawBuilder<unknown>):
   return rows[0]?.total ?? 0
 }
 
-/** The places of the entries in a time. Later statements of the transaction prefer indexes. */
+/** The positions of the entries from `since` until `until`. Later statements of the transaction prefer indexes. */
 export async function stretchOf(
   trx: Transaction<Database>,
   organizationId: string,
   { since, until }: Pick<AuditFilters, 'since' | 'until'>,
 ): Promise<Stretch> {
-  // The planner assumes that a condition on an entry's text is free, and would rather scan a whole chain than fetch a
-  // few entries. A low `random_page_cost` makes it fetch them.
+  // The planner assumes that a condition on an entry's text is free. So it would scan a whole chain instead of fetching
+  // a few entries. A low `random_page_cost` makes the planner fetch the entries.
   const { rows } = await sql<{ seq: number | null }>`
     select (select max(seq) from audit_events where organization_id = ${organizationId}) as seq,
            set_config('random_page_cost', '0.01', true)`.execute(trx)
@@ -99,7 +100,7 @@ export async function stretchOf(
 
 /**
  * Position of the first entry at or after this time, or `end`. Times are set under the chain's lock, so entries are in
- * order of time unless a clock was set back. Reads about twenty entries of a million.
+ * order of time unless a clock was set back. In a chain of a million entries, reads about twenty of them.
  */
 async function firstFrom(
   trx: Transaction<Database>,

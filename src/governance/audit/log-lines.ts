@@ -5,7 +5,7 @@ import type { EntryDraft } from './entry.ts'
 
 type Level = 'debug' | 'info' | 'warn'
 
-/** Events of single calls, which are many. Every other event is written at `info`. */
+/** Levels of events that are not written at `info`. Events of single calls are many, so they are written at `debug`. */
 const levels: Partial<Record<string, Level>> = {
   'tool_call.decided': 'debug',
   'tool_call.completed': 'debug',
@@ -24,7 +24,7 @@ const levels: Partial<Record<string, Level>> = {
   'webhook.disabled': 'warn',
 } satisfies Partial<Record<AuditEventType, Level>>
 
-/** Ends of one item of a `for_each` step; the step has a line of its own. */
+/** Events at the end of one item of a `for_each` step are written at `debug`; the step has a line of its own. */
 const endsOfItems = new Set([
   'tool_call.failed',
   'tool_call.denied',
@@ -33,10 +33,10 @@ const endsOfItems = new Set([
 ])
 
 /**
- * The fields of an entry's metadata that a line shows: ids, counts and words of the service. Names, reasons, labels and
- * hashes stay in the audit log.
+ * The fields of an entry's metadata that a line shows: ids, counts and fixed terms of the service. Names, reasons,
+ * labels and hashes stay in the audit log.
  */
-const shown = [
+const loggedFields = [
   'step_id',
   'item_index',
   'decision_id',
@@ -61,8 +61,8 @@ const shown = [
 ]
 
 /**
- * Writes one line for each audit entry, after its commit. So every line tells something that has happened, once, by the
- * process that did it. `requestOf` finds the request that started a run.
+ * Writes one line for each audit entry, after its commit. So every line reports something that has really happened.
+ * Only the process that committed the entry writes the line, once. `requestOf` finds the request that started a run.
  */
 export function logEntries(
   log: Log,
@@ -92,9 +92,9 @@ function fieldsOf(
   requestOf: (runId: string) => string | null,
 ): Record<string, unknown> {
   const own = actor.type === 'user' ? actor.requestId : undefined
-  const { request_id: given, ...more } = logged ?? {}
+  const { request_id: given, tool, ...more } = logged ?? {}
   const about = Object.fromEntries(
-    shown.flatMap((name) => {
+    loggedFields.flatMap((name) => {
       const value = metadata?.[name]
       return typeof value === 'string' || typeof value === 'number' ? [[name, value]] : []
     }),
@@ -107,8 +107,8 @@ function fieldsOf(
     workflow_id: workflowId ?? undefined,
     run_id: runId ?? undefined,
     user_id: actor.type === 'user' ? actor.id : undefined,
-    // An agent chooses its tools' names.
-    tool: getTool(action) === undefined ? undefined : action,
+    // An agent chooses the names of its tools, so log only names of the catalogue.
+    tool: [action, tool ?? ''].find((name) => getTool(name) !== undefined),
     duration_ms: durationMs ?? undefined,
     ...about,
     ...more,

@@ -6,7 +6,7 @@ import type { CompiledLabelRule, CompiledPolicy, CompiledRule } from '../../poli
 import type { LabelRuleBody, RuleBody } from '../../policy/rule.ts'
 import { compileToolAccess, type ToolAccess } from '../../policy/tool-access.ts'
 import { effectiveLimits, type Limits } from '../../contract/plan-limits.ts'
-import { connectedOf, type Connected, type LiveRow } from '../connected.ts'
+import { connectedOf, type Connected, type LiveRow } from './connected.ts'
 import { heapBytes } from '../../shared/byte-cache.ts'
 import { readSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { activeOf, bytesOf, compileRows, type CompiledRows } from './compiled-rows.ts'
@@ -16,7 +16,7 @@ export interface LoadedPolicy {
   readonly version: number
   readonly compiled: CompiledPolicy
   readonly toolAccess: ToolAccess
-  /** What the organization and its members have connected (tools/standing.ts). */
+  /** The connections of the organization and its members (tools/connections.ts). */
   readonly connections: Connected
   readonly settings: GovernanceSettings
   readonly limits: Limits
@@ -24,28 +24,77 @@ export interface LoadedPolicy {
   readonly webhooks: readonly SubscribedWebhook[]
   /** The reason of the freeze; null if the organization is not frozen. */
   readonly frozen: string | null
-  /** The rules with their texts: the next version takes over those that have not changed. */
+  /** The rules with their texts. The next version takes over the rules that have not changed. */
   readonly rules: CompiledRows<CompiledRule>
   readonly labelRules: CompiledRows<CompiledLabelRule>
   /** Estimated bytes in memory. */
   readonly bytes: number
 }
 
-/** A webhook, and the events that it wants. */
+/** A webhook, and the events that it subscribes to. */
 export interface SubscribedWebhook {
   readonly id: string
   readonly events: readonly string[]
 }
 
-/** Reads a policy; `former` is one of an earlier version, whose compiled rules it can take over. */
+/** Reads a policy. `former` is a policy of an earlier version, whose compiled rules can be taken over. */
 export type LoadPolicy = (former: LoadedPolicy | null) => Promise<LoadedPolicy>
 
-/** Memory of saved and compiled tool policies together, as a multiple of the saved ones. */
+/** Memory of saved and compiled tool policies together, as a multiple of the memory of the saved tool policies. */
 const compiledFactor = 3
 
+/** The organization's row with its connections and webhooks, and its rules, tool policies and overrides. */
+async function readRows(trx: Transaction<Database>, organizationId: string) {
+  const organization = await trx
+    .selectFrom('organizations')
+    .select(['settings', 'plan', 'quota_overrides'])
+    .select(
+      sql<
+        string[]
+      >`array(select tool from installation_connections where organization_id = ${organizationId})`.as(
+        'connections',
+      ),
+    )
+    .select(
+      sql<LiveRow[]>`
+        (select coalesce(json_agg(json_build_array(owner_id, integration, status, lacking)), '[]') from connections
+         where organization_id = ${organizationId} and status <> 'revoked')`.as('live'),
+    )
+    .select(
+      sql<SubscribedWebhook[]>`
+        (select coalesce(json_agg(json_build_object('id', id, 'events', events)), '[]') from webhooks
+         where organization_id = ${organizationId} and active)`.as('webhooks'),
+    )
+    .where('id', '=', organizationId)
+    .executeTakeFirstOrThrow()
+  const rulesIn = (table: 'rules' | 'label_rules') =>
+    trx
+      .selectFrom(table)
+      .select(['id', sql<string>`body::text`.as('text')])
+      .where('organization_id', '=', organizationId)
+      .orderBy('position')
+      .execute()
+  return {
+    organization,
+    savedRules: await rulesIn('rules'),
+    savedLabelRules: await rulesIn('label_rules'),
+    toolPolicies: await trx
+      .selectFrom('tool_policies')
+      .select(['tool_name', 'role', 'allowed', 'restrictions'])
+      .where('organization_id', '=', organizationId)
+      .execute(),
+    overrides: await trx
+      .selectFrom('role_policy_overrides')
+      .select(['tool_name as toolName', 'role', 'allowed'])
+      .where('organization_id', '=', organizationId)
+      .execute(),
+  }
+}
+
 /**
- * Reads rules, label rules, tool policies, overrides, connections, webhooks and settings. The caller holds the chain lock, so they belong to
- * the version of `head`. `former` is the policy of an earlier version, if one is kept.
+ * Reads rules, label rules, tool policies, overrides, connections, webhooks and settings. The caller holds the chain
+ * lock or reads from one snapshot, so all of these belong to the given version. `former` is the policy of an earlier
+ * version, if one is in memory.
  */
 export async function loadPolicy(
   trx: Transaction<Database>,
@@ -53,54 +102,12 @@ export async function loadPolicy(
   { policy_version: version, frozen }: { readonly policy_version: number; readonly frozen: string | null },
   former: LoadedPolicy | null,
 ): Promise<LoadedPolicy> {
-  const [organization, savedRules, savedLabelRules, toolPolicies, overrides] = [
-    await trx
-      .selectFrom('organizations')
-      .select(['settings', 'plan', 'quota_overrides'])
-      .select(
-        sql<
-          string[]
-        >`array(select tool from installation_connections where organization_id = ${organizationId})`.as(
-          'connections',
-        ),
-      )
-      .select(
-        sql<LiveRow[]>`
-          (select coalesce(json_agg(json_build_array(owner_id, integration, status, lacking)), '[]') from connections
-           where organization_id = ${organizationId} and status <> 'revoked')`.as('live'),
-      )
-      .select(
-        sql<SubscribedWebhook[]>`
-          (select coalesce(json_agg(json_build_object('id', id, 'events', events)), '[]') from webhooks
-           where organization_id = ${organizationId} and active)`.as('webhooks'),
-      )
-      .where('id', '=', organizationId)
-      .executeTakeFirstOrThrow(),
-    await trx
-      .selectFrom('rules')
-      .select(['id', sql<string>`body::text`.as('text')])
-      .where('organization_id', '=', organizationId)
-      .orderBy('position')
-      .execute(),
-    await trx
-      .selectFrom('label_rules')
-      .select(['id', sql<string>`body::text`.as('text')])
-      .where('organization_id', '=', organizationId)
-      .orderBy('position')
-      .execute(),
-    await trx
-      .selectFrom('tool_policies')
-      .select(['tool_name', 'role', 'allowed', 'restrictions'])
-      .where('organization_id', '=', organizationId)
-      .execute(),
-    await trx
-      .selectFrom('role_policy_overrides')
-      .select(['tool_name as toolName', 'role', 'allowed'])
-      .where('organization_id', '=', organizationId)
-      .execute(),
-  ]
+  const { organization, savedRules, savedLabelRules, toolPolicies, overrides } = await readRows(
+    trx,
+    organizationId,
+  )
   const settings = readSettings(organization.settings)
-  // Only validated bodies are saved. If a restricting rule still cannot be evaluated, it counts as matching.
+  // Only validated bodies are saved. If a restricting rule still cannot be evaluated, the rule counts as matching.
   const rules = compileRows(savedRules, former?.rules, (id, body) =>
     compileRule({ ...(body as RuleBody), id }),
   )

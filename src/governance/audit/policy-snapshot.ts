@@ -2,7 +2,7 @@ import type { Db } from '../../db/schema/index.ts'
 import type { Combiner } from './combiner.ts'
 import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
 
-/** The policy of this moment, from one snapshot without the chain's lock: for questions that decide nothing. */
+/** The present policy, read from one snapshot without the chain's lock. For questions that decide nothing. */
 export function policySnapshot(
   { db, combiner }: { readonly db: Db; readonly combiner: Combiner },
   organizationId: string,

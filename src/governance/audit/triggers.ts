@@ -6,8 +6,8 @@ import type { Log } from '../../shared/log.ts'
 const needed = ['audit_events_no_edit', 'audit_events_no_truncate'] as const
 
 /**
- * Checks that both triggers exist and are ENABLE ALWAYS, and logs an error with the repair for each other one. A
- * superuser's DISABLE and ENABLE leaves a trigger that a session with `session_replication_role = replica` can bypass.
+ * Checks that both triggers exist and are ENABLE ALWAYS. For each trigger that is not, logs an error with the repair.
+ * After a superuser's DISABLE and ENABLE, a session with `session_replication_role = replica` can bypass the trigger.
  * Returns the names of the weak triggers. Never throws: `/health` reports a database that does not answer.
  */
 export async function checkAuditTriggers(db: Db, log: Log): Promise<string[]> {

@@ -5,9 +5,9 @@ import { ChainChecker, type Mismatch, type StoredHead } from './verify-entry.ts'
 /** Answer of the verify operation. */
 export interface Verification {
   readonly valid: boolean
-  /** Valid entries, counted from the first; all entries if the chain is valid. */
+  /** The number of valid entries, counted from the first entry; all entries if the chain is valid. */
   readonly entries: number
-  /** The end of the chain by its head row, in the verified snapshot. */
+  /** The end of the chain according to its head row, read in the same snapshot as the entries. */
   readonly head: { readonly seq: number; readonly hash: string }
   readonly first_mismatch: Mismatch | null
   readonly duration_ms: number
@@ -15,8 +15,8 @@ export interface Verification {
 
 /**
  * Verifies an organization's chain over this connection, in one read-only snapshot: later entries are not visible. Uses
- * constant memory. Throws `not_found` for an unknown organization. Leaves its transaction open, and its query running
- * after a mismatch: close the connection.
+ * constant memory. Throws `not_found` for an unknown organization. Leaves the transaction open, and after a mismatch
+ * also the query running. So the caller must close the connection.
  */
 export async function verifyOver(client: pg.ClientBase, organizationId: string): Promise<Verification> {
   const started = performance.now()
@@ -55,13 +55,13 @@ async function firstMismatch(
   })
 }
 
-/** An index scan sends its first rows at once and buffers nothing; a sort would buffer the whole chain. */
+/** Forces an index scan: it sends its first rows at once and buffers nothing. A sort would buffer the whole chain. */
 async function readInOrder(client: pg.ClientBase): Promise<void> {
   for (const way of ['enable_sort', 'enable_seqscan', 'enable_bitmapscan', 'jit'])
     await client.query(`set local ${way} = off`)
 }
 
-/** Streams the rows. While one is checked, TCP backpressure stops the server. */
+/** Streams the rows. While a row is checked, TCP backpressure stops the server. */
 function streamEntries(organizationId: string): pg.Query {
   const config: pg.QueryArrayConfig = {
     rowMode: 'array',

@@ -1,7 +1,7 @@
 import { hash as digest } from 'node:crypto'
 import { chainStart } from './entry.ts'
 
-/** The first place where a chain fails verification, and the reason. */
+/** The first position at which a chain fails verification, and the reason. */
 export interface Mismatch {
   readonly seq: number
   /** null if no entry exists at that position. */
@@ -33,7 +33,7 @@ export class ChainChecker {
   #hash = chainStart.hash
   #policyVersion = 0
   #last: StoredEntry | null = null
-  // Positions of these parts in the previous entry: entries of one kind have them at the same positions.
+  // Where these parts begin in the text of the previous entry. Entries of one kind have them at the same positions.
   #metadata = -1
   #policy = -1
   #owner = -1
@@ -48,7 +48,7 @@ export class ChainChecker {
     return this.#seq
   }
 
-  /** Checks the next stored entry; null if it follows from the entry before it. */
+  /** Checks the next stored entry. Returns null if it correctly follows the previous entry. */
   next(entry: StoredEntry): Mismatch | null {
     const hash = digest('sha256', entry.canonical, 'hex')
     const sealed = hash === entry.hash ? this.#readSealed(entry.canonical) : null
@@ -68,7 +68,7 @@ export class ChainChecker {
     return null
   }
 
-  /** Checks the head after the last entry; null if the chain ends exactly there. */
+  /** Checks the head after the last entry. Returns null if the head describes exactly the last entry. */
   end(head: StoredHead): Mismatch | null {
     const seq = this.#seq
     if (seq < head.seq)
@@ -93,10 +93,10 @@ export class ChainChecker {
   }
 
   /**
-   * The policy version of an entry, read from its text without a parse. null if only a parse can tell: the entry must
-   * be written as `sealEntry` writes it, and linked as expected. This is sound for three reasons: a raw quote cannot be
-   * inside a string; no brace opens between `metadata` and the version; after the owner, only the final brace of the
-   * entry closes. So these parts belong to the entry itself.
+   * The policy version of an entry, read from its text without a parse. The entry must be written as `sealEntry` writes
+   * it, and linked as expected; otherwise the result is null, and the entry must be parsed. Reading the text is sound
+   * for three reasons. A raw quote cannot be inside a string. No brace opens between `metadata` and the version. After
+   * the owner, the only closing brace is the final brace of the entry. So these parts belong to the entry itself.
    */
   #readSealed(canonical: string): number | null {
     const metadata = (this.#metadata = place(canonical, metadataText, this.#metadata, 0))
@@ -117,7 +117,7 @@ export class ChainChecker {
     return version === undefined ? null : Number(version)
   }
 
-  /** Parses the entry: its policy version if it is linked as expected, else the mismatch. */
+  /** Parses the entry. Returns its policy version if the entry is linked as expected, else the mismatch. */
   #readAny(entry: StoredEntry, hash: string): number | Mismatch {
     const expected = this.#seq + 1
     const fields = parse(entry.canonical)
@@ -145,7 +145,7 @@ const metadataText = ',"metadata":{'
 const policyText = '"policy_version":'
 const wholeNumber = /(\d{1,15})[,}]/y
 
-/** Position of `part`: `guess` if the part is there, else the first from `from` on; -1 if absent. */
+/** Position of `part`: `guess` if the part is at `guess`, else its first position from `from` on; -1 if absent. */
 function place(text: string, part: string, guess: number, from: number): number {
   return guess >= from && text.startsWith(part, guess) ? guess : text.indexOf(part, from)
 }
@@ -168,7 +168,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** An edited entry can hold anything, so only a short part is shown. */
+/** Shows only a short part of a value, because an edited entry can contain anything. */
 function brief(value: unknown): string {
   const shown = typeof value === 'string' ? value : (JSON.stringify(value) ?? 'nothing')
   return shown.length > 100 ? `${shown.slice(0, 100)}...` : shown

@@ -3,25 +3,25 @@ import { DomainError } from '../errors.ts'
 import type { Verification } from './verify-chain.ts'
 import type { VerifyAnswer, VerifyRequest } from './verify-worker.ts'
 
-/** Node runs TypeScript from `src` and JavaScript from `dist`; the thread's file has the same extension as this one. */
+/** Node runs TypeScript from `src` and JavaScript from `dist`. The thread's file has the extension of this file. */
 const threadFile = new URL(
   `./verify-worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`,
   import.meta.url,
 )
 
 /**
- * More than a verification needs. The limit protects the deciding process from running out of memory. Rows are
- * short-lived, so a larger young generation would only hold more garbage.
+ * Memory limits of the thread, which are more than a verification needs. They protect the deciding process from running
+ * out of memory. Rows are short-lived, so a larger young generation would only contain more garbage.
  */
 const memory = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 }
 
-/** Milliseconds. Starting a thread takes most of a second of processor time, so it is kept for the next verification. */
+/** Milliseconds that an idle thread is kept. Starting a thread takes most of a second of processor time. */
 const keptFor = 30_000
 
 /**
- * A thread that verifies one chain at a time. It starts with the first verification, and ends when it has had nothing
- * to do for a while. After a failure the next verification starts a new one. While it waits it does not keep the
- * process running.
+ * A thread that verifies one chain at a time. The thread starts with the first verification, and ends when it was idle
+ * for a while. After a failure the next verification starts a new thread. An idle thread does not keep the process
+ * running.
  */
 export class VerifyThread {
   private readonly file: URL
@@ -42,7 +42,8 @@ export class VerifyThread {
   }
 
   /**
-   * One at a time. Rejects with the `DomainError` of the verification, or with an `Error` if the thread fails or ends.
+   * Verifies one chain; call it for one chain at a time. Rejects with the `DomainError` of the verification, or with an
+   * `Error` if the thread fails or ends.
    */
   async verify(request: VerifyRequest): Promise<Verification> {
     clearTimeout(this.idle)

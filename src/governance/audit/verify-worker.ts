@@ -5,7 +5,7 @@ import { isConnectionError } from '../../db/errors.ts'
 import { DomainError } from '../errors.ts'
 import { verifyOver, type Verification } from './verify-chain.ts'
 
-/* Runs in a worker thread: verifies one chain after another, each over its own connection, and posts one answer for each. */
+/* Runs in a worker thread. Verifies one chain after another, each over its own connection, and posts an answer each. */
 
 export interface VerifyRequest {
   readonly databaseUrl: string
@@ -41,7 +41,7 @@ async function answer(request: VerifyRequest): Promise<VerifyAnswer> {
   }
 }
 
-/** On Linux a priority belongs to a thread. Elsewhere it would slow the whole process, which decides for agents. */
+/** On Linux a priority belongs to a thread. On other systems it would slow the whole process, which serves agents. */
 function lowerPriority(): void {
   if (process.platform !== 'linux') return
   try {

@@ -4,82 +4,84 @@ import type { VerifyRequest } from './verify-worker.ts'
 
 export type { Verification } from './verify-chain.ts'
 
-/** A verification that has not started, shared by everybody who asks for the same chain meanwhile. */
+/** A verification that has not started. All callers that ask for the same chain meanwhile share it. */
 interface Waiting {
   readonly request: VerifyRequest
   readonly isContended: () => boolean
   readonly answer: PromiseWithResolvers<Verification>
 }
 
-/** By database and organization: at most one for each. */
-const waiting = new Map<string, Waiting>()
-/** The last turn of each chain that waits or rests; the lowest comes next. */
-const served = new Map<string, number>()
-/** Chains that may not be verified again yet. */
-const resting = new Set<string>()
-const thread = new VerifyThread()
-let isRunning = false
-let turns = 0
-
 /**
- * A verification takes a core for its whole duration. The chain then rests for this multiple of that duration, so
- * repeated requests take at most a fifth of a core.
+ * A verification uses one processor core for its whole duration. Then the chain is not verified again for this multiple
+ * of that duration. So repeated requests use at most a fifth of a core.
  */
 const restFactor = 4
 const longestRest = 30_000
 
 /**
- * Recomputes an organization's chain from its stored bytes and reports the first invalid entry. Runs in a worker thread
- * with its own connection, one verification at a time per process. The chain that was verified longest ago comes next,
- * and all requests that wait for one chain share an answer (docs/decisions/0067). While the process serves other
- * organizations (`isContended`), a chain rests after its verification. Entries appended meanwhile are not checked. A
- * tampered chain is a result, not an error. Throws `not_found` for an unknown organization, `unavailable` without a
- * database.
+ * Verifies chains, one at a time per process, in a worker thread with its own connection. The chain whose last
+ * verification is the oldest comes next. All requests that wait for one chain share an answer (docs/decisions/0067).
  */
-export function verifyChain(
-  request: VerifyRequest,
-  isContended: () => boolean = () => false,
-): Promise<Verification> {
-  const chain = chainOf(request)
-  const known = waiting.get(chain)
-  if (known !== undefined) return known.answer.promise
-  const answer = Promise.withResolvers<Verification>()
-  waiting.set(chain, { request, isContended, answer })
-  if (!isRunning) void runAll()
-  return answer.promise
+export class Verifier {
+  /** Waiting verifications by database and organization, at most one for each chain. */
+  readonly #waiting = new Map<string, Waiting>()
+  /** The number of the last turn of each chain that waits or rests. The chain with the lowest number comes next. */
+  readonly #served = new Map<string, number>()
+  /** Chains that may not be verified again yet. */
+  readonly #resting = new Set<string>()
+  readonly #thread = new VerifyThread()
+  #isRunning = false
+  #turns = 0
+
+  /**
+   * Recomputes an organization's chain from its stored bytes and reports the first invalid entry. While the process
+   * serves other organizations (`isContended`), a chain rests after its verification. Entries that are appended during
+   * the verification are not checked. A tampered chain is a result, not an error. Throws `not_found` for an unknown
+   * organization, and `unavailable` if the database cannot be reached.
+   */
+  verify(request: VerifyRequest, isContended: () => boolean = () => false): Promise<Verification> {
+    const chain = chainOf(request)
+    const known = this.#waiting.get(chain)
+    if (known !== undefined) return known.answer.promise
+    const answer = Promise.withResolvers<Verification>()
+    this.#waiting.set(chain, { request, isContended, answer })
+    if (!this.#isRunning) void this.#runAll()
+    return answer.promise
+  }
+
+  async #runAll(): Promise<void> {
+    this.#isRunning = true
+    for (let next = this.#takeNext(); next !== undefined; next = this.#takeNext()) {
+      const chain = chainOf(next.request)
+      const began = performance.now()
+      await this.#thread.verify(next.request).then(next.answer.resolve, next.answer.reject)
+      if (next.isContended()) this.#rest(chain, performance.now() - began)
+      else if (!this.#waiting.has(chain)) this.#served.delete(chain)
+    }
+    this.#isRunning = false
+  }
+
+  #rest(chain: string, took: number): void {
+    this.#resting.add(chain)
+    const end = (): void => {
+      this.#resting.delete(chain)
+      if (!this.#waiting.has(chain)) this.#served.delete(chain)
+      else if (!this.#isRunning) void this.#runAll()
+    }
+    setTimeout(end, Math.min(took * restFactor, longestRest)).unref()
+  }
+
+  /** Takes the waiting chain with the lowest turn. Among equal turns, takes the chain that has waited longest. */
+  #takeNext(): Waiting | undefined {
+    const lastOf = (chain: string): number => this.#served.get(chain) ?? 0
+    const [first, ...others] = [...this.#waiting.keys()].filter((chain) => !this.#resting.has(chain))
+    if (first === undefined) return undefined
+    const chain = others.reduce((next, each) => (lastOf(each) < lastOf(next) ? each : next), first)
+    const next = this.#waiting.get(chain)
+    this.#waiting.delete(chain)
+    this.#served.set(chain, (this.#turns += 1))
+    return next
+  }
 }
 
 const chainOf = ({ databaseUrl, organizationId }: VerifyRequest): string => `${databaseUrl} ${organizationId}`
-
-async function runAll(): Promise<void> {
-  isRunning = true
-  for (let next = takeNext(); next !== undefined; next = takeNext()) {
-    const began = performance.now()
-    await thread.verify(next.request).then(next.answer.resolve, next.answer.reject)
-    if (next.isContended()) rest(chainOf(next.request), performance.now() - began)
-    else if (!waiting.has(chainOf(next.request))) served.delete(chainOf(next.request))
-  }
-  isRunning = false
-}
-
-function rest(chain: string, took: number): void {
-  resting.add(chain)
-  const end = (): void => {
-    resting.delete(chain)
-    if (!waiting.has(chain)) served.delete(chain)
-    else if (!isRunning) void runAll()
-  }
-  setTimeout(end, Math.min(took * restFactor, longestRest)).unref()
-}
-
-/** Takes the waiting chain with the lowest turn; the order of insertion breaks ties. */
-function takeNext(): Waiting | undefined {
-  const lastOf = (chain: string): number => served.get(chain) ?? 0
-  const [first, ...others] = [...waiting.keys()].filter((chain) => !resting.has(chain))
-  if (first === undefined) return undefined
-  const chain = others.reduce((next, each) => (lastOf(each) < lastOf(next) ? each : next), first)
-  const next = waiting.get(chain)
-  waiting.delete(chain)
-  served.set(chain, (turns += 1))
-  return next
-}

@@ -21,9 +21,9 @@ import {
 } from './token-server.ts'
 
 /*
- * A server may take each refresh token only once, so exactly one process asks for a new access token. It claims the
- * row with a lease, which holds no database connection while the server answers. The others wait and read the row again.
- * The new tokens are committed before they are used.
+ * A server may take each refresh token only once, so exactly one process asks for a new access token. This process
+ * claims the row with a lease, which needs no database connection while the server answers. The other processes wait
+ * and read the row again. The new tokens are committed before they are used.
  */
 
 export interface Refreshing {
@@ -38,38 +38,44 @@ export interface Refreshing {
 /** An access token as one call uses it. */
 export interface Access {
   readonly token: string
-  /** Whether it was made for this call. */
+  /** Whether the token was made for this call. */
   readonly isNew: boolean
   /** Forgets the token after the service has refused it, so that the next call gets another one. */
   drop(): Promise<void>
 }
 
-/** Why there is none. */
+/** The reason why a call has no access token. */
 export type NoAccess = 'gone' | 'expired'
 
-/** Longer than the exchange with the server and with the backend of secrets. Then another process may ask. */
+/**
+ * After this time, another process may ask for a token. The exchanges with the server and the secrets backend take
+ * less.
+ */
 const leaseSeconds = 45
 /** How long a call waits for another process's refresh. */
 const patienceMilliseconds = 20_000
 const [firstPause, longestPause] = [50, 500]
 
-/** A token is not used in its last minute; of a short life, in its last quarter. */
+/** Seconds for which a token is used: all its life except the last minute, or the last quarter of a short life. */
 export const freshSecondsOf = ({ expiresInSeconds }: Tokens): number =>
   expiresInSeconds - Math.min(60, expiresInSeconds / 4)
 
 /** A credential with its first access token. */
 export interface FirstAccess {
   readonly credential: unknown
-  /** null for an integration without a grant, and for one whose tokens each process makes. */
+  /**
+   * null for an integration without a grant, and for a service account, because each process requests its own tokens
+   * for it.
+   */
   readonly accessToken: string | null
   readonly freshSeconds: number
   /** The rights that the server has named; null: it named none. */
   readonly scopes: readonly string[] | null
 }
 
-/** A row as a call reads it. */
+/** A connection's row as a call reads it. */
 export type LiveRow = ConnectionRow & { readonly is_fresh: boolean }
-/** Whether the kept access token may be used, by the database's clock. */
+/** Whether the stored access token may be used, by the database's clock. */
 export const isFresh = sql<boolean>`coalesce(access_fresh_until > clock_timestamp(), false)`.as('is_fresh')
 
 type RefreshGrant = Extract<Grant, { kind: 'refresh_token' }>
@@ -82,8 +88,8 @@ export function withClient(grant: RefreshGrant): RefreshGrant & { readonly clien
 }
 
 /**
- * The access token for one call of `tool`. Throws RightsMissing, GrantRefused if the server refuses for another reason
- * than the credential, TokenServerAway, SecretsUnavailable.
+ * Returns the access token for one call of `tool`. Throws RightsMissing, TokenServerAway, SecretsUnavailable. Throws
+ * GrantRefused if the server refuses for a reason other than the credential.
  */
 export async function accessFor(
   context: Refreshing,
@@ -112,7 +118,7 @@ export async function accessFor(
   }
 }
 
-/** The access token of the row, if it is fresh; else a new one, which one process makes for all. */
+/** The access token of the row, if it is fresh; else a new one, which one process requests for all processes. */
 async function sharedAccess(
   context: Refreshing,
   declaration: IntegrationDeclaration,
@@ -145,7 +151,9 @@ async function sharedAccess(
   }
 }
 
-/** Whether this process alone may ask for a new access token now; false if another one asks, or the row has changed. */
+/**
+ * Claims the right to ask for a new access token. Returns false if another process has it, or if the row has changed.
+ */
 async function claim(db: Db, { id, generation }: ConnectionRow): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('connections')
@@ -159,7 +167,7 @@ async function claim(db: Db, { id, generation }: ConnectionRow): Promise<boolean
   return numUpdatedRows === 1n
 }
 
-/** Asks the server, and commits what it gave before it is used. */
+/** Asks the server for new tokens, and commits them before they are used. */
 async function refresh(
   context: Refreshing,
   declaration: IntegrationDeclaration,
@@ -200,7 +208,10 @@ async function refresh(
   }
 }
 
-/** Lets the next call ask at once. If the database is away, the lease ends by itself. */
+/**
+ * Ends the lease, so that the next call can ask the server at once. If the database is away, the lease expires by
+ * itself.
+ */
 async function release(db: Db, { id, generation }: ConnectionRow): Promise<void> {
   await db
     .updateTable('connections')
@@ -211,14 +222,17 @@ async function release(db: Db, { id, generation }: ConnectionRow): Promise<void>
     .catch(() => undefined)
 }
 
-/** Marks the connection if the server no longer takes its credential; throws any other error. */
+/** Marks the connection as expired if the server no longer accepts its credential. Throws every other error. */
 async function expiredOr(context: Refreshing, row: ConnectionRow, error: unknown): Promise<NoAccess> {
   if (!(error instanceof GrantRefused) || !endsCredential.has(error.code)) throw error
   await expireConnection(context, row, row.generation)
   return changedMeanwhile(context.db, row)
 }
 
-/** What has become of the row. Throws TokenServerAway if it is live: then another process has replaced its credential. */
+/**
+ * Returns why the row has no access: it is gone or has expired. Throws TokenServerAway if the row is still active,
+ * because then another process has replaced its credential.
+ */
 async function changedMeanwhile(db: Db, { id }: ConnectionRow): Promise<NoAccess> {
   const row = await db.selectFrom('connections').select('status').where('id', '=', id).executeTakeFirst()
   if (row === undefined || row.status === 'revoked') return 'gone'
@@ -226,7 +240,7 @@ async function changedMeanwhile(db: Db, { id }: ConnectionRow): Promise<NoAccess
   throw new TokenServerAway('the credential was replaced meanwhile')
 }
 
-/** The person or the service has ended the grant, or the key. */
+/** Error codes which mean that the person or the service has ended the grant or the key. */
 const endsCredential: ReadonlySet<string> = new Set(['invalid_grant', 'invalid_key'])
 
 function sharedToken(db: Db, { id, generation }: ConnectionRow, token: string, isNew: boolean): Access {

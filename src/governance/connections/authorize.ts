@@ -18,7 +18,7 @@ import { authorizationUrl, findServer } from './token-server.ts'
 
 export type Authorizing = Saving & Checking & { readonly sealer: Pick<Sealer, 'seal' | 'open'> }
 
-/** Where a person goes on in the browser. */
+/** The page at which the person continues in the browser. */
 export interface BegunView {
   readonly authorization_url: string
   readonly expires_at: string
@@ -26,13 +26,16 @@ export interface BegunView {
 
 /** How long a person has to authorize. */
 const lifeSeconds = 600
-/** Authorizations of one person in one organization that wait at once; a further one takes the place of the oldest. */
+/** A person has at most this many waiting authorizations in one organization. A further one replaces the oldest. */
 const mostAttempts = 10
 
-/** The answer names its `state`; only a hash of it is kept. */
+/** The server's answer contains the `state`, but only this hash of it is stored. */
 export const hashOfState = (state: string): string => createHash('sha256').update(state).digest('hex')
 
-/** How an integration is authorized in the browser. Throws `validation_error` if it cannot be, or is not set up. */
+/**
+ * Returns how an integration is authorized in the browser. Throws `validation_error` if the integration does not
+ * support it, or if the operator has not set it up.
+ */
 export function authorizationOf(
   { grant, title }: IntegrationDeclaration,
   { config }: Pick<Checking, 'config'>,
@@ -48,8 +51,8 @@ export function authorizationOf(
 
 /**
  * Begins an authorization in the browser (OAuth 2.1: code with PKCE). Throws `not_found` for an unknown tool,
- * `bad_request` for one without an integration, `insufficient_role`, `unavailable` if the server does not answer, and
- * what `authorizationOf` and `growAs` throw.
+ * `bad_request` for a tool without an integration, `insufficient_role`, and `unavailable` if the server does not
+ * answer. Also throws the errors of `authorizationOf` and `growAs`.
  */
 export async function beginAuthorization(
   context: Authorizing,
@@ -109,6 +112,6 @@ export async function beginAuthorization(
 /** 256 random bits, in the alphabet of PKCE. */
 const randomText = (): string => randomBytes(32).toString('base64url')
 
-/** Each integration has an address of its own, so the answer of one server is never taken for another's. */
+/** Each integration has its own address, so the answer of one server is never mistaken for the answer of another. */
 const redirectUriOf = ({ config }: Authorizing, { name }: IntegrationDeclaration): string =>
   `${publicBase(config)}/api/v1/connections/callback/${name}`

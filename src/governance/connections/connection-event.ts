@@ -2,7 +2,7 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import type { Actor } from '../audit/entry.ts'
 import { scopeOf, type ConnectionRow } from './connection-view.ts'
 
-/** Audits what happens to a connection, never its credential. */
+/** Appends an audit entry for an event of a connection. The entry never contains the credential. */
 export function appendConnectionEvent(
   tx: ChainTx,
   actor: Actor,

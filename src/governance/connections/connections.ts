@@ -34,9 +34,10 @@ export interface NewConnection {
 type Connecting = Saving & Checking
 
 /**
- * Connects the integration of a tool with a credential, after the service has accepted it. It replaces the live
- * connection of the same owner. Throws `not_found` for an unknown tool, `bad_request` for one without an integration,
- * `insufficient_role`, and what `readCredential`, `checkCredential` and `saveConnection` throw.
+ * Connects the integration of a tool with a credential, after the service has accepted it. The new connection replaces
+ * the owner's live connection to the same integration. Throws `not_found` for an unknown tool, `bad_request` for a tool
+ * without an integration, `insufficient_role`, and the errors of `readCredential`, `checkCredential` and
+ * `saveConnection`.
  */
 export async function connect(
   context: Connecting,
@@ -71,7 +72,10 @@ export function integrationOf(name: string): IntegrationDeclaration {
   return declaration
 }
 
-/** Newest first: the organization's and the caller's own; an admin sees those of all members. */
+/**
+ * Lists the connections of the organization and of the caller, newest first. An admin also sees the connections of all
+ * members.
+ */
 export async function listConnections(
   db: Db,
   caller: Caller,
@@ -88,8 +92,8 @@ export async function listConnections(
 }
 
 /**
- * Renames a connection of the caller, or as an admin one of the organization. Throws `not_found` for a connection that
- * the caller does not see, `insufficient_role`, and `conflict` for a revoked one.
+ * Renames a connection. Members may rename their own connections, and admins may rename any. Throws `not_found` for a
+ * connection that the caller does not see, `insufficient_role`, and `conflict` for a revoked one.
  */
 export async function renameConnection(
   context: Acting,
@@ -111,9 +115,9 @@ export async function renameConnection(
 }
 
 /**
- * Revokes a connection and deletes its credential: no call uses it from the commit on. A person revokes their own, an
- * admin any. Revoking a revoked one changes nothing. Afterwards the service is told, if its token was made for this
- * connection alone. Throws `not_found`, `insufficient_role`.
+ * Revokes a connection and deletes its credential. After the commit, no call uses the connection. Members may revoke
+ * their own connections, and admins may revoke any. Nothing changes if the connection is already revoked. Afterwards
+ * the service is told, if the token was made for this connection alone. Throws `not_found`, `insufficient_role`.
  */
 export async function revokeConnection(context: Telling & Acting, caller: Caller, id: string): Promise<void> {
   const ended = await runAs(context, caller, 'org.change', async (tx, now) => {
@@ -127,7 +131,7 @@ export async function revokeConnection(context: Telling & Acting, caller: Caller
   if (ended !== null) await tellService(context, ended)
 }
 
-/** Revokes what a person has connected in the organization, when they leave it. */
+/** Revokes all connections of a person in the organization, when the person leaves it. */
 export async function revokeAllOf(tx: ChainTx, userId: string, actor: Actor): Promise<void> {
   const rows = await tx.trx
     .selectFrom('connections')
@@ -152,7 +156,7 @@ async function revoke(tx: ChainTx, actor: Actor, rows: readonly ConnectionRow[])
   for (const row of rows) appendConnectionEvent(tx, actor, 'revoked', row)
 }
 
-/** The row, if the caller may see it. Throws `not_found`. */
+/** Returns the row if the caller may see it. Throws `not_found` otherwise. */
 async function seenRow(tx: ChainTx, caller: Caller, id: string): Promise<ConnectionRow> {
   const row = await tx.trx
     .selectFrom('connections')

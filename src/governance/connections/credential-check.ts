@@ -13,7 +13,7 @@ import { isNamed, portOf, type NamedHost } from '../../shared/outgoing/hosts.ts'
 import { DomainError } from '../errors.ts'
 import type { FirstAccess } from './access-token.ts'
 
-/** What reading and checking a credential needs. */
+/** The services for reading and checking a credential. */
 export interface Checking {
   readonly config: Pick<Config, 'connections'>
   readonly outgoing: Outgoing
@@ -22,15 +22,15 @@ export interface Checking {
 const patienceMilliseconds = 15_000
 const largestAnswer = 1024 * 1024
 
-/** A wrong credential. The message never repeats a value. */
+/** Makes the error for a wrong credential. The message never repeats a value. */
 export const invalid = (path: string, message: string): DomainError =>
   new DomainError('validation_error', `the credential cannot be used: \`${path}\` ${message}`, [
     { path, message },
   ])
 
 /**
- * The credential in the form that the integration declares. Throws `validation_error` naming each wrong or unknown
- * field, and for an address that may not be reached.
+ * Reads a credential in the form that the integration declares. Throws `validation_error` that names each wrong or
+ * unknown field, or an address that may not be reached.
  */
 export function readCredential(
   { config, outgoing }: Checking,
@@ -52,6 +52,11 @@ export function readCredential(
   if (base === undefined)
     throw new DomainError('bad_request', `${declaration.title} has no address: ${declaration.missingAddress}`)
   const why = outgoing.refusalOf(base)
+  if (why !== null && declaration.addressSetting !== undefined)
+    throw new DomainError(
+      'bad_request',
+      `${declaration.title} is at an address that is refused: the operator must change ${declaration.addressSetting} (${why})`,
+    )
   if (why !== null) throw invalid('credential.base_url', `is refused: ${why}`)
   const foreign =
     declaration.grant?.foreignAddress(credential) ?? declaration.foreignAddress?.(credential) ?? null
@@ -59,7 +64,7 @@ export function readCredential(
   return { credential, addresses }
 }
 
-/** An address that is not the service's own must be named by the operator. */
+/** Throws `validation_error` for an address outside the service that the operator has not named. */
 function requireNamed(
   hosts: readonly NamedHost[],
   { path, address }: { readonly path: string; readonly address: string },
@@ -68,13 +73,13 @@ function requireNamed(
   if (isNamed(hosts, url.hostname, portOf(url))) return
   throw invalid(
     `credential.${path}`,
-    `is none of the service: let the operator name \`${url.host}\` in CONNECTION_HOSTS, or use the service’s own`,
+    `is not an address of the service: let the operator name \`${url.host}\` in CONNECTION_HOSTS, or use the service’s own`,
   )
 }
 
 /**
- * Asks the service whose credential this is, with a harmless call. Throws `validation_error` if the service refuses it or
- * its address is not allowed, and `unavailable` if the service does not answer usably.
+ * Asks the service for the credential's account, with a harmless call. Throws `validation_error` if the service refuses
+ * the credential or its address is not allowed, and `unavailable` if the service does not answer usably.
  */
 export async function checkCredential(
   { outgoing }: Checking,

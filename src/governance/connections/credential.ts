@@ -17,14 +17,14 @@ import { readKept, type KeptCredential } from './kept-credential.ts'
 
 export interface CredentialAsk<Name extends Connectable> {
   readonly organizationId: string
-  /** The person who started the run; null: the organization's connection alone. */
+  /** The person who started the run; null: only the organization's connection is used. */
   readonly requesterId: string | null
   readonly integration: Name
-  /** The tool whose call it is. */
+  /** The tool that is called. */
   readonly tool: string
 }
 
-/** The credential of one call. Use it for this call only: the next call asks again. */
+/** Contains the credential of one call. Use it only for this call. The next call asks again. */
 export interface CallCredential<Name extends Connectable> {
   readonly connection: ConnectionView
   readonly credential: CredentialOf<Name>
@@ -36,13 +36,13 @@ export interface CallCredential<Name extends Connectable> {
   readonly access: Access | null
 }
 
-/** Why a call has no credential. */
+/** The reason why a call has no credential. */
 export type NoCredential = 'not_connected' | 'expired'
 
 /**
- * The credential for one call of a run: the requester's own, else the organization's. It reads the row each time, so a
- * revoked connection is used no more. It only chooses the account: rules, policies and roles have decided the call
- * before. Throws SecretsUnavailable while the backend is away, and what `accessFor` throws.
+ * Returns the credential for one call of a run: the requester's own, else the organization's. The row is read each
+ * time, so a revoked connection is not used again. The credential only selects the account. Rules, policies and roles
+ * have already allowed the call. Throws SecretsUnavailable while the backend is away, and the errors of `accessFor`.
  */
 export async function credentialFor<Name extends Connectable>(
   context: Refreshing,
@@ -70,7 +70,7 @@ export async function credentialFor<Name extends Connectable>(
   }
 }
 
-/** null for an integration whose credential is sent itself. */
+/** The access token for one call; null for an integration that sends the credential itself. */
 async function accessOf(
   context: Refreshing,
   declaration: IntegrationDeclaration,
@@ -82,10 +82,14 @@ async function accessOf(
   return grant === undefined ? null : accessFor(context, declaration, grant, row, kept, tool)
 }
 
-/** The requester's own row comes first. At most one row of each owner is live. */
-function liveRow(
+/** Returns the live row of the requester, else of the organization. Each owner has at most one live row. */
+export function liveRow(
   db: Db,
-  { organizationId, requesterId, integration }: CredentialAsk<Connectable>,
+  {
+    organizationId,
+    requesterId,
+    integration,
+  }: Pick<CredentialAsk<Connectable>, 'organizationId' | 'requesterId' | 'integration'>,
 ): Promise<LiveRow | undefined> {
   return db
     .selectFrom('connections')
@@ -100,7 +104,7 @@ function liveRow(
     .executeTakeFirst()
 }
 
-/** null if the secret is gone for good; then the connection expires. */
+/** Returns null and marks the connection as expired if the secret is gone or cannot be used by this version. */
 async function readCredentialOf<Credential>(
   context: Refreshing,
   declaration: IntegrationDeclaration<Credential>,

@@ -3,9 +3,9 @@ import { appendConnectionEvent } from './connection-event.ts'
 import type { ConnectionRow } from './connection-view.ts'
 
 /**
- * Marks a connection whose credential the service no longer accepts: its calls fail with `connection_expired` until
- * somebody connects again. Changes nothing if it was replaced or revoked meanwhile, or if its credential is another one
- * than that of `generation`.
+ * Marks a connection as expired, because the service no longer accepts its credential. Its calls fail with
+ * `connection_expired` until somebody connects again. Changes nothing if the connection was replaced or revoked
+ * meanwhile, or if its `generation` has changed.
  */
 export async function expireConnection(
   context: Pick<Acting, 'combiner'>,

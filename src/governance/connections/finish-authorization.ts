@@ -22,10 +22,10 @@ export type Finished =
   | { readonly kind: 'refused'; readonly title: string; readonly code: string }
 
 /**
- * Takes the answer that a browser brings from an authorization server, and connects. The sender must be the person who
- * began. Each `state` is taken once, before anything else is done with the answer. Throws `not_found` for an
- * authorization that has ended or is another person's, `validation_error`, `unavailable`, and what `checkCredential` and
- * `saveConnection` throw.
+ * Takes the answer that a browser brings from an authorization server, and connects the integration. The sender must be
+ * the person who began the authorization. Each `state` is accepted only once, because its row is deleted first. Throws
+ * `not_found` for an authorization that has ended or is another person's, `validation_error`, `unavailable`, and the
+ * errors of `checkCredential` and `saveConnection`.
  */
 export async function finishAuthorization(
   context: Authorizing,

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import type { IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
 
-/** What the secret of a connection holds. */
+/** The content of a connection's secret. */
 export interface KeptCredential<Credential> {
   readonly credential: Credential
-  /** The access token that a refresh gave last; null: none. */
+  /** The access token of the latest refresh; null: there is none. */
   readonly accessToken: string | null
   /** The rights that the authorization server has named; null: it named none. */
   readonly scopes: readonly string[] | null
@@ -16,7 +16,7 @@ const withToken = z.strictObject({
   scopes: z.array(z.string()).nullable().default(null),
 })
 
-/** The text of a secret. An access token is kept with its credential, in the same backend. */
+/** Makes the text of a secret. An access token is stored together with its credential, in the same backend. */
 export function keptText<Credential>(
   { grant }: Pick<IntegrationDeclaration<Credential>, 'grant'>,
   { credential, accessToken, scopes }: KeptCredential<Credential>,

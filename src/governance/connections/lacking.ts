@@ -4,7 +4,10 @@ import type { ToolDeclaration } from '../../catalog/tool.ts'
 
 const tools: readonly ToolDeclaration[] = Object.values(catalog)
 
-/** The tools of an integration for which these rights are not enough. `granted` null: the server named none. */
+/**
+ * Returns the tools of an integration that need more than the granted rights. `granted` is null if the server named no
+ * rights.
+ */
 export function lackingTools(
   { name, grant }: Pick<IntegrationDeclaration, 'name' | 'grant'>,
   granted: readonly string[] | null,

@@ -22,7 +22,7 @@ import { keptText } from './kept-credential.ts'
 import { lackingTools } from './lacking.ts'
 import { abandonSecrets, adoptSecret, keepSecret } from './secret-removals.ts'
 
-/** Live connections of one organization, those of its members included. */
+/** The most live connections of one organization, those of its members included. */
 const mostConnections = 2_000
 
 export interface CheckedConnection extends FirstAccess {
@@ -36,8 +36,9 @@ export interface CheckedConnection extends FirstAccess {
 export type Saving = Acting & { readonly db: Db; readonly secrets: Secrets }
 
 /**
- * Saves a connection whose service has accepted it. It replaces the live connection of the same owner. Throws
- * `insufficient_role`, `validation_error` over the limit of connections, and what `growAs` throws.
+ * Saves a connection after the service has accepted its credential. The new connection replaces the owner's live
+ * connection to the same integration. Throws `insufficient_role`, `validation_error` over the limit of connections, and
+ * the errors of `growAs`.
  */
 export async function saveConnection(
   context: Saving,

@@ -9,17 +9,18 @@ import {
 } from '../sealing/secrets-backend.ts'
 
 /*
- * A secret outside the database and its row cannot change together. So the wish to remove a secret is a row of its own:
- * written before the secret is made, taken back when the connection is saved, written again when it is revoked.
+ * A secret outside the database cannot change in one transaction with its connection's row. So each secret to remove
+ * has a row in `secret_removals`. This row is inserted before the secret is made, deleted when the connection is saved,
+ * and inserted again when the connection is revoked.
  */
 
-/** How long a secret without its connection is kept: longer than any connect takes. */
+/** How long a secret without a saved connection is kept. Connecting always takes less time. */
 const orphanAge = sql`interval '1 hour'`
 const retryPause = sql`interval '5 minutes'`
-/** Secrets that one round removes. */
+/** The most secrets that one round removes. */
 const batch = 50
 
-/** Keeps a credential for a connection that is not saved yet. Call `adoptSecret` in the transaction that saves it. */
+/** Stores a credential for a connection that is not saved yet. Call `adoptSecret` in the transaction that saves it. */
 export async function keepSecret(
   { db, secrets }: { readonly db: Db; readonly secrets: Secrets },
   owner: SecretOwner,
@@ -33,13 +34,13 @@ export async function keepSecret(
   return secrets.keep(owner, text)
 }
 
-/** The connection of this secret is saved: it stays. */
+/** Cancels the removal of a secret, because its connection is saved. */
 export async function adoptSecret(tx: ChainTx, connectionId: string, { backend }: KeptSecret): Promise<void> {
   if (backend === 'db') return
   await tx.trx.deleteFrom('secret_removals').where('connection_id', '=', connectionId).execute()
 }
 
-/** The connections were revoked: their secrets are to be removed. */
+/** Requests the removal of the secrets of revoked connections. */
 export async function abandonSecrets(
   tx: ChainTx,
   rows: readonly { readonly id: string; readonly backend: KeptSecret['backend'] }[],
@@ -54,8 +55,8 @@ export async function abandonSecrets(
 }
 
 /**
- * Removes secrets that no connection names. One that cannot be removed now is tried again later. Returns how many are
- * gone. Processes that do this at the same time do no harm: removing twice is like removing once.
+ * Removes secrets without a connection. A secret that cannot be removed now is tried again later. Returns the number of
+ * removed secrets. Concurrent processes do no harm, because a secret can be removed twice.
  */
 export async function removeSecrets({
   db,

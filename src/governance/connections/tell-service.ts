@@ -19,9 +19,10 @@ export interface Telling {
 }
 
 /**
- * Tries once to revoke the token of a revoked connection at its service, if an authorization made it for this connection.
- * `row` is as it was before. Google ends every token of the account and this installation together, so nothing is sent
- * while another live connection has the same account. Never throws: the row has decided already.
+ * Tries once to revoke the token of a revoked connection at its service, if an authorization made the token for this
+ * connection. `row` is the connection's row before the revocation. Google ends every token of the account and this
+ * installation together, so nothing is sent while another live connection has the same account. Never throws, because
+ * the connection is already revoked in the database.
  */
 export async function tellService(context: Telling, row: ConnectionRow): Promise<void> {
   try {

@@ -4,7 +4,7 @@ import type { Authorization, Grant, OAuthClient, TokenServer } from '../../catal
 import { OutgoingError, type Fetch, type Outgoing } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 
-/** What an authorization server gives in exchange. */
+/** The tokens in an authorization server's answer. */
 export interface Tokens {
   readonly accessToken: string
   readonly expiresInSeconds: number
@@ -15,8 +15,8 @@ export interface Tokens {
 }
 
 /**
- * The authorization server refuses. `code` is its error code, such as `invalid_grant`, or one word of ours. Neither the
- * message nor the error has anything else of its answer, which may repeat secrets.
+ * The authorization server refuses. `code` is its error code, such as `invalid_grant`, or a code of our own. The error
+ * contains nothing else of the server's answer, which may repeat secrets.
  */
 export class GrantRefused extends Error {
   override readonly name = 'GrantRefused'
@@ -57,20 +57,20 @@ export class RightsMissing extends Error {
   }
 }
 
-/** The longest exchange with a server. */
+/** The longest time of an exchange with a server. */
 const exchangeMilliseconds = 10_000
 const largestAnswer = 256 * 1024
-/** Rights that are kept of one answer. */
+/** The most rights that are stored from one answer. */
 const mostScopes = 200
-/** For an answer that does not say how long its token lasts. */
+/** The lifetime of a token, in seconds, if the server's answer names none. */
 const shortLife = 300
 const longestLife = 24 * 3_600
-/** Google allows an hour. The statement is used at once. */
+/** Google allows an hour. A few minutes are enough, because the statement is used at once. */
 const statementLife = '5m'
 
 type RefreshGrant = Extract<Grant, { kind: 'refresh_token' }>
 type ServiceAccountGrant = Extract<Grant, { kind: 'service_account' }>
-/** A server as the library knows it, with the addresses to which secrets may go. */
+/** A server in the form that the OAuth library needs, with the addresses to which secrets may go. */
 export interface KnownServer {
   readonly as: oauth.AuthorizationServer
   readonly endpoints: Pick<TokenServer, 'authorizationEndpoint' | 'tokenEndpoint' | 'revocationEndpoint'>
@@ -117,7 +117,10 @@ export async function findServer(outgoing: Outgoing, server: TokenServer): Promi
   })
 }
 
-/** Exchanges a refresh token. A lost answer may have used it up. Throws GrantRefused, TokenServerAway. */
+/**
+ * Exchanges a refresh token. The server may have used up the token even if its answer is lost. Throws GrantRefused,
+ * TokenServerAway.
+ */
 export async function refreshTokens(
   outgoing: Outgoing,
   { server, client, refreshToken }: RefreshGrant & { readonly client: OAuthClient },
@@ -160,8 +163,8 @@ export async function authorizationUrl(
 }
 
 /**
- * Checks the answer that the browser brought (`state`, `iss`, `error`) and exchanges its code. Throws AuthorizationDenied,
- * GrantRefused, TokenServerAway.
+ * Checks the answer that the browser brought (`state`, `iss`, `error`), and exchanges its code for tokens. Throws
+ * AuthorizationDenied, GrantRefused, TokenServerAway.
  */
 export async function exchangeCode(
   outgoing: Outgoing,
@@ -190,7 +193,7 @@ export async function exchangeCode(
   })
 }
 
-/** Signs a statement with the key and exchanges it (RFC 7523). Throws GrantRefused, TokenServerAway. */
+/** Signs a statement with the key, and exchanges it for tokens (RFC 7523). Throws GrantRefused, TokenServerAway. */
 export async function serviceAccountToken(
   outgoing: Outgoing,
   { tokenEndpoint, email, keyId, privateKey }: ServiceAccountGrant,
@@ -202,7 +205,7 @@ export async function serviceAccountToken(
     const response = await oauth.genericTokenEndpointRequest(
       as,
       { client_id: email },
-      // The statement itself says who asks.
+      // No client authentication is added, because the signed statement identifies the sender.
       () => {},
       'urn:ietf:params:oauth:grant-type:jwt-bearer',
       { assertion: statement },
@@ -228,7 +231,7 @@ export async function serviceAccountToken(
   }
 }
 
-/** Tells the server that a refresh token is used no more. Throws GrantRefused, TokenServerAway. */
+/** Tells the server that a refresh token is no longer used. Throws GrantRefused, TokenServerAway. */
 export async function revokeToken(
   outgoing: Outgoing,
   { server, client, refreshToken }: RefreshGrant & { readonly client: OAuthClient },
@@ -249,7 +252,7 @@ export async function revokeToken(
 
 const clientOf = ({ id }: OAuthClient): oauth.Client => ({ client_id: id })
 
-/** Requests go only to this address. Whether it may be plain http, `Outgoing` decides. */
+/** Limits requests to this address. `Outgoing` decides whether it may be plain http. */
 function optionsFor(outgoing: Outgoing, address: string) {
   const fetch: Fetch = outgoing.fetchWithin({
     addresses: [address],
@@ -271,7 +274,7 @@ function tokensOf({ access_token, expires_in, refresh_token, scope }: oauth.Toke
   }
 }
 
-/** Throws TokenServerAway for an answer that says nothing about the request. */
+/** Throws TokenServerAway for an answer with status 429 or 5xx, which does not answer the request. */
 function requireServing({ status, headers }: Response): void {
   if (status < 500 && status !== 429) return
   throw new TokenServerAway(`the authorization server answered with status ${status}`, retryAfterOf(headers))
@@ -292,5 +295,5 @@ async function answered<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** An error code of the server, if it looks like one. */
+/** The server's error code, if it has the form of an error code. */
 const wordOf = (code: string): string => (/^[a-z_]{1,60}$/.test(code) ? code : 'an unknown error')

@@ -6,16 +6,17 @@ import type { WorkflowEngine, EngineState } from './workflow-engine.ts'
 import { startRun, type AttributesCheck } from './relay.ts'
 import { endRun } from '../runs/end/finish.ts'
 
-/** The most runs per pass, those with the oldest check first. */
+/** The most runs per pass. The runs with the oldest check come first. */
 const passSize = 100
 
-/** The most calls of one run that a pass wakes; the next pass takes the rest. */
+/** A pass wakes at most this many calls of one run. The next pass wakes the rest. */
 const mostWoken = 50
 
 /**
- * Compares open runs with Temporal. Missing there: started again, and finished steps return their outcomes, so nothing
- * runs twice. Ended there: closed here. Waiting there for a decision that exists here: woken again. Runs of the last
- * `minAgeSeconds` are left to the relay.
+ * Compares open runs with Temporal. A run that is missing in Temporal is started again. Its finished steps return their
+ * stored outcomes, so nothing runs twice. A run that has ended in Temporal is closed in the database. A run that waits
+ * in Temporal although its decision is in the database is woken again. Runs that are younger than `minAgeSeconds` are
+ * left to the relay.
  */
 export async function reconcile(
   context: Context,
@@ -41,8 +42,8 @@ export async function reconcile(
 }
 
 /**
- * Repeats a lost wake-up or cancellation; a repetition does no harm. Calls are woken by key, so only those with a
- * decision ask again.
+ * Repeats a wake-up or cancellation that may be lost. A repetition does no harm. Calls are woken by key, so only calls
+ * with a decision read it again.
  */
 async function tellAgain(engine: WorkflowEngine, run: OpenRun): Promise<boolean> {
   if (run.cancel_requested_at !== null) return engine.cancel(run.id, run.cancel_requested_by)

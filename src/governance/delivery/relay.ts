@@ -11,16 +11,19 @@ import { readVersion } from '../runs/values/version-cache.ts'
 
 /**
  * Delivers outbox rows to Temporal. A row is leased by setting its next attempt ten seconds ahead, sent to Temporal,
- * and deleted (commit point `outbox.deliver`). If the process dies, the lease expires and the row is sent again;
- * receivers ignore repetitions. Each process sends its own rows at once, and checks every second for rows of others.
+ * and deleted (commit point `outbox.deliver`). If the process dies, the lease expires and the row is sent again.
+ * Receivers ignore repetitions. Each process sends its own rows at once, and checks every second for due rows of other
+ * processes.
  */
 export interface Relay {
-  /** Tries the due rows now; does not wait. */
+  /** Starts to send the due rows and returns at once. */
   kick(): void
   stop(): Promise<void>
 }
 
-/** Whether the cluster has our search attributes; asked before the first start, when Temporal answers. */
+/**
+ * Returns whether the Temporal cluster has our search attributes. The relay calls it before each start of a workflow.
+ */
 export type AttributesCheck = () => Promise<boolean>
 
 interface Row {
@@ -89,7 +92,7 @@ async function lease(db: Db): Promise<Row[]> {
   return rows.sort((a, b) => a.id - b.id)
 }
 
-/** Whether the message was delivered; otherwise it was postponed. */
+/** Returns true if the message was delivered, and false if it was postponed. */
 async function deliver(
   context: Context,
   engine: WorkflowEngine,
@@ -114,7 +117,7 @@ async function deliver(
   return false
 }
 
-/** Deletes delivered rows. If this fails, they are sent again after their lease. */
+/** Deletes delivered rows. If the deletion fails, the rows are sent again after their lease. */
 async function deleteRows(db: Db, rows: readonly Row[]): Promise<void> {
   if (rows.length === 0) return
   const ids = rows.map((row) => row.id)
@@ -123,7 +126,7 @@ async function deleteRows(db: Db, rows: readonly Row[]): Promise<void> {
   )
 }
 
-/** False if no workflow runs although the run has not ended: its start comes first. */
+/** Returns false if the run has not ended but its workflow is not running: the workflow must be started first. */
 async function tellTemporal(
   context: Pick<Context, 'config' | 'db' | 'runCaches'>,
   engine: WorkflowEngine,
@@ -147,7 +150,7 @@ async function tellTemporal(
   return run?.finished_at !== null
 }
 
-/** Starts a run's workflow. A run that was started or has ended does not change. */
+/** Starts a run's workflow. Does nothing if the run has ended, waits for its first slot, or has a workflow already. */
 export async function startRun(
   context: Pick<Context, 'config' | 'db' | 'runCaches'>,
   engine: WorkflowEngine,
@@ -183,7 +186,7 @@ export async function startRun(
   })
 }
 
-/** Waits up to half a minute. A wake-up usually finds its workflow started within a second. */
+/** Postpones the next attempt by up to half a minute. The workflow of a wake-up has usually started within a second. */
 async function postpone(db: Db, row: Row, reason: string): Promise<void> {
   const seconds = Math.min(0.25 * 2 ** Math.min(row.attempts, 10), 30)
   await db

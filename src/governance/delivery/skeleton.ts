@@ -7,6 +7,13 @@ const defaultTimeoutSeconds = 60
 /** A call with a longer time limit is an ordinary activity. */
 const mostQuickSeconds = 10
 
+/**
+ * Items with quick calls that run at the same time. They take milliseconds, so more at once gain nothing. Beside another
+ * organization two of them work at once, and those that wait for a tenth of a second become ordinary activities, which
+ * cost more. The number is a part of the run's input, so that runs in progress replay after it has changed.
+ */
+const quickItemsAtOnce = 10
+
 /** Temporal takes a summary of 400 bytes; the interpreter adds the item. */
 const mostSummaryBytes = 256
 
@@ -21,6 +28,7 @@ export function skeletonOf(version: FrozenVersion): SkeletonStep[] {
       continueOnError: step.on_error === 'continue',
       timeoutSeconds: secondsOf(step),
       ...(isQuickStep(step) ? { quick: true as const } : {}),
+      ...(isQuickStep(step) && step.for_each !== undefined ? { itemsAtOnce: quickItemsAtOnce } : {}),
       ...(step.summary ? { summary: cutToBytes(step.summary, mostSummaryBytes) } : {}),
     }
   })

@@ -4,9 +4,9 @@ import type { Context } from '../context.ts'
 import { DomainError, notFound } from '../errors.ts'
 
 /*
- * The task queues on which runs start. An organization can have its own task queue, and so its own workers. All others
- * share the default queue of the API processes (TEMPORAL_TASK_QUEUE). Workers read the default from the database,
- * because their own TEMPORAL_TASK_QUEUE may be an organization's queue.
+ * This file chooses the task queue on which a run starts. An organization can have its own task queue, and so its own
+ * workers. All other organizations share the default queue of the API processes (TEMPORAL_TASK_QUEUE). Workers read the
+ * default from the database, because their own TEMPORAL_TASK_QUEUE may be an organization's queue.
  */
 
 /** Saves this API process's queue as the default. */
@@ -26,8 +26,8 @@ export const queueOf = (
 ): string => known.task_queue ?? known.queue ?? config.temporal.taskQueue
 
 /**
- * A worker asks again within a minute, and Temporal lists one that has died for five minutes: one that has not asked for this many
- * milliseconds is gone.
+ * A worker that has not asked for this many milliseconds counts as gone. A live worker asks again within a minute, but
+ * Temporal lists a dead worker for five minutes.
  */
 const freshPoll = 90_000
 

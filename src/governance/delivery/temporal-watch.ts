@@ -1,8 +1,8 @@
 import type { Context } from '../context.ts'
 
 /**
- * Asks whether Temporal answers, and keeps the answer for the sentences of runs (`isTemporalAway`). Logs each change.
- * `check` resolves to false, or throws, if Temporal does not answer.
+ * Checks whether Temporal answers, and stores the result in `isTemporalAway`, which the status texts of runs use. Logs
+ * each change. `check` resolves to false, or throws, if Temporal does not answer.
  */
 export async function watchTemporal(
   context: Pick<Context, 'isTemporalAway' | 'log'>,

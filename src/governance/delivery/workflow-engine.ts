@@ -25,10 +25,13 @@ export interface StartRequest {
   readonly risk: string
 }
 
-/** State of a run in Temporal: unknown (never started, or long ago), running, or its end. */
+/**
+ * The state of a run in Temporal; `missing` if Temporal does not know the run, because it never started or ended long
+ * ago.
+ */
 export type EngineState = 'missing' | 'running' | 'completed' | 'failed' | 'cancelled' | 'terminated'
 
-/** Durable execution for the outbox and the reconciler. Each method can be repeated without harm. */
+/** Provides durable execution for the outbox and the reconciler. Each method can be repeated without harm. */
 export interface WorkflowEngine {
   start(request: StartRequest): Promise<void>
   /** False if no such workflow is running. */
@@ -53,7 +56,7 @@ const states: Readonly<Record<string, EngineState>> = {
 }
 
 export function createWorkflowEngine(client: Client): WorkflowEngine {
-  // The deadline lets a process stop although Temporal is away: the outbox tries again.
+  // With this deadline, a process can stop even if Temporal does not answer. The outbox tries again later.
   const soon = <T>(work: () => Promise<T>): Promise<T> =>
     client.connection.withDeadline(Date.now() + deadlineMilliseconds, work)
   const found = async (work: () => Promise<unknown>): Promise<boolean> => {
@@ -75,9 +78,10 @@ export function createWorkflowEngine(client: Client): WorkflowEngine {
             workflowIdReusePolicy: WorkflowIdReusePolicy.REJECT_DUPLICATE,
             taskQueue: request.taskQueue,
             args: [request.input],
-            // A dead worker's quick calls are taken over after this time. Wake-ups beside a quick call wait at most as long.
+            // After this time, another worker takes over the quick calls of a dead worker. A wake-up waits at most this
+            // long for a quick call in progress.
             workflowTaskTimeout: '5s',
-            // The run's calls inherit it. Temporal hands out calls of different keys in turns.
+            // The run's calls inherit this key. Temporal alternates between calls with different keys.
             priority: { fairnessKey: request.organizationId },
             staticSummary: `${request.workflowName}, version ${request.version}`,
             ...(request.input.searchAttributes ? { typedSearchAttributes: attributesOf(request) } : {}),

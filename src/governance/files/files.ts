@@ -15,25 +15,25 @@ import type { Sealer } from '../sealing/sealer.ts'
 import { fileView, shownColumns, type FileView } from './file-view.ts'
 import { inTurn } from './uploads.ts'
 
-/** Every uploaded file carries it: files are the organization's own. */
+/** Every uploaded file has this label, because files belong to the organization. */
 const ownLabels: readonly Label[] = ['internal']
 
 /** A file as it was sent. */
 export interface SentFile {
   readonly name: string
-  /** As the sender calls it; only tells CSV from other text. */
+  /** The media type that the sender gave, which is only used to tell CSV from other text. */
   readonly mediaType: string | null
   readonly bytes: Buffer
   readonly sha256: string
-  /** In addition to `internal`. */
+  /** Labels in addition to `internal`. */
   readonly labels: readonly Label[]
 }
 
 type Storing = Pick<Context, 'combiner' | 'config' | 'sealer' | 'uploads'>
 
 /**
- * Reads the text and the rows out of a file and stores them sealed; the file itself is not kept. Throws
- * `validation_error` for a file that cannot be read, `quota_exceeded` without storage left.
+ * Reads text and rows from a file and stores both sealed. The file itself is not stored. Throws `validation_error` for
+ * a file that cannot be read, `quota_exceeded` if no storage is left.
  */
 export async function addFile(
   context: Storing,
@@ -121,7 +121,7 @@ export async function readFile(db: Db, organizationId: string, id: string): Prom
   return fileView(row)
 }
 
-/** Deletes a file. Runs that were started with it keep what they read. Throws `not_found`. */
+/** Deletes a file. Runs that were started with the file keep the contents that they have read. Throws `not_found`. */
 export async function deleteFile(
   context: Pick<Context, 'combiner' | 'config'>,
   caller: Caller,

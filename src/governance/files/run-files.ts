@@ -8,20 +8,20 @@ import type { Context } from '../context.ts'
 import { DomainError } from '../errors.ts'
 import { filePlace } from '../sealing/places.ts'
 
-/** Bytes of text and rows of all files of one run: the limit of a request's inputs. */
+/** The most bytes of text and rows in all files of one run; the same as for a request's inputs. */
 export const mostFileBytes = 8 * 1024 ** 2
 
 /** The files of a run, as an input. */
 interface RunFiles {
   readonly value: Json
-  /** For the hash of the inputs: what identifies each file. */
+  /** Id and hash of each file, for the hash of the run's inputs. */
   readonly given: Json
   readonly labels: LabelSource[]
 }
 
 /**
- * Opens the files that a run names, in their order; null if it names none. Throws `validation_error` for a file that the
- * organization does not have, one named twice, and files with too much text.
+ * Opens the files that a run names, in their order. Returns null if the run names none. Throws `validation_error` for a
+ * file that the organization does not have or that is named twice, and for files with too much text.
  */
 export async function readRunFiles(
   context: Pick<Context, 'db' | 'sealer'>,
@@ -97,7 +97,7 @@ async function contents(
   return { text, rows }
 }
 
-/** Notes that a run takes these files, in the transaction that accepts it. */
+/** Records that a run uses these files, in the transaction that accepts the run. */
 export async function noteUse(tx: ChainTx, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return
   await tx.trx

@@ -1,7 +1,10 @@
 import { DomainError } from '../errors.ts'
 import { LoadBudget, type Permit } from '../runs/values/load-budget.ts'
 
-/** What the uploads of a process share. One organization gets at most half of each, and organizations take turns. */
+/**
+ * These resources are shared by the uploads of a process. One organization gets at most half of each resource, and
+ * organizations take turns.
+ */
 export interface Uploads {
   /** Bytes of memory for files that arrive and are read. */
   readonly memory: LoadBudget
@@ -9,7 +12,7 @@ export interface Uploads {
   readonly parsers: LoadBudget
 }
 
-/** Copies of a file in memory: its pieces, the whole, and the text that was read out of it. */
+/** Memory that a file takes while it is read, as a multiple of its size: its pieces, the whole file, and its text. */
 const copies = 4
 const mebibyte = 1024 ** 2
 
@@ -18,7 +21,7 @@ export const createUploads = (): Uploads => ({
   parsers: new LoadBudget(4),
 })
 
-/** Milliseconds that an upload waits for its turn: longer than others may take to arrive. */
+/** Milliseconds that an upload waits for its turn. Other uploads arrive in less time. */
 const patience = 150_000
 
 /** Reserves memory for a file of this size. Throws `unavailable` if none becomes free in time. */
@@ -29,7 +32,7 @@ export const reserveMemory = (
   signal: AbortSignal,
 ): Promise<Permit> => acquire(memory, organizationId, bytes * copies, signal)
 
-/** Calls `work` when one more file may be read. Throws `unavailable` if others take too long. */
+/** Calls `work` when one more file may be read. Throws `unavailable` if other files take too long. */
 export async function inTurn<T>(
   { parsers }: Uploads,
   organizationId: string,

@@ -50,9 +50,9 @@ export async function readQuota(db: Db, organizationId: string): Promise<QuotaVi
 }
 
 /**
- * Sets the named overrides and removes those that are null; the others stay (commit point `org.change`). They limit
- * everything that any process accepts after the commit; runs in progress go on. Throws `validation_error` above the
- * plan's ceiling, and `insufficient_role` if only the operator may set limits.
+ * Sets the named overrides (commit point `org.change`). A null value removes its override. Overrides that `patch` does
+ * not name stay. The new limits hold for everything that any process accepts after the commit. Runs in progress go on.
+ * Throws `validation_error` above the plan's ceiling, and `insufficient_role` if only the operator may set limits.
  */
 export async function changeQuota(context: Acting, caller: Caller, patch: LimitChanges): Promise<QuotaView> {
   if (context.config.quotaOverrides === 'operator') throw operatorOnly(caller.organizationId)
@@ -65,9 +65,9 @@ export async function changeQuota(context: Acting, caller: Caller, patch: LimitC
 }
 
 /**
- * Implements `npm run set-plan`: sets the plan and the named overrides, and removes those that are null; the others
- * stay. Throws `not_found`, `bad_request` for an unknown plan, `validation_error` for an override above the plan's
- * ceiling.
+ * Implements `npm run set-plan`: sets the plan and the named overrides. A null value removes its override. Overrides
+ * that `patch` does not name stay. Throws `not_found`, `bad_request` for an unknown plan, `validation_error` for an
+ * override above the plan's ceiling.
  */
 export async function setPlan(
   combiner: Combiner,

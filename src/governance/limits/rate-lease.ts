@@ -33,8 +33,8 @@ export interface Lease {
 }
 
 /**
- * Leases a block of the window's requests, after returning `unused` ones of an earlier lease. The sum of all blocks
- * never exceeds the limit. The block of a dead process is lost until the window ends.
+ * Leases a block of the window's requests, after returning the `unused` requests of an earlier lease. The sum of all
+ * blocks never exceeds the limit. The block of a dead process is lost until the window ends.
  */
 export async function leaseBlock(
   db: Db,
@@ -56,7 +56,7 @@ export async function leaseBlock(
   return rows[0] as Lease
 }
 
-/** Returns requests of a lease to their window, if it is still the present one. */
+/** Returns unused requests of a lease to their window, if this window has not ended. */
 export async function giveBack(
   db: Db,
   organizationId: string,

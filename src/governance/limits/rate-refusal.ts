@@ -2,7 +2,10 @@ import type { Metrics } from '../../shared/metrics.ts'
 import type { SparseLog } from '../../shared/sparse-log.ts'
 import type { Taken } from './rates.ts'
 
-/** Counts and logs a refusal over a request rate. Only a few lines a minute for each holder: a client may go on asking. */
+/**
+ * Counts and logs a refusal over a request rate. Logs only a few lines a minute for each holder, because a refused
+ * client may go on asking.
+ */
 export function noteRefusal(
   { metrics, sparseLog }: { readonly metrics: Metrics; readonly sparseLog: SparseLog },
   holderId: string,

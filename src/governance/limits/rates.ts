@@ -19,16 +19,16 @@ export interface Taken {
 }
 
 /**
- * Request rates of organizations, counted in blocks: a process leases some of a window's requests (rate-lease.ts) and
- * counts them in memory. Callers pass the present limits. A block is not used under another limit than that of its
- * lease, so a changed limit holds in every process from the next request on. For agents' keys that ask often it holds
+ * Counts the requests of organizations in blocks: a process leases some of a window's requests (rate-lease.ts) and
+ * counts them in memory. Callers pass the present limits. A block is used only under the limit of its lease, so a
+ * changed limit holds in every process from the next request on. For agents' keys that ask often, a changed limit holds
  * within a second (docs/decisions/0049).
  */
 export interface Rates {
   /**
    * Counts one request. Agents' questions (`authorize`) and their other reports (`reports`) have separate buckets with
-   * the same limit. An owner's changes of the quota have a fixed bucket of 30 a minute, so a limit that was set too low
-   * can be raised. A refused request is not counted.
+   * the same limit. Changes of the quota (`quota`) have a separate bucket of 30 a minute, so an owner can always raise
+   * a limit that is too low. A refused request is not counted.
    */
   take(organizationId: string, limits: Limits, kind: Kind): Promise<Taken>
   /** Returns unused requests, so that a stopping process wastes none. */
@@ -82,7 +82,10 @@ export function createRates(db: Db): Rates {
     if (blocks.size > keptBlocks)
       for (const [each, { until }] of blocks) if (until < performance.now()) blocks.delete(each)
   }
-  /** The block for this window and limit. It is replaced if it is used up, unless the window's requests are too. */
+  /**
+   * Returns the block for this window and limit; null if a new block must be leased. A used-up block stays while the
+   * window has no free requests left.
+   */
   const current = (key: string, limit: number): Block | null => {
     const block = blocks.get(key)
     if (block === undefined || block.limit !== limit || block.until <= performance.now()) return null

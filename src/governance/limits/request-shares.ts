@@ -2,8 +2,9 @@ import { performance } from 'node:perf_hooks'
 import { DomainError } from '../errors.ts'
 
 /**
- * How many requests of one organization a process works on at the same time. One thread answers all organizations.
- * Requests above an organization's share wait behind its other requests, not in front of other organizations'.
+ * Each size of requests has its own share: the most requests of one organization that a process works on at the same
+ * time. One thread answers all organizations. So requests above the share wait for other requests of their own
+ * organization, and do not delay other organizations.
  */
 export type Size =
   /** An agent's question: short, and decided together with others. */
@@ -13,7 +14,7 @@ export type Size =
   | 'large'
   /** One check of an open stream for news. */
   | 'look'
-  /** A request over its rate limit, which only gets its error. */
+  /** A request over its rate limit, which is only answered with an error. */
   | 'refusal'
 
 const alone: Readonly<Record<Size, number>> = { question: 512, small: 64, large: 2, look: 32, refusal: 64 }
@@ -36,23 +37,29 @@ export const mostWaiting = 1_000
  */
 const restFactor = 4
 /**
- * The longest time that counts for a request, as a multiple of the thread's work for it. A small request takes long
- * while others keep the thread busy, and its organization must not pause for that.
+ * A request's time counts only up to this multiple of the thread's work for the request. A small request takes long
+ * while other requests keep the thread busy. Its organization must not pause longer because of this.
  */
 const mostWaited = 8
 /** Milliseconds. */
 const longestRest = 2_000
-/** Milliseconds between refusals of one organization while others are served: a refusal takes time too. */
+/**
+ * Milliseconds between refusals of one organization while others are served, because a refusal also takes the thread's
+ * time.
+ */
 const refusalRest = 50
-/** The thread counts as busy above this part of its time. */
-const busyShare = 0.6
-/** Milliseconds between measurements of the busy part. */
+/** The thread counts as busy if it worked for more than this part of the time. */
+const busyShare = 0.35
+/** Milliseconds between two measurements of whether the thread is busy. */
 const busyWindow = 100
 /** Milliseconds after which an organization's use counts half. */
 const halfLife = 2_000
-/** An organization uses more than its part above this multiple of the mean. */
+/** An organization uses more than its part if its use is above this multiple of the mean. */
 const unfair = 1.3
-/** Less than this part of all use is always allowed, however many organizations there are. */
+/**
+ * An organization that uses less than this part of the thread's work is never slowed down, however many organizations
+ * there are.
+ */
 const leastUnfair = 0.25
 
 interface Lane {
@@ -72,7 +79,7 @@ function addTo(used: Used, amount: number, now: number): number {
   return used.amount
 }
 
-/** Runs `work` inside the organization's share. Throws as `enter` does. */
+/** Runs `work` inside the organization's share. Throws the errors of `enter`. */
 export async function withShare<T>(
   shares: Shares,
   organizationId: string,
@@ -89,8 +96,8 @@ export async function withShare<T>(
 
 export interface Place {
   /**
-   * From now on, the thread's work counts for this request, until it waits or the thread works for another one. Call it
-   * before work that may take long. Work that is not counted only delays other organizations.
+   * From now on, the thread's work counts for this request, until the request waits or the thread works for another
+   * request. Call it before work that may take long. Work that is not counted only delays other organizations.
    */
   works(): void
   /** Ends the work. A second call does nothing. */
@@ -99,7 +106,7 @@ export interface Place {
 
 /** One request's place in its organization's share. */
 export interface Entry {
-  /** Resolves when the request may be worked on. Throws as `enter` does. Only the first call waits. */
+  /** Resolves when the request may be worked on. Throws the errors of `enter`. Only the first call waits. */
   admit(size: Size): Promise<void>
   works(): void
   /** Ends the work. Call it also before the request waits for something else. */
@@ -128,7 +135,7 @@ export interface Shares {
   enter(organizationId: string, size: Size): Promise<Place>
 }
 
-/** Whether the thread worked for most of the last tenth of a second. */
+/** Returns a function that tells whether the thread was busy (`busyShare`) in the latest measurement. */
 function createBusyThread(): () => boolean {
   let before = performance.eventLoopUtilization()
   let lookedAt = 0
@@ -163,7 +170,7 @@ function createWorkClock(clock: () => number) {
     worksFor(work: Work): void {
       stop()
       const mine = (present = { work, since: clock() })
-      // This tick runs when no microtask is left.
+      // This callback runs when no microtask is left.
       queueMicrotask(() =>
         process.nextTick(() => {
           if (present === mine) stop()
@@ -176,12 +183,16 @@ function createWorkClock(clock: () => number) {
   }
 }
 
-export function createShares(
-  clock: () => number = () => performance.now(),
-  isBusy: () => boolean = createBusyThread(),
-): Shares {
-  const lanes = new Map<string, Lane>()
-  const thread = createWorkClock(clock)
+const tooManyWaiting = (): DomainError =>
+  new DomainError(
+    'rate_limited',
+    `${mostWaiting} requests of the organization are waiting already: send fewer at the same time`,
+    [],
+    1,
+  )
+
+/** Measures how much of the thread each recently served organization has used. */
+function createUse(clock: () => number) {
   /** Organizations that were served recently, the latest last. */
   const served = new Map<string, Used & { servedAt: number }>()
   const usedByAll: Used = { amount: 0, at: 0 }
@@ -197,8 +208,10 @@ export function createShares(
       served.delete(each)
     }
   }
-  const isContended = (): boolean => served.size > 1
-  /** Notes how long the thread worked for a request. Answers whether its organization uses more than its part. */
+  /**
+   * Records how long the thread worked for a request. Returns whether the request's organization uses more than its
+   * part.
+   */
   const usesTooMuch = (organizationId: string, worked: number): boolean => {
     const now = clock()
     const all = addTo(usedByAll, worked, now)
@@ -206,6 +219,16 @@ export function createShares(
     const part = Math.max(unfair / served.size, leastUnfair)
     return used !== undefined && addTo(used, worked, now) > part * all
   }
+  return { noteServed, usesTooMuch, isContended: (): boolean => served.size > 1 }
+}
+
+export function createShares(
+  clock: () => number = () => performance.now(),
+  isBusy: () => boolean = createBusyThread(),
+): Shares {
+  const lanes = new Map<string, Lane>()
+  const thread = createWorkClock(clock)
+  const { noteServed, isContended, usesTooMuch } = createUse(clock)
   const mostOf = (size: Size): number => (isContended() ? shared : alone)[size]
 
   /** Milliseconds. */
@@ -214,7 +237,7 @@ export function createShares(
     if (!isContended()) return 0
     if (size === 'refusal') return refusalRest
     if (!isUnfair || (size !== 'large' && !isBusy())) return 0
-    // Looks come one at a time, and most of their work is the database's.
+    // One check of a stream runs at a time, and most of its work is in the database. So its whole time counts.
     const counted = size === 'look' ? took : Math.min(took, worked * mostWaited)
     return Math.min(counted * restFactor, longestRest)
   }
@@ -237,13 +260,7 @@ export function createShares(
       lanes.set(key, lane)
       if (lane.working < mostOf(size)) lane.working += 1
       else if (lane.waiting.length < mostWaiting) await new Promise<void>((go) => lane.waiting.push(go))
-      else
-        throw new DomainError(
-          'rate_limited',
-          `${mostWaiting} requests of the organization are waiting already: send fewer at the same time`,
-          [],
-          1,
-        )
+      else throw tooManyWaiting()
       let isOver = false
       const began = clock()
       const work = { milliseconds: 0 }

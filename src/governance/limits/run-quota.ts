@@ -61,8 +61,8 @@ export const exceededEntry = (
 })
 
 /**
- * Counts an organization's runs under its lock: those accepted in the last hour, those with a slot, those that wait for
- * one, and the cost of the runs accepted in this calendar month (UTC).
+ * Counts an organization's runs under its lock: runs accepted in the last hour, runs with a slot, and runs that wait
+ * for a slot. Also adds up the cost of the runs that were accepted in this calendar month (UTC).
  */
 export async function runCapacity(tx: ChainTx): Promise<RunCapacity> {
   const { limits } = tx.policy

@@ -4,13 +4,14 @@ import { slotKey } from '../../contract/messages.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 
 /**
- * Concurrency slots (docs/decisions/0037). Slots are counted from the rows of runs, so a crash leaves no wrong count.
- * `runs.slot`:
+ * A run needs a concurrency slot to act (docs/decisions/0037). Slots are counted from the rows of runs, so a crash
+ * leaves no wrong count. `runs.slot`:
  *
- * - *null*: needs none: the run waits for its own approval, or for a person with no call in progress, or has ended.
- * - `queued`: accepted, waits for a slot, has no workflow yet.
- * - `waits`: has a workflow that waits for a slot to go on.
- * - `taken`: may act.
+ * - *null*: the run needs no slot. It waits for its own approval, or waits for a person while none of its calls is in
+ *   progress, or has ended.
+ * - `queued`: the run is accepted, waits for a slot, and has no workflow yet.
+ * - `waits`: the run has a workflow, which waits for a slot to go on.
+ * - `taken`: the run has a slot and may act.
  *
  * Every transaction that may free a slot also grants it, to the run that was accepted first. So between transactions, a
  * free slot means that no run waits, and any run may take it.
@@ -37,13 +38,14 @@ export async function readSlots(tx: ChainTx): Promise<{ taken: number; waiting: 
 }
 
 /**
- * Grants free slots to waiting runs in the order of acceptance, and tells Temporal through the outbox: a `queued` run
- * is started, waiting calls of a `waits` run are woken. Runs after earlier statements; the calling operation appends
- * the audit entry.
+ * Grants free slots to waiting runs in the order of acceptance, and tells Temporal through the outbox. A `queued` run
+ * is started, and waiting calls of a `waits` run are woken. The statement runs after earlier statements. The calling
+ * operation appends the audit entry.
  */
 export function grantSlots(tx: ChainTx, limit: number): void {
   const granted = tx.send(grantFreeSlots({ organizationId: tx.organizationId, limit, wakeKey: slotKey }))
-  // Waiting readers are notified after the commit, which comes after this answer. A failure shows at the commit.
+  // Waiting readers are notified after the commit, which comes after this answer. If the statement fails, the commit
+  // fails too.
   granted.then(
     (runs) => runs.forEach(({ id }) => tx.touched.add(id)),
     () => undefined,

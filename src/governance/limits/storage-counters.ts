@@ -28,7 +28,7 @@ export async function readUsage(db: Db, organizationId: string): Promise<Storage
   }
 }
 
-/** The most organizations per round, and the most moves of one of them per transaction. */
+/** The most organizations per round, and the most moves of one organization per transaction. */
 const mostOrganizations = 1_000
 const mostMoves = 10_000
 
@@ -64,9 +64,9 @@ export async function recount(db: Db, log: Log): Promise<void> {
 }
 
 /**
- * Recounts one organization: the one with the oldest count, if that is older than a day. Adds the difference to its
- * counters, so concurrent changes still count. Returns whether an organization was due. A difference means that an
- * older version wrote at the same time, or a bug, so it is logged.
+ * Recounts the organization with the oldest count, if this count is older than a day. Adds the difference to the
+ * counters, so concurrent changes still count. Returns whether an organization was due. A difference is logged, because
+ * it comes from a bug or from a process of an older version that wrote at the same time.
  */
 async function recountOne(db: Db, log: Log): Promise<boolean> {
   const { rows } = await sql<{ organization_id: string }>`

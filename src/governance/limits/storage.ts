@@ -6,30 +6,30 @@ import { runAs, type Acting, type PresentCaller } from '../access/recheck.ts'
 import { exceededEntry, quotaExceeded, type Exceeded } from './run-quota.ts'
 
 /*
- * Limits of an organization's stored data. Its counters are columns of `chain_head`, read with the lock
- * (docs/decisions/0074).
+ * Checks the limits of an organization's stored data. The counters are columns of `chain_head`, which are read with the
+ * lock (docs/decisions/0074).
  */
 
-/** Seconds. A guess: storage becomes free when data is deleted or a limit is raised. */
+/** A guess, in seconds: storage becomes free when data is deleted or a limit is raised. */
 const retryAfter = 60
 
-/** The exceeded limit if `more` bytes were stored, else null. */
+/** The limit that `more` additional bytes would exceed, else null. */
 export function storageOver(tx: ChainTx, more = 0): Exceeded | null {
   const value = tx.policy.limits.storage_mb
   return tx.storedBytes + more <= value * 1024 ** 2 ? null : { limit: 'storage_mb', value, retryAfter }
 }
 
-/** The same for a replacement that is larger by `more` bytes. */
+/** The limit that a replacement would exceed if it is larger by `more` bytes than the old value, else null. */
 const storageOverBy = (tx: ChainTx, more: number): Exceeded | null =>
   more <= 0 ? null : storageOver(tx, more)
 
-/** The exceeded limit if one more approval were pending, else null. */
+/** The limit that one more pending approval would exceed, else null. */
 export function approvalsOver(tx: ChainTx): Exceeded | null {
   const value = tx.policy.limits.pending_approvals
   return tx.pendingApprovals < value ? null : { limit: 'pending_approvals', value, retryAfter }
 }
 
-/** The exceeded limit if one more rule or label rule were saved, else null. */
+/** The limit that one more rule or label rule would exceed, else null. */
 export async function rulesOver(tx: ChainTx): Promise<Exceeded | null> {
   const value = tx.policy.limits.rules
   const [row] = await tx.send(sql<{ count: number }>`
@@ -38,38 +38,42 @@ export async function rulesOver(tx: ChainTx): Promise<Exceeded | null> {
   return (row as { count: number }).count < value ? null : { limit: 'rules', value, retryAfter }
 }
 
-/** The most characters of an audit entry that may be written over `storage_mb`. */
+/** An audit entry of at most this many characters may be written although `storage_mb` is exceeded. */
 const smallEntry = 16 * 1024
 
 /**
- * For `Growth.bytes` of a change whose audit entry contains the change: 0 for a small entry, else its characters. Audit
- * entries stay for ever, so without this a value could fill the disk by many changes.
+ * Returns `Growth.bytes` for a change that is contained in its audit entry: 0 for a small entry, else the entry's
+ * characters. Audit entries stay for ever, so without this limit many changes of one value could fill the disk.
  */
 export const grownEntry = (characters: number): number => (characters <= smallEntry ? 0 : characters)
 
 export interface Growth<R> {
   /** `action` of the audit entry that records a refusal, e.g. `create`. */
   readonly action: string
-  /** Characters to store. For a replacement, the growth: 0 or less is accepted over the limit too. */
+  /**
+   * Characters to store. A function returns the difference that a replacement makes. A difference of 0 or less is
+   * accepted even over the limit.
+   */
   readonly bytes?: number | ((tx: ChainTx) => Promise<number>)
   /** Further limits to check. */
-  readonly room?: (tx: ChainTx) => Promise<Exceeded | null>
+  readonly exceeded?: (tx: ChainTx) => Promise<Exceeded | null>
   readonly work: (tx: ChainTx, now: () => Promise<PresentCaller>) => Promise<R>
 }
 
 /**
- * `runAs` for an operation that stores more than before. Over a limit, nothing is done, the refusal is audited, and
- * `quota_exceeded` with the limit's name is thrown. Operations that free storage or raise a limit use `runAs` directly.
+ * Calls `runAs` for an operation that stores more than before. If a limit is exceeded, nothing is done, the refusal is
+ * audited, and `quota_exceeded` with the limit's name is thrown. Operations that free storage or raise a limit use
+ * `runAs` directly.
  */
 export async function growAs<R>(
   context: Acting,
   caller: Caller,
   point: CommitPoint,
-  { action, bytes = 0, room, work }: Growth<R>,
+  { action, bytes = 0, exceeded, work }: Growth<R>,
 ): Promise<R> {
   const ended = await runAs(context, caller, point, async (tx, now) => {
     const grown = typeof bytes === 'number' ? storageOver(tx, bytes) : storageOverBy(tx, await bytes(tx))
-    const over = grown ?? (await room?.(tx)) ?? null
+    const over = grown ?? (await exceeded?.(tx)) ?? null
     if (over === null) return { result: await work(tx, now) }
     tx.append(exceededEntry(over, action, actorOf(caller)))
     return { over }

@@ -3,14 +3,14 @@ import { takeDueLanes } from '../../db/queries/notifications/take-lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
 
 /*
- * One process at a time sends the messages of an organization, in a turn of its own. So its limits at the service hold,
- * no two processes send one message, and a slow service delays no other organization. A turn that is not renewed ends
- * by itself.
+ * Each organization has a lane: the right to send its messages, which one process has at a time. So the service's
+ * limits per organization hold, no two processes send one message, and a slow service delays no other organization.
+ * `turn` identifies one use of a lane. A turn that is not renewed ends by itself.
  */
 
 /**
- * Longer than a message takes from its intent to the end of its request: what a dead process has sent has arrived when the
- * next turn looks for it.
+ * Longer than the time from a message's intent to the end of its request. So if a process dies, its message has arrived
+ * before the next turn looks for it.
  */
 export const leaseSeconds = 45
 
@@ -20,7 +20,7 @@ export interface Turn {
   readonly turn: string
 }
 
-/** Takes the lanes of organizations with due messages. `turn` names the turns of this call. */
+/** Takes the lanes of organizations with due messages. `turn` becomes the id of all turns that this call takes. */
 export async function takeLanes(
   db: Db,
   turn: string,
@@ -38,7 +38,7 @@ export async function renewLane(db: Db, { organizationId, turn }: Turn): Promise
   return numAffectedRows === 1n
 }
 
-/** Ends a turn. Nobody sends for the organization in the next `pauseSeconds`. */
+/** Ends a turn. No process sends for the organization in the next `pauseSeconds`. */
 export async function leaveLane(db: Db, { organizationId, turn }: Turn, pauseSeconds: number): Promise<void> {
   await sql`
     update notification_lanes set turn = null, leased_until = null,
@@ -46,7 +46,10 @@ export async function leaveLane(db: Db, { organizationId, turn }: Turn, pauseSec
     where organization_id = ${organizationId} and channel = 'slack' and turn = ${turn}`.execute(db)
 }
 
-/** Due messages of an organization: such as are not sent yet, the oldest of each recipient, or such as must be edited. */
+/**
+ * Returns ids of an organization's due messages. `new` selects the oldest unsent message of each recipient. `sent`
+ * selects messages that must be edited.
+ */
 export async function dueMessages(
   db: Db,
   organizationId: string,

@@ -13,7 +13,7 @@ export interface NotificationView {
   readonly event: string
   /** The id of a person or of a webhook. */
   readonly recipient: string
-  /** The id in the list of approvals; null if it is about a run. */
+  /** The id in the list of approvals; null if the message is about a run or an account. */
   readonly approval_id: string | null
   readonly run_id: string | null
   readonly state: NotificationState
@@ -30,8 +30,8 @@ export interface NotificationFilters {
 }
 
 /**
- * Messages of an organization, the newest first: those to people, and deliveries to webhooks. Rows that share a message
- * have its state.
+ * Lists messages of an organization, newest first: messages to people, and deliveries to webhooks. Rows that share a
+ * message have its state.
  */
 export async function listNotifications(
   db: Db,
@@ -55,10 +55,10 @@ export async function listNotifications(
   return pageOf(both, limit, timePart, (row) => row)
 }
 
-/** What follows the prefix of an id: ids of both kinds sort by it. */
+/** Returns the part of an id after its prefix. Ids of messages and deliveries sort together by this part. */
 const timePart = ({ id }: Pick<NotificationView, 'id'>): string => id.slice(id.indexOf('_') + 1)
 
-/** One row more than the page has, if there are more. */
+/** The same page with one row more, which shows whether another page follows. */
 const withNext = ({ limit, cursor }: PageRequest): PageRequest => ({ limit: limit + 1, cursor })
 
 async function messagesOf(
@@ -83,7 +83,7 @@ async function messagesOf(
     channel: row.channel,
     event: row.event,
     recipient: row.recipient,
-    approval_id: row.kind === 'run' ? null : row.subject,
+    approval_id: row.kind === 'approval' || row.kind === 'call' ? row.subject : null,
     run_id: row.kind === 'run' ? row.subject : null,
     state: row.state,
     attempts: row.attempts,
@@ -131,7 +131,7 @@ async function deliveriesOf(
   }))
 }
 
-/** The event is about this approval or call. */
+/** Whether the event is about this approval or call. */
 function isAbout(approvalId: string): RawBuilder<boolean> {
   const call = readCallId(approvalId)
   const subject = sql`coalesce(e.data->>'approval_id', e.data->>'run_id')`

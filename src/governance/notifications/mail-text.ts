@@ -8,8 +8,9 @@ export interface ServiceText {
 }
 
 /**
- * A mail about something that waits: what, who asked, why, until when, and the link. It never holds a parameter. Names are
- * cut and stand in one line each, so none can pass for a line of the service or for a header.
+ * Makes a mail about an approval or call that waits for a person: its tool, requester, reason, expiry and link. The
+ * mail never contains a parameter. Each name is shortened to one line, so it cannot look like a line of the service or
+ * a header.
  */
 export function mailAbout(subject: Subject, count: number, isReminder: boolean, base: string): ServiceText {
   const isUnknown = subject.kind === 'call'

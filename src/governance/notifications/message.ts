@@ -2,33 +2,39 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { NotificationPlace, NotificationState } from '../../db/schema/notifications.ts'
 import { readSettings, type GovernanceSettings } from '../../policy/settings.ts'
+import { codeEvent, readClaim, type SentClaim } from './claims.ts'
 import { canDecide, type Person } from './recipients.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
 
-/** A message with all that it is about, at one moment. */
+/** A message with all its subjects, as they were at one moment. */
 export interface SentMessage {
   readonly id: string
   readonly organizationId: string
   readonly event: string
   readonly state: NotificationState
-  /** What it must show then; what it shows is `wanted` of the time when it was read. */
+  /**
+   * The message counted this many changes when its row was read. After sending, it shows all changes up to this number.
+   */
   readonly wanted: number
   readonly attempts: number
   readonly failures: number
-  /** Seconds since an attempt to send it that may have succeeded; null without one. */
+  /** Seconds since an attempt to send the message that may have succeeded; null without such an attempt. */
   readonly sentSecondsAgo: number | null
   readonly place: NotificationPlace | null
   readonly shownHash: string | null
-  /** The recipient as a member now; null if they have left. */
+  /** The recipient as a member now; null if the recipient has left. */
   readonly person: Person | null
   readonly settings: GovernanceSettings
-  /** Those that wait come first. */
+  /** The message's subjects, waiting ones first; empty for a message with a code. */
   readonly subjects: readonly Subject[]
+  /** The claim whose code the message contains; null for other messages, and if the claim was deleted. */
+  readonly claim: SentClaim | null
 }
 
-/** The message of this row; null if it was removed. */
+/** The message with this id; null if it was removed. */
 export async function readSentMessage(db: Db, id: string): Promise<SentMessage | null> {
-  // `wanted` is read before what it counts: a change between the two is shown, and then looked at once more.
+  // `wanted` is read before the changes that it counts. So a change between the two reads is shown, and leads to one
+  // more check.
   const row = await db
     .selectFrom('notifications as n')
     .innerJoin('organizations as o', 'o.id', 'n.organization_id')
@@ -56,6 +62,7 @@ export async function readSentMessage(db: Db, id: string): Promise<SentMessage |
     .select(['subject as id', 'round'])
     .where('message_id', '=', id)
     .execute()
+  const claim = row.kind === 'claim' ? await readClaim(db, id) : null
   const subjects =
     row.kind === 'call'
       ? await readCallSubjects(db, row.organization_id, about)
@@ -76,13 +83,16 @@ export async function readSentMessage(db: Db, id: string): Promise<SentMessage |
         ? null
         : { userId: row.recipient, email: row.email, role: row.role, slackAccount: row.slack_account },
     settings: readSettings(row.settings),
+    claim,
     subjects: subjects.toSorted((a, b) => Number(b.state === 'waits') - Number(a.state === 'waits')),
   }
 }
 
 /** Whether a message that was not sent yet is still of use to its recipient. */
-export function isOfUse({ event, person, settings, subjects }: SentMessage): boolean {
+export function isOfUse({ event, person, settings, subjects, claim }: SentMessage): boolean {
   if (person === null) return false
+  if (event === codeEvent) return claim?.state === 'open'
+  if (!settings.slack_approval_notifications) return false
   if (event === 'approval.decided') return subjects.some(({ state }) => state !== 'waits')
   return subjects.some((subject) => subject.state === 'waits' && canDecide(person, subject, settings))
 }

@@ -34,15 +34,18 @@ export async function readReaders(db: Db, organizationId: string): Promise<reado
   return rows
 }
 
-/** The reminder leaves when a quarter of the time is left, and at most an hour before the expiry. */
+/**
+ * The time of the reminder: when a quarter of the time until the expiry is left, but at most an hour before the expiry.
+ */
 const reminderAt = ({ createdAt, expiresAt }: Subject): number | null =>
   expiresAt === null
     ? null
     : expiresAt.getTime() - Math.min((expiresAt.getTime() - createdAt.getTime()) / 4, 3_600_000)
 
 /**
- * Mails to those who can decide: one if nobody has decided after the delay that each of them has chosen, and one before
- * the expiry. None without a mail server, or while `mail_approval_notifications` is off. They are looked at again when they are due (send-mail.ts).
+ * Plans mails to each person who can decide: one after the person's chosen delay, and a reminder before the expiry. No
+ * mails are planned without a mail server, or while `mail_approval_notifications` is off. A due mail is sent only if
+ * its subject still waits (send-mail.ts).
  */
 export const planMail =
   ({ tools }: Pick<Config, 'tools'>): Planner =>
@@ -69,7 +72,7 @@ function mailsTo({ userId, delaySeconds }: Reader, subject: Subject, now: number
     subject: subject.id,
     round: subject.round,
     recipient: userId,
-    // Items of one step share a mail, like their messages in the chat.
+    // Items of one step share a mail, as they share a message in Slack.
     groupKey: subject.itemIndex === null ? null : `${subject.runId}/${subject.stepId}`,
     afterSeconds: Math.max(0, (at - now) / 1_000),
   })

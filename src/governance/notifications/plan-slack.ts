@@ -4,15 +4,19 @@ import type { Changed, NewNotification, Organization } from './planner.ts'
 import { canDecide, mostRecipients, readPeople, type Person } from './recipients.ts'
 import type { Subject, SubjectState } from './subjects.ts'
 
-/** A step with more items than this has one message for each person. */
+/** If a step has more items than this, its items share one message for each person. */
 export const mostSingleItems = 5
 
-/** Ends that the requester is told. They withdrew it themselves, or see its successor, where it is missing here. */
+/**
+ * The requester is told of these ends of an approval. The other ends are the requester's own withdrawal, or a new
+ * approval replaces the old one.
+ */
 const toldEnds: ReadonlySet<SubjectState> = new Set(['approved', 'rejected', 'expired'])
 
 /**
- * Direct messages in Slack: to those who can decide when something waits, and to the requester when it is decided. None
- * while `slack_approval_notifications` is off or the organization has no connection.
+ * Plans direct messages in Slack. People who can decide get a message when an approval or call waits. The requester
+ * gets a message when an approval ends. No messages are planned while `slack_approval_notifications` is off or the
+ * organization has no connection.
  */
 export async function planSlack(
   trx: Transaction<Database>,
@@ -20,7 +24,7 @@ export async function planSlack(
   { subjects }: Changed,
 ): Promise<readonly NewNotification[]> {
   const told = subjects.filter(({ state }) => state === 'waits' || toldEnds.has(state))
-  if (told.length === 0 || !settings.slack_approval_notifications || !(await isConnected(trx, id))) return []
+  if (told.length === 0 || !settings.slack_approval_notifications || !(await hasSlack(trx, id))) return []
   const requesters = [...new Set(told.map(({ requestedBy }) => requestedBy))]
   const linked = (await readPeople(trx, id, requesters)).filter(({ slackAccount }) => slackAccount !== null)
   return told.flatMap((subject) =>
@@ -52,8 +56,11 @@ const rowOf = (event: string, subject: Subject, { userId }: Person): NewNotifica
 const groupOf = ({ runId, stepId, itemIndex, itemCount }: Subject): string | null =>
   itemIndex !== null && (itemCount ?? 0) > mostSingleItems ? `${runId}/${stepId}` : null
 
-/** An expired connection counts: its messages fail, which the list of messages shows. */
-async function isConnected(trx: Transaction<Database>, organizationId: string): Promise<boolean> {
+/**
+ * Returns whether the organization has a connection for Slack. An expired connection counts too, so that the list of
+ * messages shows the failures.
+ */
+export async function hasSlack(trx: Transaction<Database>, organizationId: string): Promise<boolean> {
   const row = await trx
     .selectFrom('connections')
     .select('id')

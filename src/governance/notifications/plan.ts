@@ -11,20 +11,20 @@ import { shareMessages } from './share.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
 
 /*
- * From notices to messages. A transaction that changes an approval, an unknown outcome or a run leaves a notice. This
- * turns notices into rows of `notifications`, in the transaction that deletes them. So each recipient has one row for
- * each thing and event, whatever crashes.
+ * Turns notices into messages. A transaction that changes an approval, an unknown outcome or a run inserts a notice.
+ * Another transaction deletes the notices and inserts rows of `notifications`. So each recipient has one row for each
+ * subject and event, even after a crash.
  */
 
-/** The most organizations of one pass, and the most notices of one of them. */
+/** The most organizations of one pass, and the most notices of one organization. */
 const mostOrganizations = 50
 const mostNotices = 200
 /** Rows of one statement. */
 const rowsAtOnce = 1_000
 
 /**
- * Writes the messages of all notices (commit point `notification.plan`). Returns the number of notices. An organization
- * whose notices cannot be read does not stop the others.
+ * Writes the messages of all notices (commit point `notification.plan`). Returns the number of notices. If the notices
+ * of one organization fail, the other organizations' notices are still planned.
  */
 export async function planNotifications(
   context: { readonly db: Db; readonly sparseLog: SparseLog },
@@ -48,7 +48,7 @@ export async function planNotifications(
 function planFor(db: Db, organizationId: string, planners: readonly Planner[]): Promise<number> {
   return atCommitPoint('notification.plan', () =>
     db.transaction().execute(async (trx) => {
-      // One process at a time, so that no two see the same row missing.
+      // One process at a time plans for an organization, so that no two processes insert the same row.
       await sql`select pg_advisory_xact_lock(hashtextextended(${`notices ${organizationId}`}, 0))`.execute(
         trx,
       )
@@ -104,12 +104,14 @@ async function readChanged(
   return { subjects: [...approvals, ...onceEach(callSubjects)], runs }
 }
 
-/** The newest attempt of a call may be one that messages were sent about. */
+/** Removes duplicates, because the newest attempt of a call may also have messages already. */
 const onceEach = (subjects: readonly Subject[]): readonly Subject[] => [
   ...new Map(subjects.map((subject) => [`${subject.id} ${subject.round}`, subject])).values(),
 ]
 
-/** Messages that can be edited must show the change. Mails and webhooks cannot be taken back. */
+/**
+ * Requests an edit of the sent Slack messages about changed subjects. Mails and webhook deliveries cannot be edited.
+ */
 async function touchSent(
   trx: Transaction<Database>,
   organizationId: string,

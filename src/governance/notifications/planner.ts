@@ -1,6 +1,6 @@
 import type { Transaction } from 'kysely'
 import type { Database } from '../../db/schema/index.ts'
-import type { NoticeKind, NotificationChannel } from '../../db/schema/notifications.ts'
+import type { MessageKind, NotificationChannel } from '../../db/schema/notifications.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 import type { Subject } from './subjects.ts'
 
@@ -9,14 +9,14 @@ export interface NewNotification {
   readonly channel: NotificationChannel
   /** `approval.created`, `approval.decided`, `outcome.unknown`, … */
   readonly event: string
-  readonly kind: NoticeKind
+  readonly kind: MessageKind
   readonly subject: string
   readonly round: number
   /** The id of a person or of a webhook. */
   readonly recipient: string
   /** Rows of one channel, event, recipient and group share a message. */
   readonly groupKey: string | null
-  /** Not before so many seconds from now. */
+  /** The message is not sent before this many seconds from now. */
   readonly afterSeconds: number
 }
 
@@ -25,14 +25,17 @@ export interface Organization {
   readonly settings: GovernanceSettings
 }
 
-/** What has changed, as it is now. */
+/** The changed subjects in their present state, and the ended runs. */
 export interface Changed {
   readonly subjects: readonly Subject[]
   /** Ids of runs that have ended. */
   readonly runs: readonly string[]
 }
 
-/** Says who gets which messages of a channel. It may name rows that exist: they stay as they are. */
+/**
+ * Returns the messages of one channel with their recipients. Messages that exist already may be among them and do not
+ * change.
+ */
 export type Planner = (
   trx: Transaction<Database>,
   organization: Organization,

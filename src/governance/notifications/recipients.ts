@@ -13,10 +13,10 @@ export interface Person {
   readonly slackAccount: string | null
 }
 
-/** The most people who get a message about one thing. */
+/** The most people who get a message about one subject. */
 export const mostRecipients = 200
 
-/** The organization's admins and owners, and these members besides. */
+/** The organization's admins and owners, and the members in `others`. */
 export async function readPeople(
   db: Db,
   organizationId: string,
@@ -39,7 +39,9 @@ export async function readPeople(
   }))
 }
 
-/** Whether this person may decide it now: their vote would count, or they may settle the unknown outcome. */
+/**
+ * Whether this person may decide about the subject now: by a vote on the approval, or by settling the unknown outcome.
+ */
 export function canDecide(
   person: Pick<Person, 'userId' | 'role'>,
   subject: Pick<Subject, 'kind' | 'approver' | 'requestedBy'>,

@@ -6,9 +6,12 @@ import type { NotificationPlace } from '../../db/schema/notifications.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
 import { leaseSeconds, type Turn } from './lanes.ts'
 
-/* What is written before and after a message of a chat is sent or edited. Rows are named by their message. */
+/*
+ * Records in the database each step of sending or editing a Slack message. The id of a message is the id of its first
+ * row.
+ */
 
-/** A message as it was read. */
+/** A message with the counter of changes (`wanted`) as it was read. */
 interface Named {
   readonly id: string
   readonly wanted: number
@@ -17,9 +20,9 @@ interface Named {
 export const hashOfText = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 /**
- * Commits that the message may leave from here on (commit point `notification.intent`), and renews the lease, so that no
- * other process looks for it before it has arrived. False if it must not leave: another process sends for the
- * organization now, or nothing that it asks about waits any more.
+ * Commits that the message may be sent from now on (commit point `notification.intent`). Renews the lease, so that no
+ * other process looks for the message before it has arrived. Returns false if the message must not be sent: another
+ * process sends for the organization now, or none of its subjects waits any more.
  */
 export async function markIntent(
   db: Db,
@@ -35,7 +38,10 @@ export async function markIntent(
   return numAffectedRows === 1n
 }
 
-/** The message is there (commit point `notification.sent`). `text` is null if it was found, and shows what is not known. */
+/**
+ * Records that the message was sent (commit point `notification.sent`). `text` is null if the message of an earlier
+ * attempt was found, because then its text is not known.
+ */
 export async function markSent(
   db: Db,
   message: Named,
@@ -61,7 +67,7 @@ export async function markSent(
   )
 }
 
-/** The message shows this text now (commit point `notification.updated`). */
+/** Records that the message now shows this text (commit point `notification.updated`). */
 export async function markUpdated(
   db: Db,
   message: { readonly id: string; readonly wanted: number; readonly shownHash: string | null },
@@ -83,17 +89,20 @@ export async function markUpdated(
   )
 }
 
-/** Nothing is done for this message until its next event. */
+/** Records that the message needs no further work. Nothing is done for it until its next change. */
 export async function markDone(db: Db, { id, wanted }: Named): Promise<void> {
   await db.updateTable('notifications').set({ shown: wanted }).where('id', '=', id).execute()
 }
 
-/** Whether the turn is still that of its organization. A process that was taken for dead must not undo what others did. */
+/**
+ * Checks whether the turn still has its organization's lane. A process that lost its lane must not overwrite the
+ * records of other processes.
+ */
 const isTurn = ({ organizationId, turn }: Turn) =>
   sql<boolean>`exists (select from notification_lanes
     where organization_id = ${organizationId} and channel = 'slack' and turn = ${turn})`
 
-/** The message is given up; an event after this edits it, if it was sent. */
+/** Gives up the message. A later change edits it, if it was sent before. */
 export async function markFailed(
   db: Db,
   turn: Turn,
@@ -109,7 +118,7 @@ export async function markFailed(
     .execute()
 }
 
-/** Tries again after so many seconds. `isUnsent`: the message was certainly not sent. */
+/** Postpones the next attempt by `seconds`. `isUnsent`: the message was certainly not sent. */
 export async function markRetry(
   db: Db,
   turn: Turn,
@@ -136,9 +145,10 @@ export async function markRetry(
     .execute()
 }
 
-/** Removes the rows of a message that was not sent and is of no use any more. A new event plans it again. */
+/** Removes the rows of a message that was not sent and is no longer of use. A new event plans the message again. */
 export async function removeUnsent(db: Db, message: Named): Promise<void> {
-  // The row of the message is locked first: a row that joins it meanwhile raises `wanted`.
+  // Locks the message's row first. If another row has joined the message meanwhile, `wanted` is higher, and nothing is
+  // removed.
   await db.transaction().execute(async (trx) => {
     const row = await trx
       .selectFrom('notifications')

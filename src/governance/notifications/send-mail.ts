@@ -12,8 +12,8 @@ import { readReaders } from './plan-mail.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
 
 /**
- * Sends one mail. `beforeDot` is awaited before the byte after which the mail may arrive. Rejects if the mail was not
- * certainly accepted.
+ * Sends one mail. Awaits `beforeDot` before the final dot of SMTP, because the mail may arrive after this byte. Rejects
+ * unless the mail was certainly accepted.
  */
 export type SendReminder = (
   mail: ServiceText & { readonly to: string },
@@ -26,19 +26,23 @@ interface Sending {
   readonly sparseLog: SparseLog
 }
 
-/** Mails of one round, and of one organization in a round and in an hour. */
+/** The most mails of one round, of one organization in a round, and of one organization in an hour. */
 const mostOfRound = 20
 const mostOfOrganization = 5
 export const mostOfHour = 300
-/** Longer than a delivery takes, in seconds. A worker that dies before the dot leaves the mail to the next one. */
+/**
+ * Seconds; longer than a delivery takes. If a worker dies before the dot, another worker sends the mail after this
+ * time.
+ */
 const leaseSeconds = 300
-/** Tries of a mail that certainly did not leave. */
+/** The most attempts for a mail that was certainly not sent. */
 export const mostAttempts = 5
 
 /**
- * Sends due mails that still make sense. A mail whose approval has ended, or whose reader may no longer decide or wants no
- * mails, is removed instead. `intent_at` commits before the final dot of SMTP, and a mail with it is never sent again:
- * each arrives at most once. One whose answer was lost is `failed` with `mail_outcome_unknown`.
+ * Sends due mails that are still of use. A mail is removed instead if its approval has ended, or if its reader may no
+ * longer decide or wants no mails. `intent_at` is committed before the final dot of SMTP, and a mail with `intent_at`
+ * is never sent again. So each mail arrives at most once. If the server's answer is lost, the mail is `failed` with
+ * `mail_outcome_unknown`.
  */
 export async function sendMails(context: Sending, send: SendReminder): Promise<void> {
   const due = await leaseMails(context.db)
@@ -56,7 +60,7 @@ export async function sendMails(context: Sending, send: SendReminder): Promise<v
 }
 
 async function leaseMails(db: Db): Promise<readonly LeasedMail[]> {
-  // A worker died between the dot and the answer.
+  // These are mails of workers that died between the intent and the answer of the server.
   await sql`
     update notifications set state = 'failed', last_error = 'mail_outcome_unknown', shown = wanted
     where channel = 'mail' and state = 'pending' and id = message_id and intent_at is not null
@@ -96,7 +100,7 @@ async function sendOne({ config, db }: Sending, mail: LeasedMail, send: SendRemi
       if (!mayLeave) throw new Error('another worker sends this mail')
     })
   } catch (error) {
-    // This worker was taken for dead, and another one says what became of the mail.
+    // The lease had ended, and another worker records the mail's outcome.
     if (!mayLeave) return
     await settle(db, mail, await afterFailure(db, mail, error))
     throw error
@@ -104,7 +108,7 @@ async function sendOne({ config, db }: Sending, mail: LeasedMail, send: SendRemi
   await atCommitPoint('mail.sent', () => settle(db, mail, { state: 'sent', error: null }))
 }
 
-/** Commits that the mail may leave (commit point `mail.intent`). False if another worker sends it. */
+/** Commits that the mail may be sent (commit point `mail.intent`). Returns false if another worker sends it. */
 function markIntent(db: Db, { id }: LeasedMail): Promise<boolean> {
   return atCommitPoint('mail.intent', async () => {
     const { numAffectedRows = 0n } = await sql`
@@ -114,7 +118,7 @@ function markIntent(db: Db, { id }: LeasedMail): Promise<boolean> {
   })
 }
 
-/** What still waits of the things that share the mail. */
+/** The subjects of the mail that still wait. */
 async function waitingSubjects(db: Db, { id, organization_id }: LeasedMail): Promise<readonly Subject[]> {
   const rows = await db
     .selectFrom('notifications')

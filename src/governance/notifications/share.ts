@@ -7,10 +7,10 @@ type Unplaced = NewNotification & { readonly id: string }
 type Group = Pick<NewNotification, 'channel' | 'event' | 'kind' | 'groupKey'>
 
 /**
- * Gives each new row its message: its own, or the one that its group has. A message that asks people to decide takes
- * further items as long as one of its items waits; the item after that begins a new message, which people notice. So does
- * an item after a message that can no longer say more: a mail that is on its way, one that was given up, or one to an
- * account that is no longer linked.
+ * Gives each new row a message: a new one, or the newest message of its group. Items join a message that asks people to
+ * decide while at least one of its items waits. The next item after this starts a new message, which people notice. An
+ * item also starts a new message if the newest message can no longer be extended. Such a message is a mail on its way,
+ * was given up, or went to an account that is no longer linked.
  */
 export async function shareMessages(
   trx: Transaction<Database>,
@@ -39,7 +39,10 @@ export async function shareMessages(
   return rows.map((row) => ({ ...row, messageId: messageOf.get(row.id) ?? row.id }))
 }
 
-/** The newest message of the group for each recipient, if it takes further items; locked against its removal. */
+/**
+ * Returns the newest message of the group for each recipient, if it takes further items. The messages are locked, so
+ * that they are not removed.
+ */
 async function openMessages(
   trx: Transaction<Database>,
   organizationId: string,

@@ -9,7 +9,10 @@ import type { Risk } from '../../db/schema/runs.ts'
 import { assessRisk } from '../../policy/risk.ts'
 import { isOverSql } from '../approvals/state.ts'
 
-/** How a thing that waited ended. `settled` and `retried`: a person settled an unknown outcome; `dropped`: its run ended. */
+/**
+ * Says whether a subject waits or how it ended. `settled` and `retried` mean that a person has decided about an unknown
+ * outcome. `dropped` means that the run of the call has ended.
+ */
 export type SubjectState =
   | 'waits'
   | 'approved'
@@ -21,7 +24,9 @@ export type SubjectState =
   | 'retried'
   | 'dropped'
 
-/** What a message is about, at one moment, without any parameter. */
+/**
+ * The subject of a message: an approval or a call with an unknown outcome, as it was at one moment, without parameters.
+ */
 export interface Subject {
   readonly kind: 'approval' | 'call'
   /** The id in the list of approvals. */
@@ -30,12 +35,12 @@ export interface Subject {
   readonly round: number
   readonly asks: ApprovalKind | 'resolution'
   readonly state: SubjectState
-  /** The rejection asks for something else instead. */
+  /** Whether the rejection asks for a changed call. */
   readonly changesRequested: boolean
   readonly runId: string | null
   readonly stepId: string | null
   readonly itemIndex: number | null
-  /** Items of its `for_each` step; null for another step. */
+  /** Number of items of the `for_each` step; null for another step. */
   readonly itemCount: number | null
   readonly sessionId: string | null
   readonly tool: string | null
@@ -49,7 +54,7 @@ export interface Subject {
   readonly approver: 'admin' | 'owner'
   readonly createdAt: Date
   readonly expiresAt: Date | null
-  /** Addresses of those whose votes decided it. */
+  /** Mail addresses of the people whose votes decided the approval. */
   readonly decidedBy: readonly string[]
   /** The path of its page. */
   readonly path: string
@@ -110,14 +115,17 @@ function approvalSubject(row: ApprovalRow): Subject {
   }
 }
 
-/** An approval that was replaced says so, whatever it was before. */
+/** A replaced approval is always `superseded`, whatever its status was before. */
 function stateOf(row: Pick<ApprovalRow, 'status' | 'is_over' | 'superseded_by'>): SubjectState {
   if (row.superseded_by !== null) return 'superseded'
   if (row.status === 'pending') return row.is_over ? 'expired' : 'waits'
   return row.status === 'cancelled' ? 'withdrawn' : row.status
 }
 
-/** Calls by their ids (`callId`), each as the attempt `round` stands now; without `round` as the newest attempt. */
+/**
+ * Reads calls by their ids (`callId`), in the present state of the attempt `round`. If `round` is null, it is the
+ * newest attempt.
+ */
 export async function readCallSubjects(
   db: Db,
   organizationId: string,

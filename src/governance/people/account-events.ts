@@ -7,9 +7,9 @@ import { forgetUsedCodes } from './used-codes.ts'
 const atOnce = 200
 
 /**
- * Appends account events (sign-ins, passwords, second factors) to the chains of the organizations concerned. Triggers
- * store the events together with each change. The row is deleted in the transaction of its audit entry, so each event
- * is recorded exactly once.
+ * Appends account events (sign-ins, passwords, second factors) to the audit chains of the organizations that they
+ * concern. Triggers store each event together with its change. The event's row is deleted in the transaction of its
+ * audit entry, so each event is recorded exactly once.
  */
 export async function recordAccountEvents(context: Pick<Context, 'combiner' | 'db'>): Promise<void> {
   const rows = await context.db
@@ -33,7 +33,7 @@ export async function forgetEndedSignIns(db: Db): Promise<void> {
     await sql`delete from ${sql.table(table)} where expires_at < clock_timestamp() - interval '1 hour'`.execute(
       db,
     )
-  // The sign-in library keeps one row per address that has asked, and never deletes it. Milliseconds.
+  // The sign-in library stores one row for each client address and never deletes it. `last_request` is in milliseconds.
   await sql`delete from auth_rate_limits
             where last_request < (extract(epoch from clock_timestamp()) - 86400) * 1000`.execute(db)
   await forgetGuesses(db)

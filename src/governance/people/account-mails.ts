@@ -3,9 +3,9 @@ import type { Context } from '../context.ts'
 import { takeGuess } from './guesses.ts'
 
 /**
- * Whether one more mail of this kind may be sent to an address, because strangers can trigger them. Ten at once, then
- * one every five minutes, counted like wrong passwords. Each kind has its own count, so a stranger who uses one up
- * cannot block the other kinds.
+ * Returns whether one more mail of this kind may be sent to an address. The limit is needed because strangers can
+ * trigger such mails. It allows ten mails at once, then one every five minutes, counted like wrong passwords. Each kind
+ * has its own count, so a stranger who uses up one kind cannot block the others.
  */
 export async function takeAccountMail(
   { config, db }: Pick<Context, 'config' | 'db'>,

@@ -26,10 +26,10 @@ export interface KeyChange {
 }
 
 /**
- * Creates a key for the caller in the organization. Its scopes may not exceed the caller's scopes and role, and it may
- * not outlast the key that makes it. Otherwise throws `missing_scope` or `insufficient_role`, with a detail for each
- * scope. Throws `validation_error` for an end in the past. Throws `conflict` while the caller's address is not
- * confirmed, because its true owner would then have this key in their account.
+ * Creates a key for the caller in the organization. The new key's scopes may not exceed the caller's scopes and role,
+ * and it may not end later than the key that makes it. Otherwise throws `missing_scope` or `insufficient_role`, with a
+ * detail for each scope. Throws `validation_error` for an end in the past. Throws `conflict` while the caller's address
+ * is not confirmed, because its true owner would then have this key in their account.
  */
 export async function createApiKey(
   context: Acting,
@@ -60,7 +60,7 @@ export async function createApiKey(
         revoked_at: null,
         deleted_at: null,
         last_used_at: null,
-        // A key that makes a key passes on its confirmation.
+        // The new key is confirmed if the session or key that makes it is backed by a second factor.
         factor_confirmed_at: present.hasFactor ? tx.now : null,
       }
       await tx.trx.insertInto('api_keys').values(row).execute()
@@ -72,7 +72,7 @@ export async function createApiKey(
   })
 }
 
-/** Newest first. An owner gets all keys of the organization, others only their own. */
+/** Lists keys, newest first. An owner gets all keys of the organization, and other members only their own. */
 export async function listApiKeys(db: Db, caller: Caller, page: PageRequest): Promise<Page<KeyView>> {
   const query = db
     .selectFrom('api_keys')
@@ -91,9 +91,10 @@ export async function listApiKeys(db: Db, caller: Caller, page: PageRequest): Pr
 }
 
 /**
- * Changes one of the caller's keys; an owner may change any key of the organization. Throws `not_found` for other keys.
- * The result is checked against the caller's rights as for a new key, but revoking is always allowed. An owner may only
- * reduce another person's key, otherwise `insufficient_role`. Throws `conflict` for a deleted key.
+ * Changes one of the caller's keys. An owner may change any key of the organization. Throws `not_found` for other keys.
+ * The changed key is checked against the caller's rights like a new key, but revoking is always allowed. An owner may
+ * only reduce the rights of another person's key. Otherwise throws `insufficient_role`. Throws `conflict` for a deleted
+ * key.
  */
 export async function changeApiKey(
   context: Acting,
@@ -128,7 +129,7 @@ export async function changeApiKey(
       revoked_at:
         change.active === undefined ? row.revoked_at : change.active ? null : (row.revoked_at ?? tx.now),
       deleted_at: isDeletion ? (row.deleted_at ?? tx.now) : null,
-      // Rights that are added without a second factor are not confirmed by one.
+      // If rights are added without a second factor, the key is no longer confirmed.
       factor_confirmed_at: more.length > 0 && !present.hasFactor ? null : row.factor_confirmed_at,
     }
     const { name, expires_at, revoked_at, deleted_at, factor_confirmed_at } = next
@@ -143,9 +144,9 @@ export async function changeApiKey(
 }
 
 /**
- * Confirms one of the caller's keys with a second factor. An organization that requires one then accepts the key again.
- * The access table requires a session that was opened with a second factor. Throws `insufficient_role` for another
- * person's key.
+ * Confirms one of the caller's keys with a second factor. An organization that requires a second factor then accepts
+ * the key again. The access table requires a session that was opened with a second factor. Throws `insufficient_role`
+ * for another person's key.
  */
 export async function confirmApiKey(
   context: Acting,
@@ -169,7 +170,7 @@ export async function confirmApiKey(
   })
 }
 
-/** Revokes a key for good: every process refuses it from the commit on. */
+/** Revokes a key for good. Every process refuses the key after the commit. */
 export async function removeApiKey(context: Acting, caller: Caller, id: string): Promise<void> {
   await changeApiKey(context, caller, id, { active: false, isDeletion: true })
 }
@@ -183,7 +184,7 @@ function verbOf(
 }
 
 function requireWithin(caller: Caller, scopes: readonly string[]): void {
-  // A session has all scopes; the check of the role below limits them.
+  // A session has all scopes. The check of the role below limits the key's scopes.
   const held = caller.keyId === null ? scopes : caller.scopes
   const beyond = scopes.filter((scope) => !covers(held, scope))
   if (beyond.length > 0) {
@@ -204,14 +205,19 @@ function requireWithin(caller: Caller, scopes: readonly string[]): void {
   )
 }
 
-/** A key with an end limits the end of keys made or changed with it. Throws `insufficient_role` for a later end. */
+/**
+ * Keys that are made or changed with a key may not end later than this key. Throws `insufficient_role` for a later end.
+ */
 function requireNotAfter({ keyExpiresAt }: PresentCaller, expiresAt: Date | null): void {
   if (!lastsLonger(expiresAt, keyExpiresAt)) return
   const message = `your own key ends at ${keyExpiresAt?.toISOString()}: give an \`expires_at\` that is no later`
   throw new DomainError('insufficient_role', message, [{ path: 'expires_at', message }])
 }
 
-/** Compared with the database's clock, which also decides when a key ends. */
+/**
+ * Throws `validation_error` for an end in the past. `now` is from the database's clock, which also decides when a key
+ * ends.
+ */
 function requireAhead(now: Date, expiresAt: Date | null): void {
   if (expiresAt === null || expiresAt > now) return
   const message = `\`expires_at\` is in the past: it is now ${now.toISOString()}; give a later time, or null for never`
@@ -219,8 +225,9 @@ function requireAhead(now: Date, expiresAt: Date | null): void {
 }
 
 /**
- * The rights that a change adds to another person's key. A key acts for its person in all their organizations, so an
- * owner of one may reduce and rename it. Only the person may add rights (docs/decisions/0012).
+ * Returns the rights that a change adds to a key. A key acts for its person in all of the person's organizations. So an
+ * owner of one organization may only reduce or rename the key, and only the person may add rights
+ * (docs/decisions/0012).
  */
 function moreIn(row: Selectable<ApiKeysTable>, change: KeyChange): ErrorDetail[] {
   const details: ErrorDetail[] = []

@@ -38,13 +38,14 @@ interface Person extends BootstrapUser {
   readonly passwordHash: string
 }
 
-/** Advisory lock: of several starting processes, only one creates the first organization. */
+/** An advisory lock. If several processes start at the same time, only one creates the first organization. */
 const bootstrapLock = 7_236_002
 
 /**
  * Creates the first organization (plan `enterprise`) with its five people, their keys and an agent key. Returns null if
- * an organization with members exists. `save` is called before the commit. After a crash between the two, the saved
- * secrets are useless and the next start makes new ones. In the reverse order, they would be lost.
+ * an organization with members exists. `save` is called before the commit. After a crash between `save` and the commit,
+ * the saved secrets are useless, and the next start makes new ones. In the reverse order, a crash would lose the
+ * secrets.
  */
 export async function bootstrapIdentities(
   context: Pick<Context, 'combiner' | 'db'>,
@@ -85,8 +86,8 @@ export async function bootstrapIdentities(
 }
 
 /**
- * The organization to fill: a new one, or one without members that an interrupted start has left. Personal
- * organizations do not count as existing ones.
+ * Returns the organization to fill: a new one, or one without members that an interrupted start has left. Returns null
+ * if the first organization has members. Personal organizations do not count.
  */
 export async function emptyOrganization(db: Db, name = 'Countersign'): Promise<string | null> {
   return db.transaction().execute(async (trx) => {

@@ -18,7 +18,7 @@ export interface CreatedOwner {
 
 /**
  * Creates the first organization with one owner, and a key with every scope of the role, for installations without a
- * `bootstrap.json`. Throws `conflict` if an organization has members: its owners add others.
+ * `bootstrap.json`. Throws `conflict` if an organization has members, because its owners can invite others.
  */
 export async function createOwner(
   context: Pick<Context, 'combiner' | 'db'>,

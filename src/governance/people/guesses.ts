@@ -1,7 +1,10 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 
-/** Wrong passwords allowed at once; then one more in each span (docs/decisions/0033). */
+/**
+ * This many wrong passwords are allowed at once. Then one more is allowed per `secondsForOneMore`
+ * (docs/decisions/0033).
+ */
 export const mostGuesses = 10
 export const secondsForOneMore = 300
 
@@ -22,7 +25,7 @@ export async function takeGuess(db: Db, key: string): Promise<number | null> {
   return Math.max(1, rows[0]?.wait ?? 1)
 }
 
-/** Returns a guess: the password was right, or was not checked. */
+/** Gives back a guess, because the password was right or was not checked. */
 export async function returnGuess(db: Db, key: string): Promise<void> {
   await sql`update password_guesses set level = greatest(0, level - 1) where key = ${key}`.execute(db)
 }

@@ -28,8 +28,8 @@ export interface InvitationView {
 }
 
 /**
- * Invites the person with this address, and replaces an open invitation of theirs. Returns the token, this once. Throws
- * `conflict` in a personal organization, for a member, and while the inviter's address is not confirmed. Throws
+ * Invites the person with this address, and replaces the person's open invitation. Only this call returns the token.
+ * Throws `conflict` in a personal organization, for a member, and while the inviter's address is not confirmed. Throws
  * `insufficient_role` for a role above the inviter's.
  */
 export async function invite(
@@ -102,7 +102,10 @@ export async function listInvitations(
   )
 }
 
-/** Revokes an open invitation. Throws `conflict` for an accepted one: remove the member instead. */
+/**
+ * Revokes an open invitation. Throws `conflict` for an accepted invitation, because then the member must be removed
+ * instead.
+ */
 export async function revokeInvitation(context: Acting, caller: Caller, id: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx) => {
     const row = await tx.trx
@@ -121,9 +124,9 @@ export async function revokeInvitation(context: Acting, caller: Caller, id: stri
 }
 
 /**
- * Accepts an invitation by its token, once. People who were not invited get `not_found`: for a token that is unknown,
- * used, revoked, expired, for another address, or from a person who is no longer an owner. Throws `conflict` while the
- * address is not confirmed.
+ * Accepts an invitation by its token, which works once. Throws `not_found` for a token that is unknown, used, revoked,
+ * expired, for another address, or from a person who is no longer an owner. Throws `conflict` while the address is not
+ * confirmed.
  */
 export async function acceptInvitation(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
@@ -147,7 +150,7 @@ export async function acceptInvitation(
       .where('id', '=', found.id)
       .executeTakeFirstOrThrow()
     const made = { organization_id: tx.organizationId, role: row.role }
-    // First, because another request with this idempotency key may have accepted the invitation meanwhile.
+    // This comes first, because another request with this idempotency key may have accepted the invitation meanwhile.
     await once?.markActed(tx.trx, made)
     const inviter = await roleUnderLock(tx, row.invited_by)
     if (statusOf(row, tx.now) !== 'pending' || inviter !== 'owner') throw noInvitation()
@@ -170,7 +173,7 @@ const noInvitation = () => new DomainError('not_found', 'there is no such invita
 const isMember = () =>
   new DomainError('conflict', 'this person is already a member: change their role instead')
 
-/** Throws `conflict` for a personal organization, which has one member. Returns the name of any other. */
+/** Throws `conflict` for a personal organization, which has one member. Otherwise returns the organization's name. */
 async function requireShared(tx: ChainTx): Promise<string> {
   const { name, personal } = await tx.trx
     .selectFrom('organizations')
@@ -188,7 +191,7 @@ async function requireShared(tx: ChainTx): Promise<string> {
 /** The most mails per hour for one person's invitations: to one address, and in all. */
 export const mailsAnHour = { address: 5, all: 100 }
 
-/** Throws `quota_exceeded` before the invitations become a nuisance to strangers. */
+/** Throws `quota_exceeded` above these limits, so that invitations do not become a nuisance to strangers. */
 async function requireMailsLeft(tx: ChainTx, { userId }: Caller, email: string): Promise<void> {
   const { rows } = await sql<{ address: number; all: number }>`
     select count(*)::int as all, (count(*) filter (where email = ${email}))::int as address

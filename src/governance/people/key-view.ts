@@ -15,9 +15,9 @@ export interface KeyView {
   readonly expires_at: string | null
   readonly revoked_at: string | null
   readonly last_used_at: string | null
-  /** Time when it was confirmed with its person's second factor; null: never. */
+  /** Time when the key was confirmed with a second factor of its person; null: never. */
   readonly factor_confirmed_at: string | null
-  /** Whether its organization refuses it until its person confirms it with a second factor. */
+  /** Whether the organization refuses this key until the key's person confirms it with a second factor. */
   readonly needs_confirmation: boolean
 }
 

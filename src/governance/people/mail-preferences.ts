@@ -3,11 +3,11 @@ import type { Db } from '../../db/schema/index.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 
-/** What a member gets by mail in one organization. */
+/** A member's settings for mails about one organization. */
 export interface MailPreferences {
   readonly organization_id: string
   readonly mail: boolean
-  /** A mail leaves if nobody has decided after so many seconds. */
+  /** A mail is sent if nobody has decided after this many seconds. */
   readonly delay_seconds: number
 }
 
@@ -24,7 +24,7 @@ export async function readMailPreferences(db: Db, caller: Caller): Promise<MailP
   return (await preferencesOf(db, caller)) ?? { organization_id, mail: true, delay_seconds: usualMailDelay }
 }
 
-/** Changes the caller's own preferences; mails that wait heed them. */
+/** Changes the caller's own preferences. The preferences also apply to mails that wait already. */
 export async function changeMailPreferences(
   context: Acting,
   caller: Caller,

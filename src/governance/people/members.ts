@@ -19,7 +19,7 @@ export interface MemberView {
   readonly joined_at: string
 }
 
-/** The organization's members, those with the newest accounts first. */
+/** The organization's members, newest accounts first. */
 export async function listMembers(db: Db, caller: Caller, page: PageRequest): Promise<Page<MemberView>> {
   const query = db
     .selectFrom('memberships as m')
@@ -38,7 +38,7 @@ export async function listMembers(db: Db, caller: Caller, page: PageRequest): Pr
 
 /**
  * Changes a member's role. Throws `conflict` for the last owner, `not_found` for a non-member. Every change of members
- * runs under the chain's lock, so of two owners who demote each other only one succeeds.
+ * runs under the chain's lock. So if two owners demote each other at the same time, only one succeeds.
  */
 export async function changeRole(
   context: Acting,
@@ -64,10 +64,10 @@ export async function changeRole(
 }
 
 /**
- * Removes a member: oneself, or as an owner anybody. Throws like `changeRole`, and `insufficient_role` if the caller is
- * not an owner and names another person. Their keys stay, but have no access to this organization
- * (docs/decisions/0012). Their agents' pending approvals are withdrawn,
- * and their personal connections revoked.
+ * Removes a member. Everybody may remove themselves, and an owner anybody. Throws the errors of `changeRole`, and
+ * `insufficient_role` if the caller is not an owner and names another person. The member's keys stay, but have no
+ * access to this organization (docs/decisions/0012). The pending approvals of the member's agents are withdrawn, and
+ * the member's personal connections are revoked.
  */
 export async function removeMember(context: Acting, caller: Caller, userId: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {

@@ -22,8 +22,8 @@ export interface OrganizationView {
 }
 
 /**
- * A new organization on plan `free`; the caller becomes its owner. Throws `quota_exceeded` above the limit per person,
- * and `conflict` if addresses must be confirmed and the caller's is not.
+ * Creates an organization on plan `free`. The caller becomes its owner. Throws `quota_exceeded` above the limit per
+ * person, and `conflict` if addresses must be confirmed and the caller's address is not.
  */
 export async function createOrganization(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
@@ -42,7 +42,7 @@ export async function createOrganization(
   })
 }
 
-/** The organization that comes with a sign-up; an existing one is kept. */
+/** Creates a person's personal organization at sign-up, unless it already exists. */
 export async function createPersonalOrganization(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   user: { readonly id: string; readonly name: string; readonly email: string },
@@ -54,7 +54,7 @@ export async function createPersonalOrganization(
   await addOwner(context, id, { name, personal: true, userId: user.id, sender: null, actor, once: null })
 }
 
-/** For a person whose sign-up was interrupted before the organization was complete. */
+/** Creates the personal organization of a person whose sign-up was interrupted before the organization was complete. */
 export async function healPersonalOrganization(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   userId: string,
@@ -70,8 +70,8 @@ export async function healPersonalOrganization(
 }
 
 /**
- * Inserts a row for an organization of this person, after checking the limit in the same transaction. A row without a
- * member, left by an interrupted request, is used again, so a crash does not use up the limit.
+ * Inserts a row for an organization of this person, after checking the limit in the same transaction. A row without
+ * members from an interrupted request is used again, so a crash does not count towards the limit.
  */
 async function reserve(
   { db, config }: Pick<Context, 'config' | 'db'>,
@@ -80,7 +80,8 @@ async function reserve(
 ): Promise<string> {
   const { mustBeConfirmed, organizationsPerPerson: most } = config.people
   return db.transaction().execute(async (trx) => {
-    // Lock first: two transactions with a shared lock could not both go on. The second one sees the first one's row.
+    // Takes the exclusive lock first, because two transactions with a shared lock would block each other. The second
+    // transaction then sees the row of the first.
     await sql`select from users where id = ${userId} for no key update`.execute(trx)
     if (mustBeConfirmed) await requireProvenAddress({ trx }, userId)
     const { rows } = await takeUnusedOrganization({ userId, name, unusedAfter }).execute(trx)
@@ -90,11 +91,12 @@ async function reserve(
   })
 }
 
-/** A request lasts less than that. */
+/** Longer than any request lasts. */
 const unusedAfter = sql`interval '1 hour'`
 
 /**
- * Created organizations count for ever, even after leaving them; otherwise a person could create and leave without end.
+ * Throws `quota_exceeded` above the limit per person. An organization counts for ever, even after its creator has left
+ * it. Otherwise a person could create and leave organizations without end.
  */
 async function requireFewer(db: Db, userId: string, most: number | null): Promise<void> {
   if (most === null) return

@@ -1,13 +1,26 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
+import type { Role } from '../../policy/types.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
+import { hasRole } from '../access/scopes.ts'
+import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError, notFound } from '../errors.ts'
+import {
+  checkCode,
+  claimAccount,
+  endClaims,
+  mostCodes,
+  mostCodesToAccount,
+  type OpenClaim,
+  type TooMany,
+} from '../notifications/claims.ts'
+import { hasSlack } from '../notifications/plan-slack.ts'
 
 export interface LinkedAccount {
   /** Slack's id of the person, such as `U012ABCDEF`. */
   readonly id: string
-  /** Seconds since it was linked, by the database's clock. */
+  /** Seconds since the account was linked, by the database's clock. */
   readonly linkedSecondsAgo: number
 }
 
@@ -29,60 +42,152 @@ export async function slackAccountOf(
   return row === undefined || id === null ? null : { id, linkedSecondsAgo: row.ago }
 }
 
+/** Answers a request to link an account. If `linked` is false, a code was sent to the account. */
+export interface LinkAnswer {
+  readonly user_id: string
+  readonly external_id: string
+  readonly linked: boolean
+  readonly code_expires_at: string | null
+}
+
+/** A Slack account, and the code that was sent to this account. */
+export interface Account {
+  readonly external_id: string
+  readonly code?: string | undefined
+}
+
 /**
- * Links a Slack account to a member: one's own, or as an admin anybody's. Linking the same one again changes nothing.
- * Throws `insufficient_role`, `not_found` for a non-member, and `conflict` if it is linked to another member.
+ * Links a Slack account to a member. Members may link their own account, and an admin may link anybody's. An admin
+ * needs no proof. Other members get a code in the Slack account, and link the account with this code. Linking the same
+ * account again changes nothing. Throws `insufficient_role`, `not_found` for a non-member, `validation_error` for a
+ * wrong code, and `rate_limited` after too many codes. Throws `conflict` if the account is linked to another member or
+ * the code cannot be sent.
  */
 export async function linkSlackAccount(
   context: Acting,
   caller: Caller,
   userId: string,
-  account: string,
-): Promise<{ readonly user_id: string; readonly external_id: string }> {
-  await setSlackAccount(context, caller, userId, account)
-  return { user_id: userId, external_id: account }
+  { external_id: account, code }: Account,
+): Promise<LinkAnswer> {
+  const answer = { user_id: userId, external_id: account, linked: true, code_expires_at: null }
+  const refusal = await runAs(context, caller, 'org.change', async (tx, now) => {
+    const { role } = await now()
+    const before = await accountToChange(tx, { caller, role, userId, account })
+    if (before === account) return null
+    if (!hasRole(role, 'admin')) {
+      if (code === undefined) return askForCode(tx, caller, userId, account)
+      const outcome = await checkCode(tx, userId, { account, code })
+      // The refusal is returned and not thrown, because the count of wrong codes must be committed.
+      if (outcome !== 'right') return codeRefused(outcome)
+    } else await endClaims(tx.trx, { organizationId: tx.organizationId, userId }, 'replaced')
+    await saveAccount(tx, caller, { userId, before, account })
+    return null
+  })
+  if (refusal instanceof DomainError) throw refusal
+  if (refusal === null) return answer
+  return { ...answer, linked: false, code_expires_at: refusal.expiresAt.toISOString() }
 }
 
-/** Throws like `linkSlackAccount`. Without a link it changes nothing. */
+/** Changes nothing if no account is linked. Throws the errors of `linkSlackAccount`. */
 export const unlinkSlackAccount = (context: Acting, caller: Caller, userId: string): Promise<void> =>
-  setSlackAccount(context, caller, userId, null)
+  runAs(context, caller, 'org.change', async (tx, now) => {
+    const { role } = await now()
+    const before = await accountToChange(tx, { caller, role, userId, account: null })
+    if (before !== null) await saveAccount(tx, caller, { userId, before, account: null })
+  })
 
-function setSlackAccount(
-  context: Acting,
+/**
+ * Returns the member's present account. Throws if the caller may not change it, or if the new account is linked to
+ * another member.
+ */
+async function accountToChange(
+  tx: ChainTx,
+  {
+    caller,
+    role,
+    userId,
+    account,
+  }: {
+    readonly caller: Caller
+    readonly role: Role
+    readonly userId: string
+    readonly account: string | null
+  },
+): Promise<string | null> {
+  if (userId !== caller.userId) requireRole(role, 'admin')
+  if ((await roleUnderLock(tx, userId)) === null) throw notFound('member', userId)
+  const rows = await tx.trx
+    .selectFrom('memberships')
+    .select(['user_id', 'slack_account'])
+    .where('organization_id', '=', tx.organizationId)
+    .where((where) => where.or([where('user_id', '=', userId), where('slack_account', '=', account)]))
+    .execute()
+  if (rows.some((row) => row.user_id !== userId))
+    throw new DomainError(
+      'conflict',
+      'this Slack account is linked to another member: unlink it there first, or link another one',
+    )
+  return rows[0]?.slack_account ?? null
+}
+
+/** Requests a code and returns the claim. If no code can be sent, returns the error instead. */
+async function askForCode(
+  tx: ChainTx,
   caller: Caller,
   userId: string,
-  account: string | null,
+  account: string,
+): Promise<OpenClaim | DomainError> {
+  if (!(await hasSlack(tx.trx, tx.organizationId)))
+    return new DomainError(
+      'conflict',
+      'Slack is not connected in this organization, so no code can be sent to the account: ask an admin to link it',
+    )
+  const claim = await claimAccount(tx, userId, account)
+  if (typeof claim === 'string') return new DomainError('rate_limited', tooMany[claim], [], 3_600)
+  if (claim.isNew) append(tx, caller, 'member.account_claimed', { userId, account })
+  return claim
+}
+
+const tooMany: Readonly<Record<TooMany, string>> = {
+  of_member: `at most ${mostCodes} codes are sent to Slack in an hour: type in the last one, wait, or ask an admin to link the account`,
+  to_account: `at most ${mostCodesToAccount} codes are sent to one Slack account in an hour: wait, or ask an admin to link the account`,
+}
+
+const codeRefused = (outcome: 'wrong' | 'no_code'): DomainError => {
+  const message =
+    outcome === 'wrong'
+      ? 'is not the code that was sent to this Slack account'
+      : 'has ended, or none was sent to this Slack account: have a new one sent'
+  return new DomainError('validation_error', `the code ${message}`, [{ path: 'code', message }])
+}
+
+async function saveAccount(
+  tx: ChainTx,
+  caller: Caller,
+  change: { readonly userId: string; readonly before: string | null; readonly account: string | null },
 ): Promise<void> {
-  return runAs(context, caller, 'org.change', async (tx, now) => {
-    const { role } = await now()
-    if (userId !== caller.userId) requireRole(role, 'admin')
-    if ((await roleUnderLock(tx, userId)) === null) throw notFound('member', userId)
-    const rows = await tx.trx
-      .selectFrom('memberships')
-      .select(['user_id', 'slack_account'])
-      .where('organization_id', '=', tx.organizationId)
-      .where((where) => where.or([where('user_id', '=', userId), where('slack_account', '=', account)]))
-      .execute()
-    const before = rows.find((row) => row.user_id === userId)?.slack_account ?? null
-    if (before === account) return
-    if (rows.some((row) => row.user_id !== userId))
-      throw new DomainError(
-        'conflict',
-        'this Slack account is linked to another member: unlink it there first, or link another one',
-      )
-    await tx.trx
-      .updateTable('memberships')
-      .set({ slack_account: account, slack_linked_at: account === null ? null : tx.now })
-      .where('organization_id', '=', tx.organizationId)
-      .where('user_id', '=', userId)
-      .execute()
-    const verb = account === null ? 'unlinked' : 'linked'
-    tx.append({
-      eventType: `member.account_${verb}`,
-      action: `account_${verb}`,
-      status: 'success',
-      actor: actorOf(caller),
-      metadata: { member_id: userId, service: 'slack', external_id: account ?? before },
-    })
+  const { userId, before, account } = change
+  await tx.trx
+    .updateTable('memberships')
+    .set({ slack_account: account, slack_linked_at: account === null ? null : tx.now })
+    .where('organization_id', '=', tx.organizationId)
+    .where('user_id', '=', userId)
+    .execute()
+  const type = account === null ? 'member.account_unlinked' : 'member.account_linked'
+  append(tx, caller, type, { userId, account: account ?? before })
+}
+
+function append(
+  tx: ChainTx,
+  caller: Caller,
+  eventType: 'member.account_claimed' | 'member.account_linked' | 'member.account_unlinked',
+  { userId, account }: { readonly userId: string; readonly account: string | null },
+): void {
+  tx.append({
+    eventType,
+    action: eventType.slice('member.'.length),
+    status: 'success',
+    actor: actorOf(caller),
+    metadata: { member_id: userId, service: 'slack', external_id: account },
   })
 }

@@ -2,12 +2,12 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { sha256 } from '../../shared/canonical-json.ts'
 
-/** Longer than an authenticator's code is accepted: its half minute, the one before and the one after. */
+/** Longer than a code of an authenticator is accepted: in its own half minute, the one before and the one after. */
 const livesSeconds = 180
 
 /**
- * Uses a code of the person's authenticator; each code is valid once (RFC 6238 section 5.2). False if it was used
- * before. Only one of concurrent requests, in any process, gets true.
+ * Uses a code of the person's authenticator; each code is valid once (RFC 6238 section 5.2). Returns false if the code
+ * was used before. If requests in any processes use a code at the same time, only one gets true.
  */
 export async function takeCode(db: Db, userId: string, code: string): Promise<boolean> {
   const { rows } = await sql`
@@ -19,7 +19,7 @@ export async function takeCode(db: Db, userId: string, code: string): Promise<bo
   return rows.length > 0
 }
 
-/** Deletes codes that would not be accepted anyway. */
+/** Deletes used codes that are too old to be accepted. */
 export async function forgetUsedCodes(db: Db): Promise<void> {
   await sql`delete from auth_used_codes
     where at < clock_timestamp() - make_interval(secs => ${livesSeconds})`.execute(db)

@@ -10,7 +10,7 @@ import { createdSince, startOf, type Period } from './period.ts'
 /** The most workflows that the report names. */
 const mostWorkflows = 200
 
-/** Definitions that are in memory at once. */
+/** The most definitions that are in memory at once. */
 const definitionsAtOnce = 20
 
 interface CategoryCounts {
@@ -22,7 +22,7 @@ interface CategoryCounts {
 export interface ApprovalsReport {
   readonly period: Period
   readonly since: string | null
-  /** The workflows that were held most. Approvals of agents' calls have no workflow. */
+  /** The workflows with the most approvals; approvals of agents' calls have no workflow. */
   readonly by_workflow: readonly {
     readonly workflow_id: string
     readonly name: string
@@ -30,13 +30,13 @@ export interface ApprovalsReport {
     readonly approved: number
     readonly rejected: number
   }[]
-  /** The number of workflows that were held, also beyond those in `by_workflow`. */
+  /** The number of all workflows with approvals, including those that `by_workflow` does not name. */
   readonly workflows: number
-  /** An approval counts once for each category that it is of (docs/decisions/0099). */
+  /** An approval counts once for each of its categories (docs/decisions/0099). */
   readonly by_category: Readonly<Record<string, Readonly<CategoryCounts>>>
 }
 
-/** Both groupings, from one snapshot. */
+/** Reads both groupings from one snapshot. */
 export async function readApprovalsReport(
   db: Db,
   organizationId: string,
@@ -105,7 +105,7 @@ async function ofCalls(trx: Transaction<Database>, mine: RawBuilder<boolean>): P
   return rows.map(({ tool, ...count }) => ({ ...count, tools: [tool], categories: [] }))
 }
 
-/** A whole run is of the categories of its workflow's version, and of those of its steps' tools. */
+/** The approval of a whole run has the categories of its workflow's version and of its steps' tools. */
 async function ofRuns(trx: Transaction<Database>, mine: RawBuilder<boolean>): Promise<Group[]> {
   const { rows } = await heldVersions(mine).execute(trx)
   const groups: Group[] = []
@@ -120,7 +120,10 @@ async function ofRuns(trx: Transaction<Database>, mine: RawBuilder<boolean>): Pr
 const versionKey = ({ workflow_id, version }: { workflow_id: string; version: number }): string =>
   `${workflow_id}/${version}`
 
-/** The categories that authors named. PostgreSQL cannot read JSON with `\u0000` in it, so it is read here. */
+/**
+ * Reads the categories in the definitions of workflows. The JSON is parsed here, because PostgreSQL cannot read JSON
+ * with `\u0000`.
+ */
 async function categoriesOf(
   trx: Transaction<Database>,
   versions: readonly HeldVersion[],

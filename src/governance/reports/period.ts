@@ -7,7 +7,7 @@ export type Period = (typeof periods)[number]
 
 const days: Readonly<Record<Exclude<Period, 'all'>, number>> = { '7d': 7, '30d': 30, '90d': 90 }
 
-/** The time at which a period begins, by the database's clock; null for `all`. The period ends now. */
+/** Returns the time at which a period begins, by the database's clock; null for `all`. The period ends now. */
 export async function startOf(trx: Transaction<Database>, period: Period): Promise<Date | null> {
   if (period === 'all') return null
   const { rows } = await sql<{ start: Date }>`

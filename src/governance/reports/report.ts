@@ -17,37 +17,39 @@ const mostRules = 10
 /** How people decided on the calls that one rule held. */
 export interface HoldingRule {
   readonly rule_id: string
-  /** The name at its newest approval. */
+  /** The rule's name at its newest approval. */
   readonly rule_name: string | null
   readonly held: number
   readonly approved: number
   readonly rejected: number
-  /** At least one was approved and none was rejected. */
+  /** Whether at least one approval was approved and none was rejected. */
   readonly always_approved: boolean
   readonly median_decision_seconds: number | null
 }
 
-/** Numbers of one period. Approvals count by the time at which they were asked for (docs/decisions/0099). */
+/**
+ * Contains the numbers of one period. An approval counts in the period in which it was requested (docs/decisions/0099).
+ */
 export interface GovernanceReport {
   readonly period: Period
   /** Null for `all`. */
   readonly since: string | null
   /** Runs that were accepted. */
   readonly total_executions: number
-  /** Those of them for which an approval was asked, for the whole run or for a step. */
+  /** The accepted runs for which an approval was requested, for the whole run or for a step. */
   readonly gated_executions: number
-  /** Approvals that were asked for: of runs, of their steps and of agents' calls. */
+  /** Approvals that were requested for runs, steps and agents' calls. */
   readonly held: number
   readonly approved: number
   readonly rejected: number
   readonly pending: number
   readonly expired: number
   readonly cancelled: number
-  /** Approved ones of those that a person decided, from 0 to 1; 0 if nothing was decided. */
+  /** The share of approved ones among approved and rejected approvals, from 0 to 1; 0 if nothing was decided. */
   readonly approval_rate: number
-  /** The mean time from the question to the decision, approved or rejected; 0 if nothing was decided. */
+  /** The mean time from the request to the decision, approved or rejected; 0 if nothing was decided. */
   readonly avg_approval_time_minutes: number
-  /** Decisions of calls of runs and agents, by verdict. */
+  /** Number of decisions about calls of runs and agents, by verdict. */
   readonly decisions: Readonly<Record<Verdict, number>>
   readonly median_decision_seconds: number | null
   readonly p95_decision_seconds: number | null
@@ -55,9 +57,9 @@ export interface GovernanceReport {
   /** From 0 to 1; null if nothing was approved. */
   readonly share_approved_within_ten_seconds: number | null
   readonly top_approvers: readonly { readonly user_id: string; readonly approvals: number }[]
-  /** The rules that hold most. */
+  /** The rules that hold the most calls. */
   readonly top_rules: readonly HoldingRule[]
-  /** The rules that hold most of those whose calls are always approved. */
+  /** Among the rules whose calls are always approved, those that hold the most calls. */
   readonly always_approved_rules: readonly HoldingRule[]
 }
 
@@ -93,7 +95,7 @@ async function countExecutions(
   trx: Transaction<Database>,
   mine: RawBuilder<boolean>,
 ): Promise<{ total_executions: number; gated_executions: number }> {
-  // A run is asked about after it was accepted, so the approvals of the period's runs are of the period too.
+  // An approval is never older than its run. So both counts need only rows of the period.
   const { rows } = await sql<{ total_executions: number; gated_executions: number }>`
     select (select count(*) from runs where ${mine}) as total_executions,
            (select count(*) from (select distinct run_id from approvals where ${mine} and run_id is not null) as held

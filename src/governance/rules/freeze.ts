@@ -8,9 +8,9 @@ export interface Freeze {
 }
 
 /**
- * Freezes the organization (commit point `org.change`). Saved under the chain's lock, so every later decision in any
- * process is a deny. The audit entry's `duration_ms` is the time from `askedAt` (`performance.now()`) until the lock
- * was held.
+ * Freezes the organization (commit point `org.change`). The freeze is saved under the chain's lock, so every later
+ * decision in any process is a deny. The audit entry's `duration_ms` is the time from `askedAt` (`performance.now()`)
+ * until the lock was held.
  */
 export async function freeze(
   context: Acting,
@@ -22,7 +22,7 @@ export async function freeze(
   return setFreeze(context, caller, true, { reason, askedAt, once })
 }
 
-/** Ends the freeze: the rules decide again from the next decision on. */
+/** Ends the freeze. From the next decision on, the rules decide again. */
 export async function unfreeze(
   context: Acting,
   caller: Caller,

@@ -9,8 +9,8 @@ const labelsOf = (body: AnyBody | null): readonly string[] =>
 
 /**
  * Throws `validation_error` if the organization's active label rules would together add more than `mostLabels` labels,
- * after `after` replaces `before`. Above the limit, a change is allowed if it adds no more than before. Call it under
- * the chain's lock.
+ * after `after` replaces `before`. Above the limit, a change is allowed if it does not increase the number. Call it
+ * under the chain's lock.
  */
 export async function refuseManyLabels(
   tx: ChainTx,

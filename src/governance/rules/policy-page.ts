@@ -1,21 +1,24 @@
 import { sql, type SelectQueryBuilder } from 'kysely'
 import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
 
-/** What a tool policy and a role override have in common. */
+/** The fields that a tool policy and a role override have in common. */
 interface PolicyRow {
   readonly tool_name: string
   readonly role: string
   readonly created_at: Date
 }
 
-/** A time in milliseconds, a tool and a role, each on a line of its own: none has a line break. */
+/**
+ * The position contains a time in milliseconds, a tool and a role, each on its own line. None of them contains a line
+ * break.
+ */
 const placeForm = /^\d{1,15}\n[^\n]+\n[^\n]*$/
 const placeOf = ({ created_at, tool_name, role }: PolicyRow): string =>
   `${created_at.getTime()}\n${tool_name}\n${role}`
 
 /**
- * One page of policies, newest first. Policies of one moment are ordered by tool and role, of which each pair exists
- * once. They are at most some thousands, so no index is needed.
+ * Reads one page of policies, newest first. Policies of one moment are ordered by tool and role. Each pair of tool and
+ * role exists once. An organization has at most some thousand policies, so no index is needed.
  */
 export async function policyPage<DB, TB extends keyof DB, Row extends PolicyRow, T>(
   query: SelectQueryBuilder<DB, TB, Row>,

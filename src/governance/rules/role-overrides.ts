@@ -12,19 +12,19 @@ import { policyPage } from './policy-page.ts'
 import { refuseMore } from './row-limit.ts'
 import type { Page, PageRequest } from '../page.ts'
 
-/** The most overrides of one organization, for the same reason as the most tool policies. */
+/** The most overrides of one organization. The limit has the same reason as `mostToolPolicies`. */
 export const mostRoleOverrides = 2_000
 
 export interface RoleOverrideInput {
   readonly tool_name: string
-  /** A role of members, or a name that no member has. */
+  /** A role of members, or any other name, which then applies to no member. */
   readonly role: string
   /** false blocks the tool for the role. true allows it where `default_tool_access` is `deny`. */
   readonly allowed: boolean
 }
 
 export interface RoleOverrideView extends RoleOverrideInput {
-  /** How many members have the role now. */
+  /** Number of members with this role now. */
   readonly members: number
   readonly created_by: string
   readonly created_at: string
@@ -47,11 +47,11 @@ export const listRoleOverrides = (
   db: Db,
   organizationId: string,
   page: PageRequest,
-): Promise<Page<RoleOverrideView>> => policyPage(overridesIn(db, organizationId), page, viewOf)
+): Promise<Page<RoleOverrideView>> => policyPage(overridesIn(db, organizationId), page, overrideView)
 
 /**
- * Saves an override; every process decides by it from the next decision on. Throws `conflict` if the tool and role have
- * one, and `validation_error` above `mostRoleOverrides`.
+ * Saves an override. Every process applies it from the next decision on. Throws `conflict` if the tool and role already
+ * have an override, and `validation_error` above `mostRoleOverrides`.
  */
 export async function createRoleOverride(
   context: Acting,
@@ -78,12 +78,12 @@ export async function createRoleOverride(
             created_at: tx.now,
           })
           .execute()
-        record(tx, caller, 'created', body)
+        auditOverride(tx, caller, 'created', body)
         const row = await overridesIn(tx.trx, caller.organizationId)
           .where('o.tool_name', '=', body.tool_name)
           .where('o.role', '=', body.role)
           .executeTakeFirstOrThrow()
-        const view = viewOf(row)
+        const view = overrideView(row)
         await once?.markActed(tx.trx, view)
         return view
       },
@@ -112,11 +112,11 @@ export async function deleteRoleOverride(
       .returningAll()
       .executeTakeFirst()
     if (row === undefined) throw notFound('override', tool)
-    record(tx, caller, 'deleted', row)
+    auditOverride(tx, caller, 'deleted', row)
   })
 }
 
-function record(
+function auditOverride(
   tx: ChainTx,
   caller: Caller,
   verb: 'created' | 'deleted',
@@ -132,7 +132,7 @@ function record(
   })
 }
 
-const viewOf = (
+const overrideView = (
   row: Selectable<RolePolicyOverridesTable> & { readonly members: number },
 ): RoleOverrideView => ({
   tool_name: row.tool_name,

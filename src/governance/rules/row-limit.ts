@@ -4,9 +4,9 @@ import { DomainError } from '../errors.ts'
 
 interface RowLimit {
   readonly most: number
-  /** The rows in words. */
+  /** The name of the rows, for the error message. */
   readonly rows: string
-  /** Another way to reach the same, for the error message. */
+  /** Advice for another solution, for the error message. */
   readonly instead: string
 }
 

@@ -14,7 +14,7 @@ interface RuleKind<Body> {
   /** First word of its audit event types. */
   readonly noun: 'rule' | 'label_rule'
   readonly word: string
-  /** Its part of the API's paths. */
+  /** The segment for this kind in the API's paths. */
   readonly path: string
   readonly input: z.ZodType<Body>
 }

@@ -4,14 +4,14 @@ export type RuleTemplate = {
   readonly id: string
   readonly title: string
   readonly description: string
-  /** `service_hook.py install --starter-rules` saves it. */
+  /** Whether `service_hook.py install --starter-rules` saves this rule. */
   readonly starter?: true
 } & (
   | { readonly kind: 'rule'; readonly body: RuleBody }
   | { readonly kind: 'label_rule'; readonly body: LabelRuleBody }
 )
 
-/** Names of files that usually hold secrets, as paths have them. */
+/** Parts of paths to files that usually contain secrets. */
 const secretFiles = [
   '.env',
   '/.ssh',
@@ -26,10 +26,13 @@ const secretFiles = [
   'id_rsa',
   'id_ed25519',
 ]
-/** In a command, `process.env` is no file. */
+/**
+ * These strings find the same files in the text of commands. `.env` has other forms here, so that `process.env` is not
+ * found.
+ */
 const secretWords = [' .env', '/.env', "'.env", '".env', ...secretFiles.slice(1)]
 
-/** What `install --starter-rules` saves for agents: in shadow mode (`observe`) or active (`careful`). */
+/** The rules that `install --starter-rules` saves for agents: in shadow mode (`observe`) or active (`careful`). */
 const starterRules: readonly RuleTemplate[] = [
   {
     id: 'agents-send-company-data',
@@ -96,7 +99,9 @@ const starterRules: readonly RuleTemplate[] = [
   },
 ]
 
-/** Starting points. They are inactive: none applies until an organization saves one with another status. */
+/**
+ * All templates are inactive. A template has no effect until an organization saves it as a rule with another status.
+ */
 export const ruleTemplates: readonly RuleTemplate[] = [
   {
     id: 'confidential-stays-inside',

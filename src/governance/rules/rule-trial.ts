@@ -17,9 +17,9 @@ import { refuseLargeDrafts } from './size-limit.ts'
 
 type Ports = Pick<Context, 'db' | 'combiner'>
 
-/** A hypothetical call, to ask what the rules would decide. */
+/** A hypothetical call, for which the rules are tried. */
 export interface TriedCall {
-  /** Default: `agents` for a tool that only agents have, else `workflows`. */
+  /** Default: `agents` for a tool that exists only for agents, else `workflows`. */
   readonly source?: CallSource | undefined
   readonly tool: string
   readonly side_effect?: SideEffect | undefined
@@ -29,7 +29,7 @@ export interface TriedCall {
   readonly role?: Role | undefined
 }
 
-/** The decision on such a call, with the fields of a Decision. */
+/** The decision on a tried call, with the fields of a Decision. */
 export interface Trial extends Pick<Decided, 'reason' | 'explanation'> {
   readonly decision: Decided['verdict']
   readonly rule_id: string | null
@@ -45,10 +45,11 @@ export interface Trial extends Pick<Decided, 'reason' | 'explanation'> {
 }
 
 /**
- * Decides a call without making it: nothing is recorded or changed. With `drafts`, only these rules decide, in their
- * order and under the organization's settings; a draft's id is its position, `draft_0`. Otherwise the saved rules
- * decide. With `call.role`, role and tool policies are checked before the rules. Throws `insufficient_role` for a role
- * above the caller's, and `validation_error` for drafts that could not be saved together.
+ * Decides a call without making it. Nothing is recorded or changed. With `drafts`, only these rules decide, in their
+ * order and under the organization's settings. A draft's id is its position, for example `draft_0`. Without `drafts`,
+ * the saved rules decide. With `call.role`, role and tool policies are checked before the rules. Throws
+ * `insufficient_role` for a role above the caller's, and `validation_error` for drafts that are together too large to
+ * save.
  */
 export async function tryRules(
   context: Ports,
@@ -77,7 +78,7 @@ const compileDrafts = ({ settings, frozen }: LoadedPolicy, drafts: readonly Rule
     frozen,
   })
 
-/** The denial before any policy is asked, else null. */
+/** The denial of a call that is refused before any policy is read, else null. */
 function refusalOf({ source, role }: Call & TriedCall, hasBadPath: boolean): Decided | null {
   const refusal = role === undefined ? null : refusalOfRole(source, role)
   return refusal ?? (hasBadPath ? pathAboveRoot : null)
@@ -87,7 +88,8 @@ const answerOf = (policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess'>, call: C
   call.role === undefined ? decide(policy.compiled, call) : judgeCall(policy, call, call.role)
 
 /**
- * The side effect that the call names, else the tool's. An agent's call is classified as its hook's question would be.
+ * Returns the side effect that the call names, else the side effect of the tool. An agent's call is classified like a
+ * question of its hook.
  */
 function classify(
   { source, tool, params, labels, side_effect: said }: TriedCall,

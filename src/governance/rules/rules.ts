@@ -27,9 +27,8 @@ export type RuleView = AnyBody & {
 }
 
 /**
- * Saves a rule; every process decides by it from the next decision on. The caller has validated `body`. Throws
- * `conflict` if the organization has a rule of that name, and `validation_error` if its rules together would be too
- * large.
+ * Saves a rule. Every process applies it from the next decision on. `body` must be validated already. Throws
+ * `validation_error` if the organization has a rule with this name, or if its rules together would be too large.
  */
 export async function createRule(
   context: Acting,
@@ -42,7 +41,7 @@ export async function createRule(
   const id = newId(idKind)
   return saveRule(context, kind, caller, {
     verb: 'created',
-    room: rulesOver,
+    exceeded: rulesOver,
     once,
     work: async (tx) => {
       await refuseTakenName(tx, kind, { id, body })
@@ -92,7 +91,7 @@ export async function readRule(
   return ruleView(row)
 }
 
-/** Replaces a rule's body; id and position stay. */
+/** Replaces a rule's body. Its id and position stay the same. */
 export async function replaceRule(
   context: Acting,
   kind: RuleKindName,
@@ -103,7 +102,10 @@ export async function replaceRule(
   return update(context, kind, caller, { id, bodyAfter: () => body })
 }
 
-/** Changes single fields; null removes an optional one. Throws `validation_error` if the result is not a valid rule. */
+/**
+ * Changes single fields. The value null removes an optional field. Throws `validation_error` if the result is not a
+ * valid rule.
+ */
 export async function patchRule(
   context: Acting,
   kind: RuleKindName,
@@ -125,7 +127,7 @@ interface RuleUpdate {
   readonly bodyAfter: (before: AnyBody) => AnyBody
 }
 
-/** A body that is not larger than before is accepted even over `storage_mb`. */
+/** A body that is not larger than the old one is accepted even over `storage_mb`. */
 function update(
   context: Acting,
   kind: RuleKindName,
@@ -148,7 +150,10 @@ function update(
   return saveRule(context, kind, caller, { verb: 'updated', work, bytes })
 }
 
-/** Bytes without the status: `inactive` is longer than `active`, and a rule can always be made inactive. */
+/**
+ * Counts the bytes of the body without the status. `inactive` is longer than `active`, but a rule can always be made
+ * inactive.
+ */
 const sizeOf = (body: AnyBody): number => Buffer.byteLength(JSON.stringify({ ...body, status: '' }))
 
 export async function deleteRule(
@@ -171,13 +176,13 @@ interface SavedRule {
   readonly body: AnyBody
 }
 
-interface RuleChange extends Pick<Growth<RuleView>, 'bytes' | 'room'> {
+interface RuleChange extends Pick<Growth<RuleView>, 'bytes' | 'exceeded'> {
   readonly verb: 'created' | 'updated'
   readonly work: (tx: ChainTx) => Promise<SavedRule>
   readonly once?: Once | null
 }
 
-/** One change under the chain's lock. Its audit entry has the hash of the new body. */
+/** Makes one change under the chain's lock. The audit entry contains the hash of the new body. */
 async function saveRule(
   context: Acting,
   kind: RuleKindName,
@@ -203,7 +208,10 @@ async function saveRule(
   })
 }
 
-/** Throws `validation_error` if another rule has the name. Changes of an organization's rules run one after the other. */
+/**
+ * Throws `validation_error` if another rule has the name. Changes of an organization's rules run one after another, so
+ * the check is safe.
+ */
 async function refuseTakenName(tx: ChainTx, kind: RuleKindName, { id, body }: SavedRule): Promise<void> {
   const { table, word, path } = ruleKinds[kind]
   const other = await tx.trx

@@ -19,10 +19,10 @@ export async function readGovernance(db: Db, organizationId: string): Promise<Go
 }
 
 /**
- * Changes the named settings; an object (`category_flags`, `external_tools`) is replaced as a whole. Every process
- * decides by them from the next decision on. The audit entry has each changed setting before and after. Throws
- * `conflict` if a caller without a second factor, or with a session or key without one, sets `require_mfa`: it would
- * lock the caller out.
+ * Changes the named settings. An object (`category_flags`, `external_tools`) is replaced as a whole. Every process
+ * applies the settings from the next decision on. The audit entry contains the old and new value of each changed
+ * setting. Throws `conflict` if `require_mfa` is set by a caller who has no second factor, or whose session or key was
+ * made without one. The setting would lock this caller out.
  */
 export async function changeGovernance(
   context: Acting,

@@ -5,14 +5,14 @@ import type { RuleBody } from '../../policy/rule.ts'
 import type { AnyBody } from './rule-kinds.ts'
 
 /*
- * Size limits for all rules and label rules of one organization together: each change of its policy reads them all
- * again.
+ * All rules and label rules of one organization together have size limits, because each change of the organization's
+ * policy reads all of them again.
  */
 
-/** Bytes of their JSON text, as the database writes it. */
+/** The most bytes of JSON text, in the form that the database writes. */
 export const mostRuleBytes = 4 * 1024 ** 2
 
-/** Values in conditions, labels and tools. */
+/** The most values in conditions, labels and tools. */
 export const mostRuleValues = 50_000
 
 /**
@@ -27,7 +27,7 @@ export async function refuseLargeRules(tx: ChainTx, before: AnyBody | null, body
   throw new DomainError('validation_error', message, [{ path: '', message }])
 }
 
-/** Throws `validation_error` for drafts that no organization could save together. */
+/** Throws `validation_error` for drafts that are together too large to save. */
 export function refuseLargeDrafts(drafts: readonly RuleBody[]): void {
   let [bytes, values] = [0, 0]
   for (const draft of drafts) {
@@ -46,7 +46,7 @@ function overOf({ bytes, values }: { bytes: number; values: number }): string | 
   return values > mostRuleValues ? `${mostRuleValues.toLocaleString('en-US')} values, labels and tools` : null
 }
 
-/** Whether a change does not enlarge the policy. Any rule can be made inactive. */
+/** Returns whether a change does not make the policy larger. The status must stay the same or become `inactive`. */
 function isNoMore(before: AnyBody, body: AnyBody): boolean {
   const isAsActive = body.status === before.status || body.status === 'inactive'
   return isAsActive && sizeOf(body) <= sizeOf(before) && valuesOf(body) <= valuesOf(before)
@@ -56,7 +56,7 @@ function sizeOf(body: AnyBody): number {
   return Buffer.byteLength(JSON.stringify({ ...body, status: undefined }))
 }
 
-/** Counted as the database counts them. */
+/** The number of values, counted as in the database. */
 function valuesOf(body: AnyBody): number {
   const inLabels = Object.values(body.labels ?? {}).map((list) => list?.length ?? 0)
   const inParams = (body.params ?? []).map(({ value }) => (Array.isArray(value) ? value.length : 1))

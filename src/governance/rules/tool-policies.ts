@@ -16,7 +16,10 @@ import { policyPage } from './policy-page.ts'
 import { refuseMore } from './row-limit.ts'
 import { refuseLimits, refuseNoEffect } from './tool-policy-limits.ts'
 
-/** The most policies of one organization: each change of its rules, settings or policies reads them all again. */
+/**
+ * The most policies of one organization, because each change of its rules, settings or policies reads all policies
+ * again.
+ */
 export const mostToolPolicies = 2_000
 
 export interface ToolPolicyInput {
@@ -26,7 +29,7 @@ export interface ToolPolicyInput {
   /** Without a role, the policy applies to the whole organization. */
   readonly role?: Role | undefined
 }
-/** `role` selects the policy. */
+/** The changed fields; `role` only selects the policy. */
 export type ToolPolicyChanges = {
   readonly [Field in 'allowed' | 'restrictions' | 'role']?: ToolPolicyInput[Field] | undefined
 }
@@ -55,8 +58,9 @@ export const listToolPolicies = (
   )
 
 /**
- * Saves a policy; every process decides by it from the next decision on. Throws `conflict` if one exists,
- * `validation_error` without effect, for a limit that the tool does not support, or above `mostToolPolicies`.
+ * Saves a policy. Every process applies it from the next decision on. Throws `conflict` if the tool and role already
+ * have a policy. Throws `validation_error` for a policy without effect, for a limit that the tool does not support, or
+ * above `mostToolPolicies`.
  */
 export async function createToolPolicy(
   context: Acting,
@@ -102,7 +106,7 @@ export async function createToolPolicy(
 }
 
 /**
- * Changes a policy. Throws `not_found` if none exists for this tool and role, and `validation_error` for a limit that
+ * Changes a policy. Throws `not_found` if this tool and role have no policy. Throws `validation_error` for a limit that
  * the tool does not support, or if the policy would have no effect.
  */
 export async function changeToolPolicy(
@@ -142,7 +146,7 @@ export async function changeToolPolicy(
         .executeTakeFirst()
       if (row === undefined) throw notFound('tool policy', tool)
       refuseNoEffect(tool, row, `; or delete the policy with \`DELETE ${pathOf(caller, tool, patch.role)}\``)
-      // A tool can still be blocked over `storage_mb`, so this entry does not repeat long limits.
+      // Blocking a tool must also work over `storage_mb`, so this audit entry does not repeat long limits.
       return saved(tx, caller, 'updated', row, { showsLong: patch.restrictions !== undefined })
     },
   })
@@ -203,7 +207,7 @@ async function saved(
 const pathOf = ({ organizationId }: Caller, tool: string, role: Role | undefined): string =>
   `/organizations/${organizationId}/tool-policies/${encodeURIComponent(tool)}${role === undefined ? '' : `?role=${role}`}`
 
-/** Removes fields that are `undefined`, which JSON does not have. */
+/** Removes fields that are `undefined`, because JSON has no such value. */
 const shownLimits = (given: Restrictions) => JSON.parse(JSON.stringify(given)) as JsonObject
 
 function toolPolicyView(row: Selectable<ToolPoliciesTable>): ToolPolicyView {

@@ -8,7 +8,10 @@ import { ruleRepository } from '../../policy/readers/repositories.ts'
 import { limitNames, type Restrictions } from '../../policy/tool-limits.ts'
 import { DomainError } from '../errors.ts'
 
-/** Limits of a policy. A tool accepts some of them (`limitIssues`) and refuses the others. */
+/**
+ * A policy can contain these limits. Each tool supports some of them (`limitsOf`), and a policy with another limit is
+ * refused.
+ */
 export const restrictions = z.strictObject({
   read_only: z.boolean().optional(),
   allowed_domains: z
@@ -16,7 +19,9 @@ export const restrictions = z.strictObject({
     .min(1, 'name at least one domain; `allowed: false` blocks the tool')
     .max(1000)
     .optional()
-    .describe('Every recipient must be in one of them, or below it.'),
+    .describe(
+      'Every recipient, and everybody who can read the folder or spreadsheet that the call writes to, must be in one of them, or below it.',
+    ),
   allowed_repos: z
     .array(
       z

@@ -11,8 +11,11 @@ const cachedMilliseconds = 60_000
 const mostCached = 1_000
 const connectMilliseconds = 3_000
 const answerMilliseconds = 5_000
-/** Tries of one request, the first included. */
+/** The most attempts for one request, the first included. */
 const attempts = 2
+
+/** The cache's clock, in milliseconds. */
+type Clock = Pick<Performance, 'now'>
 
 interface Version {
   readonly name: string
@@ -20,45 +23,85 @@ interface Version {
   readonly version: string | null
 }
 
-/** The secret does not exist, or is already marked for deletion. */
+/** AWS errors for a secret that does not exist or is already marked for deletion. */
 const gone: ReadonlySet<string> = new Set(['ResourceNotFoundException', 'InvalidRequestException'])
 
-/**
- * Credentials in AWS Secrets Manager, one secret for each connection, named `<prefix><organization>/<connection>`. The
- * credentials for AWS itself come from the client's own chain: environment, profile, role of the machine.
- */
-export function createAwsSecrets({ region, prefix }: AwsConfig): Secrets {
+/** Loads the client for AWS at its first use, because its package is optional. */
+function lazyClient(region: string) {
   let opened: Promise<{ readonly aws: typeof Aws; readonly client: Aws.SecretsManagerClient }> | undefined
-  const open = () =>
-    (opened ??= import('@aws-sdk/client-secrets-manager').then((aws) => ({
-      aws,
-      client: new aws.SecretsManagerClient({
-        region,
-        maxAttempts: attempts,
-        requestHandler: { connectionTimeout: connectMilliseconds, requestTimeout: answerMilliseconds },
-      }),
-    })))
+  return {
+    open: () =>
+      (opened ??= import('@aws-sdk/client-secrets-manager').then((aws) => ({
+        aws,
+        client: new aws.SecretsManagerClient({
+          region,
+          maxAttempts: attempts,
+          requestHandler: { connectionTimeout: connectMilliseconds, requestTimeout: answerMilliseconds },
+        }),
+      }))),
+    close: () =>
+      void opened?.then(
+        ({ client }) => client.destroy(),
+        () => {},
+      ),
+  }
+}
+
+async function readSecret(
+  { open }: ReturnType<typeof lazyClient>,
+  name: string,
+  version?: string,
+): Promise<string> {
+  const { aws, client } = await open()
+  const { SecretString: text } = await client
+    .send(new aws.GetSecretValueCommand({ SecretId: name, VersionId: version }))
+    .catch(fail)
+  if (text === undefined) throw new SecretGone('the secret has no text')
+  return text
+}
+
+function refuse(error: unknown): never {
+  throw away(error)
+}
+
+function fail(error: unknown): never {
+  throw gone.has(nameOfError(error)) ? new SecretGone('the secret is gone', { cause: error }) : away(error)
+}
+
+/** Whether AWS lets the service list secrets below `prefix` and read one. */
+async function checkRights(client: ReturnType<typeof lazyClient>, prefix: string) {
+  const { aws, client: opened } = await client.open()
+  const filter = [{ Key: 'name' as const, Values: [prefix] }]
+  const listed = await opened.send(new aws.ListSecretsCommand({ MaxResults: 1, Filters: filter })).then(
+    () => 'ok',
+    (error: unknown) => problemOf('ListSecrets', error),
+  )
+  // AWS answers that a secret does not exist only to callers with the right to read it. So this answer proves the
+  // right.
+  const read = await readSecret(client, `${prefix}health-check`).then(
+    () => 'ok',
+    (error: unknown) => (error instanceof SecretGone ? 'ok' : problemOf('GetSecretValue', causeOf(error))),
+  )
+  return { list_secrets: listed, get_secret: read }
+}
+
+/**
+ * Stores credentials in AWS Secrets Manager, one secret for each connection, named
+ * `<prefix><organization>/<connection>`. The credentials for AWS itself come from the client's own chain: environment,
+ * profile, role of the machine.
+ */
+export function createAwsSecrets({ region, prefix }: AwsConfig, clock: Clock = performance): Secrets {
+  const lazy = lazyClient(region)
   const nameOf = ({ organizationId, connectionId }: SecretOwner): string =>
     `${prefix}${organizationId}/${connectionId}`
-
-  const get = async (name: string, version?: string): Promise<string> => {
-    const { aws, client } = await open()
-    const { SecretString: text } = await client
-      .send(new aws.GetSecretValueCommand({ SecretId: name, VersionId: version }))
-      .catch((error: unknown) => {
-        throw gone.has(nameOfError(error))
-          ? new SecretGone('the secret is gone', { cause: error })
-          : away(error)
-      })
-    if (text === undefined) throw new SecretGone('the secret has no text')
-    return text
-  }
-  // Reads of one secret at the same time share one request; a failed one is not kept. The name of an entry ends with the
-  // version, so a replaced secret is read anew.
+  // Concurrent reads of one secret share one request. A failed read is not cached. A cache key ends with the version,
+  // so a replaced secret is read again.
   const cache = new LRUCache<string, string, Version>({
     max: mostCached,
     ttl: cachedMilliseconds,
-    fetchMethod: (_, __, { context: { name, version } }) => get(name, version ?? undefined),
+    ttlResolution: 0,
+    perf: clock,
+    fetchMethod: (_, __, { context: { name, version } }) => readSecret(lazy, name, version ?? undefined),
     ignoreFetchAbort: true,
   })
   const entryOf = ({ name, version }: Version): string => `${name}#${version ?? ''}`
@@ -66,31 +109,25 @@ export function createAwsSecrets({ region, prefix }: AwsConfig): Secrets {
   return {
     backend: 'aws_secrets_manager',
     async keep(owner, text) {
-      const { aws, client } = await open()
+      const { aws, client } = await lazy.open()
       const version = randomUUID()
       const command = new aws.CreateSecretCommand({
         Name: nameOf(owner),
         SecretString: text,
         ClientRequestToken: version,
       })
-      await client.send(command).catch((error: unknown) => {
-        throw away(error)
-      })
+      await client.send(command).catch(refuse)
       return { backend: 'aws_secrets_manager', credential_sealed: null, secret_version: version }
     },
     async replace(owner, text) {
-      const { aws, client } = await open()
+      const { aws, client } = await lazy.open()
       const [name, version] = [nameOf(owner), randomUUID()]
       const command = new aws.PutSecretValueCommand({
         SecretId: name,
         SecretString: text,
         ClientRequestToken: version,
       })
-      await client.send(command).catch((error: unknown) => {
-        throw gone.has(nameOfError(error))
-          ? new SecretGone('the secret is gone', { cause: error })
-          : away(error)
-      })
+      await client.send(command).catch(fail)
       return { backend: 'aws_secrets_manager', credential_sealed: null, secret_version: version }
     },
     async read(owner, { secret_version: version }) {
@@ -99,7 +136,7 @@ export function createAwsSecrets({ region, prefix }: AwsConfig): Secrets {
     },
     async remove(owner) {
       for (const entry of cache.keys()) if (entry.startsWith(`${nameOf(owner)}#`)) cache.delete(entry)
-      const { aws, client } = await open()
+      const { aws, client } = await lazy.open()
       const command = new aws.DeleteSecretCommand({
         SecretId: nameOf(owner),
         ForceDeleteWithoutRecovery: true,
@@ -108,26 +145,8 @@ export function createAwsSecrets({ region, prefix }: AwsConfig): Secrets {
         if (!gone.has(nameOfError(error))) throw away(error)
       })
     },
-    async check() {
-      const { aws, client } = await open()
-      const filter = [{ Key: 'name' as const, Values: [prefix] }]
-      const listed = await client.send(new aws.ListSecretsCommand({ MaxResults: 1, Filters: filter })).then(
-        () => 'ok',
-        (error: unknown) => problemOf('ListSecrets', error),
-      )
-      // A secret that does not exist is answered as such only to somebody who may read it.
-      const read = await get(`${prefix}health-check`).then(
-        () => 'ok',
-        (error: unknown) =>
-          error instanceof SecretGone ? 'ok' : problemOf('GetSecretValue', causeOf(error)),
-      )
-      return { list_secrets: listed, get_secret: read }
-    },
-    close: () =>
-      void opened?.then(
-        ({ client }) => client.destroy(),
-        () => {},
-      ),
+    check: () => checkRights(lazy, prefix),
+    close: lazy.close,
   }
 }
 

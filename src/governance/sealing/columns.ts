@@ -24,7 +24,7 @@ export interface SealedColumn {
   readonly stored: 'bytes' | 'base64'
   /** The column in which an older version stored the same values in the clear. */
   readonly plain?: string
-  /** Other columns of the row that its place needs. */
+  /** Other columns of the row that `place` needs. */
   readonly also?: readonly string[]
   place(row: Row): string
 }
@@ -57,7 +57,10 @@ const idempotencyUse = (row: Row) => ({
   key: String(row['key']),
 })
 
-/** Every column with sealed values. `npm run rotate-key` reseals them, and a test compares the list with the tables. */
+/**
+ * The list contains every column with sealed values. `npm run rotate-key` reseals these values, and a test compares the
+ * list with the tables.
+ */
 export const sealedColumns: readonly SealedColumn[] = [
   {
     table: 'runs',

@@ -1,12 +1,12 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 
 /*
- * Sealed bytes: AES-256-GCM; the body is as long as the plain bytes.
+ * Sealed bytes have this format (AES-256-GCM; sizes in bytes). The body is as long as the plain bytes.
  *
- * 1 | iv 12 | tag 16 | body            by the installation's key: data keys, and values of older versions
- * 2 | key id 8 | iv 12 | tag 16 | body by the named data key
+ * 1 | iv 12 | tag 16 | body            sealed with the installation's key: data keys, and values of older versions
+ * 2 | key id 8 | iv 12 | tag 16 | body sealed with the data key of this id
  *
- * The place (row and column of the bytes) is authenticated; in version 2 the header too.
+ * The place (row and column of the bytes) is authenticated. In version 2 the header is authenticated too.
  */
 
 const byInstallation = 1
@@ -18,7 +18,10 @@ const tagBytes = 16
 /** Bytes of version 2 before the body; `value_bytes` in the database relies on this number. */
 export const sealedOverhead = 1 + idBytes + ivBytes + tagBytes
 
-/** First bytes that are unique for each sealing, because they contain the iv. A multiple of 3, for base64. */
+/**
+ * This many first bytes identify a sealed value, because they contain the iv. The number is a multiple of 3, for
+ * base64.
+ */
 export const fingerprintBytes = 36
 
 /** A key that seals values. */
@@ -34,7 +37,10 @@ export interface SealedText {
   readonly bytes: number
 }
 
-/** Sealed bytes that this installation's keys cannot open at this place. The message contains none of the bytes. */
+/**
+ * The sealed bytes cannot be opened at this place with this installation's keys. The message contains none of the
+ * bytes.
+ */
 export class UnsealError extends Error {
   override readonly name = 'UnsealError'
 }
@@ -57,7 +63,7 @@ export function sealWith(key: DataKey, place: string, plain: string): Buffer {
   return encrypt(key.key, headerOf(key), aad(headerOf(key), place), Buffer.from(plain))
 }
 
-/** Id of the data key that sealed the bytes; null for the installation's key. Throws UnsealError. */
+/** Returns the id of the data key that sealed the bytes; null for the installation's key. Throws UnsealError. */
 export function keyIdOf(sealed: Buffer): string | null {
   const [version] = sealed
   if (version === byInstallation) return null

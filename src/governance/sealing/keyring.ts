@@ -16,11 +16,11 @@ export class WrongKey extends Error {
 }
 
 /**
- * How long a process seals with a key before it asks for a newer one. `npm run rotate-key` waits longer than that after
- * it has made a key.
+ * A process seals with a key for at most this time before it asks for a newer one. After `npm run rotate-key` has made
+ * a key, it waits longer than this time.
  */
 export const leaseMilliseconds = 10_000
-/** From this age on, a used key is refreshed in the background. */
+/** From this age on, the next use of the key refreshes it in the background. */
 const refreshMilliseconds = 3_000
 
 export interface KeyringOptions {
@@ -33,22 +33,23 @@ export interface KeyringOptions {
 }
 
 /**
- * The data keys of this database. They are stored in `data_keys`, wrapped with the installation's key, so a new key can
- * be made and used while all processes run.
+ * Holds the data keys of this database. They are stored in `data_keys`, wrapped with the installation's key. So a new
+ * data key can be made and used while all processes run.
  */
 export interface Keyring {
   /**
-   * The key for new values, at most `leaseMilliseconds` old. The first process makes the first key. Throws WrongKey.
+   * Returns the key for new values, which was read at most `leaseMilliseconds` ago. The first process makes the first
+   * key. Throws WrongKey.
    */
   current(): Promise<DataKey>
-  /** The key with this id. Throws UnsealError. */
+  /** Returns the key with this id. Throws UnsealError. */
   find(id: string): Promise<DataKey>
   /** Opens bytes that the installation's key sealed. Throws UnsealError. */
   unwrap(place: string, sealed: Buffer): Buffer
 }
 
 const placeOf = (id: string): string => `data-key/${id}`
-/** The place of the probe, in databases that are older than data keys. */
+/** The place of `key_probe`, which only databases from before the data keys have. */
 const probePlace = 'installation'
 
 /** The row of `data_keys` for a key. */
@@ -70,7 +71,7 @@ export function isWrappedWith(
   }
 }
 
-/** Opens with the first of the installation's keys that can. Throws UnsealError. */
+/** Opens the bytes with the first installation key that fits. Throws UnsealError. */
 function unwrapAny(keys: readonly Buffer[], place: string, sealed: Buffer): Buffer {
   let problem: unknown
   for (const key of keys) {
@@ -127,23 +128,27 @@ export function createKeyring({
     async current() {
       const age = clock() - readAt
       if (newest === undefined || age > leaseMilliseconds) return read()
-      // An error while the database is away reaches the callers that need the answer.
+      // An error of this background read is ignored. Once the key is too old, `read` throws the error to the caller.
       if (age > refreshMilliseconds) read().catch(() => undefined)
       return newest
     },
     async find(id) {
       const held = known.get(id)
       if (held !== undefined) return held
-      const row = await db
-        .selectFrom('data_keys')
-        .select(['id', 'wrapped'])
-        .where('id', '=', id)
-        .executeTakeFirst()
-      if (row === undefined) throw new UnsealError(`there is no data key \`${id}\``)
-      return opened(row)
+      return opened(await rowOf(db, id))
     },
     unwrap: (place, sealed) => unwrapAny(installationKeys, place, sealed),
   }
+}
+
+async function rowOf(db: Db, id: string) {
+  const row = await db
+    .selectFrom('data_keys')
+    .select(['id', 'wrapped'])
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (row === undefined) throw new UnsealError(`there is no data key \`${id}\``)
+  return row
 }
 
 function newestRow(db: Db) {
@@ -173,7 +178,10 @@ export async function makeKey(db: Db, installationKey: Buffer, generation: numbe
     .execute()
 }
 
-/** A database of an older version contains a known text that the key of its values sealed. */
+/**
+ * A database of an older version contains `key_probe`: a known text, sealed with the installation's key. Throws
+ * WrongKey.
+ */
 async function checkProbe(db: Db, keys: readonly Buffer[]): Promise<void> {
   const row = await db.selectFrom('installation').select('key_probe').executeTakeFirst()
   if (row === undefined) return

@@ -1,15 +1,16 @@
 import { effectId, type EffectKey } from '../../contract/effect-key.ts'
 
 /*
- * The places of sealed values. Each value authenticates its place, so bytes that are moved to another row or column do
- * not open there. A place never changes. No two values share one, except a held call and its approval, which are equal.
+ * A place names the row and column of a sealed value. Each value authenticates its place, so bytes that are moved to
+ * another row or column cannot be opened there. A place never changes. No two values share a place, except the
+ * parameters of a held call and of its approval, which are equal.
  */
 
 /** Resolved parameters of a step's call, in the rows of the call and of its approval. */
 export const paramsPlace = (key: EffectKey): string => effectId(key)
 /** The input of an agent's call, in its approval. */
 export const agentInputPlace = (approvalId: string): string => approvalId
-/** What the call of an approval changes, as its approvers saw it. */
+/** The present state of the thing that an approval's call would change, as its approvers saw it. */
 export const statePlace = (approvalId: string): string => `${approvalId}/state`
 export const outputPlace = (key: EffectKey): string => `${effectId(key)}/output`
 /** Values that belong to a call's error. */
@@ -31,15 +32,18 @@ export const connectionPlace = (
 export const webhookPlace = (organizationId: string, webhookId: string): string =>
   JSON.stringify(['webhook', organizationId, webhookId])
 
-/** What was read out of an uploaded file. */
+/** The text or the rows that were read from an uploaded file. */
 export const filePlace = (organizationId: string, fileId: string, part: 'text' | 'rows'): string =>
   JSON.stringify(['file', organizationId, fileId, part])
-/** The verifier of an authorization that waits for its answer. */
+/** The PKCE verifier of an authorization whose answer has not arrived yet. */
 export const verifierPlace = (stateHash: string): string => JSON.stringify(['connection-attempt', stateHash])
 
-/** One use of an `Idempotency-Key`, for a stored answer or the result of its act. */
+/**
+ * Identifies one use of an `Idempotency-Key`. Two values are stored for it: the answer, and the result of the operation
+ * (`made`).
+ */
 export interface IdempotencyUse {
-  /** Empty for a call about the caller alone. */
+  /** Empty for a request that concerns only the caller and no organization. */
   readonly organizationId: string
   readonly userId: string
   readonly apiKeyId: string

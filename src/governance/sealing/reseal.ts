@@ -10,13 +10,13 @@ const pageRows = 1_000
 /** The most rows, and about the most bytes, that one statement reseals. */
 const groupRows = 50
 const groupBytes = 4 * 1024 * 1024
-/** The longest pause between two groups. A pause is as long as the last group took. */
+/** The longest pause between two groups; a pause is as long as the last group took. */
 const longestPauseMilliseconds = 1_000
 
 export interface Resealed {
   /** Values that were resealed with the key. */
   readonly sealed: number
-  /** Values that were locked or changed meanwhile: the next pass reads them again. */
+  /** Values that were locked or changed meanwhile, which the next pass reads again. */
   readonly left: number
   /** Rows whose values no key opens. */
   readonly unreadable: readonly string[]
@@ -113,7 +113,7 @@ const nameOf = ({ table, column, key }: SealedColumn, row: Row): string =>
 const pause = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, Math.min(milliseconds, longestPauseMilliseconds)))
 
-/** The statements for one column, built from its names. */
+/** The SQL statements for one column, built from the names of its table and columns. */
 function statementsOf(db: Db, column: SealedColumn, key: DataKey) {
   const ref = (name: string): RawBuilder<unknown> => sql.ref(`t.${name}`)
   const table = sql.table(column.table)
@@ -122,7 +122,7 @@ function statementsOf(db: Db, column: SealedColumn, key: DataKey) {
   const keyNames = column.key.map(({ name }) => name)
   const listed = (names: readonly string[]) => sql.join(names.map(ref))
   const isBase64 = column.stored === 'base64'
-  /** The first bytes of a sealed value; PostgreSQL then reads only these of large values. */
+  /** Selects the first bytes of a sealed value, so that PostgreSQL reads only these bytes of a large value. */
   const head = (bytes: number) =>
     isBase64
       ? sql`decode(left(${sealed}, ${sql.lit((bytes / 3) * 4)}), 'base64')`

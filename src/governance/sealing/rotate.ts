@@ -11,7 +11,7 @@ import { sealerOf } from './sealer.ts'
 
 /** Advisory lock of the running rotation. */
 const rotationLock = 7_236_002
-/** Between two passes, so that locked rows become free. */
+/** The pause between two passes, in which locked rows can become free. */
 const passPauseMilliseconds = 1_000
 
 export interface RotationOptions {
@@ -31,23 +31,27 @@ export interface Rotating {
 }
 
 export interface Rotation {
-  /** The data key of all values now. */
+  /** Id of the data key with which all readable values are sealed now. */
   readonly data_key: string
-  /** Data keys that no value uses any more. */
+  /** Ids of the data keys that no value uses any more. */
   readonly retired: readonly string[]
   /** Number of resealed values. */
   readonly sealed: number
   /** Number of data keys that are now wrapped with DATA_ENCRYPTION_KEY instead of another key. */
   readonly wrapped: number
-  /** The rows of values that no key opens. These values do not change. While there are any, no key is retired. */
+  /**
+   * These rows have values that no key opens. The values do not change, and while there are such values, no key is
+   * retired.
+   */
   readonly unreadable: readonly string[]
 }
 
 /**
  * Makes a new data key, reseals every value with it, and then marks the older keys as retired. After a kill, the next
  * call continues. Processes keep running: they open values of any key, and use the new one within seconds
- * (`leaseMilliseconds`). Throws `conflict` while another call runs or if no other installation key is set, WrongKey,
- * and an error if no installation key opens a data key.
+ * (`leaseMilliseconds`). Throws `conflict` while another call runs. With `installationKey`, also throws `conflict` if
+ * the data keys are already wrapped with DATA_ENCRYPTION_KEY and no old key is set. Throws WrongKey, and an error if no
+ * installation key opens a data key.
  */
 export async function rotateKey(context: Rotating, options: RotationOptions): Promise<Rotation> {
   const client = await context.pool.connect()
@@ -70,7 +74,8 @@ export async function rotateKey(context: Rotating, options: RotationOptions): Pr
     const retired = unreadable.length === 0 ? await retire(context, generation) : []
     return { data_key: id, retired, sealed, wrapped: count, unreadable }
   } finally {
-    // The server ends a closed session a moment later, so release the lock for a call that follows at once.
+    // The server ends a closed session only a moment later. So the lock is released here, for a call that follows at
+    // once.
     await client.query('select pg_advisory_unlock($1)', [rotationLock]).catch(() => undefined)
     client.release(true)
   }
@@ -103,9 +108,9 @@ async function startRotation(context: Rotating, { say }: RotationOptions): Promi
 }
 
 /**
- * Wraps all data keys with the installation key, in one transaction. Returns how many had another key. Throws
- * `conflict` if none had and no old key is set: the command was called without the new key. With an old key set, 0 is
- * correct: it is a repeated call.
+ * Wraps all data keys with the installation key, in one transaction. Returns how many data keys were wrapped with
+ * another key before. If this number is 0 and no old key is set, the new key is missing, and `conflict` is thrown. If
+ * it is 0 and an old key is set, the call is a repetition, and 0 is correct.
  */
 async function wrapAgain(client: pg.PoolClient, context: Rotating): Promise<number> {
   const [newKey, ...oldKeys] = context.config.encryptionKeys
@@ -152,7 +157,10 @@ async function find(keyring: Keyring, id: string): Promise<DataKey> {
   }
 }
 
-/** Repeats passes over all columns, until one that began late enough finds nothing. */
+/**
+ * Repeats passes over all columns, until a pass finds nothing. The last pass must begin at least `settleMilliseconds`
+ * after the newest key was made.
+ */
 async function resealAll(
   context: Rotating,
   keyring: Keyring,

@@ -11,11 +11,11 @@ export interface Sealer {
    * that old keys are not used for long.
    */
   sealing(): Promise<Seal>
-  /** `place` names row and column and is authenticated, so sealed bytes cannot be moved. */
+  /** `place` names row and column and is authenticated, so sealed bytes cannot be moved to another row or column. */
   seal(place: string, plain: string): Promise<Buffer>
   /** Throws UnsealError if the bytes were changed or moved, or sealed with an unknown key. */
   open(place: string, sealed: Buffer): Promise<string>
-  /** Throws WrongKey if this process cannot open values of others. */
+  /** Throws WrongKey if this process cannot open values that other processes have sealed. */
   check(): Promise<void>
 }
 
@@ -51,7 +51,7 @@ export interface Kept {
   readonly plain: string | null
 }
 
-/** The text of an optional value; null if there is none. Throws UnsealError. */
+/** Returns the text of an optional value; null if there is none. Throws UnsealError. */
 export async function openKept(sealer: Sealer, place: string, kept: Kept): Promise<string | null> {
   return kept.sealed === null ? kept.plain : sealer.open(place, kept.sealed)
 }

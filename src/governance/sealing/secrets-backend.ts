@@ -1,4 +1,4 @@
-/** Where credentials of connections are kept. */
+/** The backend that stores the credentials of connections. */
 export type SecretsBackendName = 'db' | 'aws_secrets_manager'
 
 /** The connection that a credential belongs to. */
@@ -15,26 +15,28 @@ export interface KeptSecret {
   readonly secret_version: string | null
 }
 
-/** Keeps the credentials of connections (SECRETS_BACKEND). No message of an error contains a secret or its name. */
+/** Stores the credentials of connections (SECRETS_BACKEND). No error message contains a secret or its name. */
 export interface Secrets {
   readonly backend: SecretsBackendName
-  /** Keeps a text before its row is written. The result belongs into the row. Throws SecretsUnavailable. */
+  /** Stores a text before the connection's row is written. Save the result in this row. Throws SecretsUnavailable. */
   keep(owner: SecretOwner, text: string): Promise<KeptSecret>
   /**
-   * Keeps a text in place of the one that the row names. Until the row names the result, `read` gives the old one. Throws
-   * SecretsUnavailable, SecretGone.
+   * Stores a text that replaces the secret of `old`. Until the result is saved in the connection's row, `read` returns
+   * the old text. Throws SecretsUnavailable, SecretGone.
    */
   replace(owner: SecretOwner, text: string, old: KeptSecret): Promise<KeptSecret>
-  /** The text of a row. Throws SecretsUnavailable, SecretGone. */
+  /** Returns the text that the connection's row refers to. Throws SecretsUnavailable, SecretGone. */
   read(owner: SecretOwner, kept: KeptSecret): Promise<string>
-  /** Removes what no row names any more; nothing if it is gone. Throws SecretsUnavailable. */
+  /**
+   * Removes a secret to which no row refers any more. Does nothing if the secret is gone. Throws SecretsUnavailable.
+   */
   remove(owner: SecretOwner): Promise<void>
   /** `ok`, or a sentence for the operator, for each right that the service needs. */
   check(): Promise<{ readonly list_secrets: string; readonly get_secret: string }>
   close(): void
 }
 
-/** The backend is away or refuses. The same call may work later, and no byte of it has left. */
+/** The backend is away or refuses. No byte of the call has left for the service, and the same call may work later. */
 export class SecretsUnavailable extends Error {
   override readonly name = 'SecretsUnavailable'
 }

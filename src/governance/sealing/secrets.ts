@@ -4,14 +4,14 @@ import { connectionPlace } from './places.ts'
 import type { Sealer } from './sealer.ts'
 import { SecretGone, type SecretOwner, type Secrets } from './secrets-backend.ts'
 
-/** The backend of this process, for new credentials. Both kinds of kept ones can be read if they are configured. */
+/** Creates this process's backend for new credentials. If it is AWS, credentials in the database can still be read. */
 export function createSecrets(config: Config['secrets'], sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
   const database = createDatabaseSecrets(sealer)
   if (config.backend === 'db') return database
   const aws = createAwsSecrets(config)
   return {
     ...aws,
-    // A credential that was kept before the setting changed is still in its row.
+    // A credential that was stored before the setting changed is still in its row.
     replace: (owner, text, old) => (old.backend === 'db' ? database : aws).replace(owner, text, old),
     read: (owner, kept) => (kept.backend === 'db' ? database : aws).read(owner, kept),
   }
@@ -38,7 +38,7 @@ function createDatabaseSecrets(sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
       return sealer.open(placeOf(owner), kept.credential_sealed)
     },
     remove: async () => {},
-    // They do what a call does, with a value that is thrown away.
+    // Seals and opens a test value, and stores nothing.
     async check() {
       const sealed = await sealer.seal('health', 'ok').catch(() => null)
       const opened = sealed === null ? null : await sealer.open('health', sealed).catch(() => null)

@@ -11,14 +11,16 @@ import {
   type Connected,
   type LiveConnection,
   type LiveRow,
-} from '../connected.ts'
+} from '../audit/connected.ts'
 import { DomainError } from '../errors.ts'
 
 /** Whether a tool can be used in one organization. */
 export interface ToolStanding {
-  /** Whether the person has the connection that the tool needs, or the organization; true if it needs none. */
+  /** Whether the person or the organization has the connection that the tool needs; true if the tool needs none. */
   readonly connected: boolean
-  /** null: the tool works. Otherwise one clause that says why not, without names of other organizations. */
+  /**
+   * The reason why the tool does not work, as one clause; null if the tool works. It never names other organizations.
+   */
   readonly unavailable: string | null
   /** The error code of a call. */
   readonly code?: typeof toolNotAvailable | typeof connectionExpired | typeof connectionLacksScope
@@ -28,8 +30,8 @@ export interface ToolStanding {
 export type Installation = Pick<Config['tools'], 'installationTools' | 'smtpUrl'>
 
 /**
- * Whether a tool works for a person in an organization, and if not, why. Decisions, plans, saved workflows and the list
- * of tools all use it.
+ * Returns whether a tool works for a person in an organization, and if not, why. Decisions, plans, saved workflows and
+ * the list of tools all use this function.
  */
 export function toolStanding(
   installation: Installation,
@@ -37,10 +39,10 @@ export function toolStanding(
   tool: Pick<ToolDeclaration, 'name' | 'connection' | 'ownService' | 'hasExecutor'>,
   userId: string,
 ): ToolStanding {
-  const standing = connectionStanding(installation, connections, tool, userId)
-  if (tool.hasExecutor) return standing
+  const availability = connectionStanding(installation, connections, tool, userId)
+  if (tool.hasExecutor) return availability
   const unavailable = `\`${tool.name}\` cannot run in this version: use another tool, or remove the step`
-  return { connected: standing.connected, unavailable }
+  return { connected: availability.connected, unavailable }
 }
 
 function connectionStanding(
@@ -54,7 +56,8 @@ function connectionStanding(
     return ofIntegration(tool.name, tool.connection, liveConnection(connections, tool.connection, userId))
   const { ownService } = tool
   const own = ownService === undefined ? null : liveConnection(connections, ownService.integration, userId)
-  // An expired one is not replaced by the installation's, because the call would act as another account.
+  // If the person's own connection has expired, the installation's is not used instead, because the call would act as
+  // another account.
   if (ownService !== undefined && own !== null) return ofIntegration(tool.name, ownService.integration, own)
   const connected = installation.installationTools === 'all' || connections.installation.has(tool.name)
   const orOwn = ownService === undefined ? '' : `, or people a service of their own ${connectIt(tool.name)}`
@@ -96,7 +99,7 @@ const connectIt = (tool: string): string => `with \`POST /tools/${tool}/connect\
 export const notConnectedMessage = (tool: string, integration: Integration): string =>
   `\`${tool}\` has no connection to \`${integration}\`: the person who runs the workflow can make one, or an admin for the organization, ${connectIt(tool)}`
 
-/** For a call whose connection lacks a right. `rights` empty: they are not known here. */
+/** The message for a call whose connection lacks a right; `rights` is empty if the missing rights are not known. */
 export function lacksMessage(tool: string, integration: Integration, rights: readonly string[] = []): string {
   const named = rights.length === 0 ? '' : ` (${rights.map((each) => `\`${each}\``).join(', ')})`
   return `the connection of \`${tool}\` to \`${integration}\` was made without a right that it needs${named}: connect it again ${connectIt(tool)}, and grant this right`
@@ -111,7 +114,7 @@ export const installationTools: readonly string[] = Object.values(catalog)
   .filter((tool) => (tool as ToolDeclaration).connection === 'installation')
   .map((tool) => tool.name)
 
-/** What the organization and this person have connected. */
+/** The connections of the organization and of this person. */
 export async function readConnected(db: Db, organizationId: string, userId: string): Promise<Connected> {
   const { rows } = await sql<{ tools: string[]; live: LiveRow[] }>`
     select array(select tool from installation_connections where organization_id = ${organizationId}) as tools,
@@ -134,7 +137,8 @@ async function readInstallationTools(db: Db, organizationId: string): Promise<st
 }
 
 /**
- * For the operator's organization: connects every tool of the installation, and returns them for its first audit entry.
+ * Connects every tool of the installation to the operator's organization, and returns the tools for its first audit
+ * entry.
  */
 export async function connectEverything(tx: ChainTx): Promise<{ installation_tools: string[] }> {
   await tx.trx
@@ -154,8 +158,8 @@ export interface ConnectionsView {
 
 /**
  * Implements `npm run connect-installation`: connects an organization to a tool of the installation, or disconnects it
- * (commit point `org.change`). Every process decides by it from the next decision on. Throws `not_found`, and
- * `bad_request` for another tool.
+ * (commit point `org.change`). Every process applies the change from the next decision on. Throws `not_found`, and
+ * `bad_request` for a tool that is not of the installation.
  */
 export async function setConnection(
   context: Pick<Context, 'combiner'>,

@@ -13,8 +13,8 @@ interface Entry {
 }
 
 /**
- * The exceeded limit if `text` were stored under `key`, else null. Values, keys and labels count for `memory_mb`. A
- * smaller value is accepted over the limit too. Call it under the organization's lock.
+ * Returns the limit that storing `text` under `key` would exceed, else null. Values, keys and labels count for
+ * `memory_mb`. A smaller value is accepted even over the limit. Call it under the organization's lock.
  */
 export async function memoryOver(
   trx: Transaction<Database>,

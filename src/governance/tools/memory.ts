@@ -43,11 +43,13 @@ export async function readMemory(
   return { key: row.key, value, labels: row.labels, updated_at: row.updated_at.toISOString() }
 }
 
-/** The revision of a key. No two writes have the same; a key without a row has none of them. */
+/**
+ * Returns the revision of a key. Each write has a different revision. A key without a row has the revision `absent`.
+ */
 export const memoryRevision = (row: { readonly revision: number } | undefined): string =>
   row === undefined ? 'absent' : String(row.revision)
 
-/** The value in a row of `memory`. Throws UnsealError. */
+/** Returns the value in a row of `memory`. Throws UnsealError. */
 async function openMemory(
   context: Pick<Context, 'sealer'>,
   organizationId: string,
@@ -59,9 +61,9 @@ async function openMemory(
 }
 
 /**
- * Stores a value under a key and replaces the old one. The key keeps its labels, even those of a deleted value:
- * everybody may add labels, only an admin may remove one. `labels` null keeps the present ones. Throws
- * `insufficient_role` with the labels that would be removed, `quota_exceeded` without storage left.
+ * Stores a value under a key and replaces the old one. The key keeps its labels, even those of a deleted value.
+ * Everybody may add labels, but only an admin may remove labels. If `labels` is null, the present labels stay. Throws
+ * `insufficient_role` with the labels that would be removed, and `quota_exceeded` if no storage is left.
  */
 export async function setMemory(
   context: Pick<Context, 'combiner' | 'config' | 'sealer'>,
@@ -80,7 +82,7 @@ export async function setMemory(
   return growAs(context, caller, 'org.change', {
     action: 'set',
     bytes: async (tx) => memoryGrowth(tx.trx, caller.organizationId, await asKept(tx)),
-    room: async (tx) =>
+    exceeded: async (tx) =>
       memoryOver(tx.trx, caller.organizationId, await asKept(tx), tx.policy.limits.memory_mb),
     async work(tx, now) {
       const before = await labelsBefore(tx)
@@ -131,8 +133,8 @@ function keptUnder(tx: ChainTx, key: string) {
 }
 
 /**
- * Deletes a value. Its key keeps the labels, so a value stored there again has them. If an admin deletes a second time,
- * the labels are deleted too. Throws `not_found` if nothing is left to delete.
+ * Deletes a value. The key keeps its labels, so a later value under this key has them again. If an admin deletes a
+ * second time, the labels are deleted too. Throws `not_found` if nothing is left to delete.
  */
 export async function deleteMemory(context: Acting, caller: Caller, key: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {

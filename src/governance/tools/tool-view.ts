@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { ToolDeclaration } from '../../catalog/tool.ts'
-import type { Connected } from '../connected.ts'
+import type { Connected } from '../audit/connected.ts'
 import { toolStanding, type Installation } from './connections.ts'
 
 /** A tool in the API's answers, for a person of an organization with these connections. */

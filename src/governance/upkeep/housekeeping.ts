@@ -5,8 +5,8 @@ import type { Context } from '../context.ts'
 import { pruneStarts } from '../runs/values/load-starts.ts'
 
 /**
- * Records that this process lives. `/health` looks for a recent row of a worker, and for a heartbeat of its own process
- * that the database refused to write.
+ * Records that this process lives. `/health` checks for a recent row of a worker. It also checks whether the database
+ * refused to write the heartbeat of its own process.
  */
 export async function beat(
   context: Pick<Context, 'config' | 'db' | 'writeTrouble'>,
@@ -26,7 +26,7 @@ export async function beat(
   }
 }
 
-/** Deletes this process's row on a clean stop. */
+/** Deletes this process's heartbeat row on a clean stop. */
 export async function leave(context: Pick<Context, 'config' | 'db'>): Promise<void> {
   await context.db
     .deleteFrom('process_heartbeats')
@@ -34,7 +34,10 @@ export async function leave(context: Pick<Context, 'config' | 'db'>): Promise<vo
     .execute()
 }
 
-/** Deletes runs' idempotency keys after 24 h, rows of processes that are gone, and authorizations without an answer. */
+/**
+ * Deletes idempotency keys of runs after 24 hours, heartbeat rows of dead processes, and expired authorizations without
+ * an answer.
+ */
 export async function prune(db: Db): Promise<void> {
   await sql`update runs set idempotency_key = null
             where idempotency_key is not null and created_at < now() - interval '24 hours'`.execute(db)
@@ -44,8 +47,8 @@ export async function prune(db: Db): Promise<void> {
 }
 
 /**
- * Runs `work` repeatedly until stopped, `seconds` after the last end. A failure is logged, and the next round follows. The
- * first success after it is logged too.
+ * Runs `work` repeatedly until stopped. Each round begins `seconds` after the end of the last one. A failure is logged,
+ * and the rounds go on. The first success after a failure is logged too.
  */
 export function every(
   context: Pick<Context, 'log' | 'metrics' | 'sparseLog'>,

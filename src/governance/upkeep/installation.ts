@@ -8,7 +8,7 @@ export class UnfitDatabase extends Error {
   override readonly name = 'UnfitDatabase'
 }
 
-/** The error with advice, by SQLSTATE; other errors are returned unchanged. */
+/** Returns an error with advice for known SQLSTATEs, and every other error unchanged. */
 function unfit(error: unknown, role: string): unknown {
   if (!(error instanceof Error)) return error
   const { code } = error as { code?: unknown }
@@ -38,9 +38,9 @@ function unfit(error: unknown, role: string): unknown {
 }
 
 /**
- * Checks that this process can open values that others sealed; the first process ever makes the first data key. Waits
- * while the database is away. Throws WrongKey, or UnfitDatabase for a wrong login, role, right or table. Such a process
- * must not run, because every call would fail.
+ * Checks that this process can open values that other processes sealed. The very first process makes the first data
+ * key. Waits while the database is away. Throws WrongKey, or UnfitDatabase for a wrong login, role, right or table.
+ * Such a process must not run, because every call would fail.
  */
 export async function checkInstallation(context: Pick<Context, 'config' | 'sealer'>): Promise<void> {
   for (;;) {

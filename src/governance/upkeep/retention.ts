@@ -4,15 +4,15 @@ import { removeOldNotifications } from '../../db/queries/upkeep/remove-notificat
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 
-/** Runs whose data one transaction removes. */
+/** The most runs whose data one transaction removes. */
 const batch = 50
 
 /**
  * Removes the data of runs that ended before RETENTION_DAYS: inputs, sealed parameters, outputs, result and events.
- * Also removes uploaded files that no run took since that time. Also removes sealed inputs of agents' calls that were decided,
- * connections that were revoked, and messages about what has ended, before that time. The record stays for ever: the run,
- * its steps, decisions, approvals and the audit log, with hashes of the removed data. Returns the number of runs.
- * Concurrent processes take different runs.
+ * Also removes uploaded files that no run has used since that time. Also removes sealed inputs of agents' calls,
+ * revoked connections, and messages about ended things, if the decision, revocation or end was before that time. Runs,
+ * steps, decisions, approvals and the audit log stay for ever, with hashes of the removed data. Returns the number of
+ * runs whose data was removed. Concurrent processes take different runs.
  */
 export async function removeOldData(context: Pick<Context, 'config' | 'db'>): Promise<number> {
   const { retentionDays } = context.config
@@ -66,7 +66,10 @@ async function inBatches(remove: () => Promise<{ readonly numAffectedRows?: bigi
   for (;;) if (((await remove()).numAffectedRows ?? 0n) < batch) return
 }
 
-/** Removes messages with all rows that share them. Those about something that still waits stay, because its end edits them. */
+/**
+ * Removes messages with all rows that share them. A message stays while one of its subjects still waits, because the
+ * end of the wait edits it.
+ */
 const removeNotifications = (db: Db, days: number) => removeOldNotifications(days, batch).execute(db)
 
 function removeBatch(db: Db, days: number): Promise<number> {

@@ -4,11 +4,11 @@ import { measureStoredState } from '../../db/queries/upkeep/measure-state.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 
-/** Rows that one count reads at most. */
+/** The most rows that one count reads. */
 const mostRows = 10_000
-/** Several scrapers share one reading for this long. */
+/** Milliseconds for which several scrapers share one reading. */
 const keptMilliseconds = 5_000
-/** After this the database counts as down, for this scrape. */
+/** If the database does not answer within this time, it counts as down for this scrape. */
 const patience = '2s'
 
 interface State {
@@ -29,8 +29,8 @@ interface State {
 }
 
 /**
- * Sets the gauges that need the database or the disk, before each scrape: one statement, by indexes, of at most 10,000
- * rows for each count, at most every five seconds.
+ * Sets the gauges that need the database or the disk before each scrape. The database is read at most every five
+ * seconds. One statement reads at most 10,000 rows for each count, through indexes.
  */
 export function measureState(
   context: Pick<Context, 'combiner' | 'config' | 'db' | 'metrics' | 'pool'>,
@@ -59,7 +59,10 @@ async function setDiskFree({ metrics }: Pick<Context, 'metrics'>, folder: string
   metrics.diskFree.set({ folder: 'logs' }, bavail * bsize)
 }
 
-/** Without an answer the gauges disappear, so that no old number looks like a present one. */
+/**
+ * Sets the gauges. If the database has not answered, the gauges are removed, so that no old number looks like a present
+ * one.
+ */
 function set({ metrics }: Pick<Context, 'metrics'>, state: State | null): void {
   const { openRuns, oldestRun, slotWaits, pendingApprovals, oldestApproval, unknownOutcomes, outbox, oldestMessage } = metrics // prettier-ignore
   metrics.databaseUp.set(state === null ? 0 : 1)

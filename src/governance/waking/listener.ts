@@ -14,7 +14,7 @@ export interface ListenerOptions {
 
 export interface ListenerEvents {
   onMessage(payload: string): void
-  /** Called each time the connection opens: earlier notifications were lost. */
+  /** This is called each time the connection opens. Earlier notifications may be lost. */
   onOpen(): void
 }
 
@@ -23,7 +23,7 @@ export const notifyChannel = 'countersign_runs'
 const firstDelay = 100
 const longestDelay = 5_000
 
-/** Opens the connection, and again whenever it is lost (after 0.1 s, doubling up to 5 s). Never throws. */
+/** Opens the connection, and opens it again whenever it is lost (after 0.1 s, doubling up to 5 s). Never throws. */
 export function openListener(options: ListenerOptions, events: ListenerEvents): Listener {
   let closed = false
   let delay = firstDelay

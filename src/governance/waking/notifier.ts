@@ -7,13 +7,17 @@ import { notifyChannel, openListener, type Listener } from './listener.ts'
  * Wakes everything that waits for a change of a run or an approval, in every process.
  *
  * After a commit, `touch` wakes this process's subscribers at once, and those of other processes by NOTIFY. One
- * statement carries all ids. It leaves at once if the last one is 20 ms old, or 4 ms if a run has ended, since its
- * caller may wait for exactly this; else then. It runs outside the deciding transaction, because NOTIFY there would
- * serialise all commits of the instance. Notifications can be lost, so each process also compares the event counters of
- * all awaited runs once a second. A wake-up only means: read again.
+ * statement carries all collected ids. The statement is sent 20 ms after the previous one. If a run has ended, it is
+ * sent after 4 ms, because a caller may wait for this end. The statement runs outside the deciding transaction, because
+ * NOTIFY in that transaction would serialise all commits of the instance. Notifications can be lost, so each process
+ * also compares the event counters of all awaited runs once a second. A wake-up only means that the subscriber must
+ * read again.
  */
 export interface Notifier {
-  /** Wakes all subscribers of these runs, in all processes. `hasEnded`: one of them has ended. Never throws, never waits. */
+  /**
+   * Wakes all subscribers of these runs, in all processes. `hasEnded`: one of them has ended. Never throws, never
+   * waits.
+   */
   touch(runIds: ReadonlySet<string>, hasEnded?: boolean): void
   /**
    * Calls `wake` whenever the run may have changed. Returns the function that ends the subscription. Subscribe before
@@ -30,11 +34,11 @@ export interface NotifierOptions {
   readonly pollMilliseconds?: number
 }
 
-/** Time between two notifications, and the same if a run has ended. */
+/** Milliseconds between two notifications: usually, and if a run has ended. */
 const betweenMilliseconds = { usually: 20, atEnd: 4 }
 /** A payload must be below 8,000 bytes; ids are ASCII. */
 const payloadBytes = 7_500
-/** If the ids need more payloads, `*` is sent: every subscriber reads again. */
+/** If the ids need more payloads than this, `*` is sent, and every subscriber reads again. */
 const mostPayloads = 8
 const everything = '*'
 
@@ -147,7 +151,7 @@ class PostgresNotifier implements Notifier {
     const payloads = payloadsOf(this.#options.config.processId, [...this.#pending])
     this.#pending.clear()
     try {
-      // Nothing is stored, so it does not wait for the disk.
+      // The statement stores nothing, so it does not wait for the disk.
       await this.#options.pool.query(
         `select pg_notify($1, payload), set_config('synchronous_commit', 'off', true) from unnest($2::text[]) as p(payload)`,
         [notifyChannel, payloads],

@@ -7,12 +7,12 @@ import type { Once } from '../idempotency.ts'
 import { growAs } from '../limits/storage.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 import { deliveryView, type DeliveryView } from './webhook-view.ts'
-import { findWebhook, record } from './webhooks.ts'
+import { findWebhook, auditWebhook } from './webhooks.ts'
 
-/** Seconds after which a delivery is not tried again. */
+/** Seconds after which a failing delivery is given up. */
 export const giveUpSeconds = 24 * 3_600
 
-/** The log of a webhook, newest first. Throws `not_found`. */
+/** Lists the deliveries of a webhook, newest first. Throws `not_found`. */
 export async function listDeliveries(
   db: Db,
   organizationId: string,
@@ -35,7 +35,7 @@ export interface AcceptedDelivery {
   readonly event_id: string
 }
 
-/** Sends `webhook.test` to one webhook. Throws `not_found`, and `conflict` for one that is turned off. */
+/** Sends `webhook.test` to one webhook. Throws `not_found`, and `conflict` for a webhook that is turned off. */
 export async function testWebhook(
   context: Acting,
   caller: Caller,
@@ -47,7 +47,7 @@ export async function testWebhook(
     async work(tx) {
       const row = await findWebhook(tx.trx, tx.organizationId, webhookId)
       if (!row.active) throw turnedOff()
-      record(tx, caller, 'tested', row)
+      auditWebhook(tx, caller, 'tested', row)
       const made = { event_id: tx.publish('webhook.test', {}, [webhookId]) as string }
       await once?.markActed(tx.trx, made)
       return made
@@ -56,8 +56,8 @@ export async function testWebhook(
 }
 
 /**
- * Sends a delivery again, with the same `webhook-id` and for another day, whether or not it had arrived. Throws
- * `not_found`, and `conflict` for a webhook that is turned off.
+ * Sends a delivery again with the same `webhook-id`, even if it has arrived before. Attempts then go on for up to
+ * another day. Throws `not_found`, and `conflict` for a webhook that is turned off.
  */
 export async function redeliver(
   context: Acting,
@@ -82,7 +82,7 @@ export async function redeliver(
       .executeTakeFirst()
     if (row === undefined) throw notFound('delivery', deliveryId)
     await tx.trx.updateTable('webhooks').set({ due_at: tx.now }).where('id', '=', webhookId).execute()
-    record(tx, caller, 'redelivered', webhook, { delivery_id: deliveryId })
+    auditWebhook(tx, caller, 'redelivered', webhook, { delivery_id: deliveryId })
     await once?.markActed(tx.trx, row)
     return row
   })

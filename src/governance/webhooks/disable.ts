@@ -2,12 +2,13 @@ import type { Context } from '../context.ts'
 import type { Attempt } from './send.ts'
 import type { WebhookRow } from './webhook-view.ts'
 
-/** A webhook without a success for this time is turned off, in seconds. */
+/** A webhook is turned off after this many seconds without a success. */
 export const disableSeconds = 3 * 24 * 3_600
 
 /**
- * Turns a webhook off if its receiver wants no more messages, or if nothing has arrived for days. What waits for it
- * stays until its day is over, in case an owner turns it on again. `waits`: seconds since the first failure.
+ * Turns a webhook off if its receiver wants no more messages, or if nothing has arrived for days. Its waiting
+ * deliveries stay until they are given up, in case an owner turns the webhook on again. `waits` is the number of
+ * seconds since the first failure.
  */
 export async function disableFailing(
   { combiner }: Pick<Context, 'combiner'>,

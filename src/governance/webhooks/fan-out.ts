@@ -8,14 +8,14 @@ import type { Context } from '../context.ts'
 import { giveUpSeconds } from './deliveries.ts'
 import { messageOf, type EventRow } from './message.ts'
 
-/** Events of one transaction. */
+/** The most events of one transaction. */
 const batch = 100
 
-/** The most deliveries of one webhook that wait. Further ones fail at once. */
+/** A webhook has at most this many waiting deliveries. Further deliveries fail at once. */
 export const mostWaiting = 10_000
 
 /**
- * Writes the messages of new events, and one delivery for each webhook that still wants them (commit point
+ * Writes the messages of new events, and one delivery for each of their webhooks that is still active (commit point
  * `webhook.fan_out`). Concurrent processes take different events. Returns the number of events.
  */
 export async function fanOut(context: Pick<Context, 'config' | 'db'>): Promise<number> {
@@ -64,8 +64,8 @@ async function newEvents(trx: Transaction<Database>): Promise<readonly NewEvent[
 }
 
 /**
- * The active ones of these webhooks, with their number of waiting deliveries. Locked, so that a worker that ends its
- * turn at the same time sees the new deliveries.
+ * Returns the active webhooks among `ids`, with their number of waiting deliveries. The webhooks are locked, so that a
+ * worker that ends a turn at the same time sees the new deliveries.
  */
 async function lockWebhooks(
   trx: Transaction<Database>,

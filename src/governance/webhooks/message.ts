@@ -1,7 +1,7 @@
 import type { EventData, WebhookEvent } from '../../contract/webhook-events.ts'
 import { inOneLine } from '../../policy/text.ts'
 
-/** An event with what its message takes from the rows that it names. */
+/** An event, with the fields of its message from the workflow, run and approval that it names. */
 export interface EventRow {
   readonly id: string
   readonly organization_id: string
@@ -30,9 +30,9 @@ interface ApprovalPart {
 }
 
 /**
- * The body of an event's requests, in the form of Standard Webhooks: `type`, `timestamp` and `data`. `base` is the public
- * address of the service. It holds ids, names, verdicts and a link, never a parameter or a value. Fields without a value
- * are left out.
+ * Returns the body of an event's requests, in the form of Standard Webhooks: `type`, `timestamp` and `data`. `base` is
+ * the public address of the service. The body contains ids, names, verdicts and a link, but never a parameter or its
+ * value. Empty fields are left out.
  */
 export function messageOf(row: EventRow, base: string): string {
   const { data, approval } = row
@@ -66,7 +66,7 @@ function linkOf({ data }: EventRow): string | null {
   return data.session_id === undefined ? null : `/console/sessions/${data.session_id}`
 }
 
-/** The most characters of one field. An agent chooses the names of its tools. */
+/** The most characters of one field, because an agent chooses the names of its tools. */
 const mostCharacters = 300
 
 function short(text: string): string {

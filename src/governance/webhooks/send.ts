@@ -3,10 +3,10 @@ import { OutgoingError, type Outgoing } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import { formerSecret, type WebhookTarget } from './target.ts'
 
-/** The longest time of one attempt, in milliseconds. Standard Webhooks asks for 15 to 30 seconds. */
+/** The longest time of one attempt, in milliseconds; Standard Webhooks asks for 15 to 30 seconds. */
 export const attemptMilliseconds = 15_000
 
-/** What is read of an answer's body, so that the connection can be used again. */
+/** The most bytes that are read of an answer's body, so that the connection can be used again. */
 const answerBytes = 16 * 1024
 
 export interface Sent {
@@ -18,17 +18,17 @@ export interface Sent {
 export interface Attempt {
   readonly delivered: boolean
   readonly status: number | null
-  /** null if it was delivered. Names at most the host. */
+  /** The reason of a failure, which names at most the host of the address; null if the message was delivered. */
   readonly error: string | null
-  /** Seconds that the receiver asks to wait; null: it does not say. */
+  /** Seconds that the receiver asks to wait; null: it names no time. */
   readonly retryAfter: number | null
   /** The receiver says that it wants no more messages (410). */
   readonly isGone: boolean
 }
 
 /**
- * Sends a message once. Any status from 200 to 299 means that it was received; a redirect is not followed. Throws the
- * signal's reason if it is aborted.
+ * Sends a message once. Any status from 200 to 299 means that the message was received. A redirect is not followed.
+ * Throws the signal's reason if it is aborted.
  */
 export async function sendMessage(
   outgoing: Pick<Outgoing, 'fetchWithin'>,
@@ -73,7 +73,10 @@ const failed = (error: string | null): Attempt => ({
   isGone: false,
 })
 
-/** The headers of Standard Webhooks. While an old secret is still valid, both sign. */
+/**
+ * Returns the headers of Standard Webhooks. While the former secret is still valid, there is one signature by each
+ * secret.
+ */
 export function signatureOf(
   target: WebhookTarget,
   id: string,

@@ -4,17 +4,17 @@ import { leaseWebhooks, mostAilingTurns, mostTurns, takeTurn } from './turns.ts'
 
 /** Sends the deliveries of webhooks in this process. */
 export interface WebhookSender {
-  /** Writes the deliveries of new events, and begins the turns of due webhooks; does not wait for these. */
+  /** Writes the deliveries of new events, and begins turns for due webhooks. Does not wait for the end of the turns. */
   round(): Promise<void>
-  /** Ends the turns; a request that has left may be sent again. */
+  /** Ends the turns. A request that is in progress may be sent again later. */
   stop(): Promise<void>
 }
 
 export function createWebhookSender(context: Context): WebhookSender {
   const turns = { sound: new Set<Promise<void>>(), ailing: new Set<Promise<void>>() }
   const stopping = new AbortController()
-  const begin = async (kind: 'sound' | 'ailing', room: number): Promise<void> => {
-    for (const webhook of await leaseWebhooks(context, kind, room)) {
+  const begin = async (kind: 'sound' | 'ailing', freePlaces: number): Promise<void> => {
+    for (const webhook of await leaseWebhooks(context, kind, freePlaces)) {
       const turn: Promise<void> = takeTurn(context, webhook, stopping.signal)
         .catch((error: unknown) => {
           if (stopping.signal.aborted) return
@@ -25,12 +25,12 @@ export function createWebhookSender(context: Context): WebhookSender {
       turns[kind].add(turn)
     }
   }
-  const room = () => mostTurns - turns.sound.size - turns.ailing.size
+  const freePlaces = () => mostTurns - turns.sound.size - turns.ailing.size
   return {
     async round() {
       await fanOut(context)
-      await begin('sound', room())
-      await begin('ailing', Math.min(room(), mostAilingTurns - turns.ailing.size))
+      await begin('sound', freePlaces())
+      await begin('ailing', Math.min(freePlaces(), mostAilingTurns - turns.ailing.size))
     },
     async stop() {
       stopping.abort()

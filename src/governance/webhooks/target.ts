@@ -7,12 +7,15 @@ import type { Config } from '../../shared/config.ts'
 import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
 import { DomainError } from '../errors.ts'
 
-/** Where a webhook's requests go and what signs them; sealed in its row, because addresses often contain a token. */
+/**
+ * Contains the address and the secrets of a webhook. They are sealed in its row, because an address often contains a
+ * token.
+ */
 export interface WebhookTarget {
   readonly url: string
   /** `whsec_` and the key in base64. */
   readonly secret: string
-  /** The secret before the last rotation. It also signs until `until`, in ISO 8601. */
+  /** The secret before the last rotation, which also signs until `until` (ISO 8601). */
   readonly former?: { readonly secret: string; readonly until: string }
 }
 
@@ -31,7 +34,7 @@ export async function openTarget(sealer: Pick<Sealer, 'open'>, row: Row): Promis
   return JSON.parse(text) as WebhookTarget
 }
 
-/** The secret that still signs beside the new one; null after its time. */
+/** The former secret while it still signs in addition to the new one; null afterwards. */
 export const formerSecret = ({ former }: WebhookTarget, now = new Date()): typeof former | null =>
   former !== undefined && new Date(former.until) > now ? former : null
 
@@ -41,8 +44,8 @@ interface Reaching {
 }
 
 /**
- * The address in the form in which it is kept. Throws `validation_error` for one that requests may not go to. Names are
- * looked up, and their addresses checked, whenever a request is sent.
+ * Parses an address into the form that is stored. Throws `validation_error` for an address to which no request may go.
+ * A host name is resolved and its IP addresses are checked whenever a request is sent.
  */
 export function readAddress({ config, outgoing }: Reaching, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null

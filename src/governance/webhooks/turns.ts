@@ -10,34 +10,41 @@ import { openTarget } from './target.ts'
 import type { WebhookRow } from './webhook-view.ts'
 
 /*
- * One worker at a time sends the deliveries of a webhook: it leases the webhook, sends what is due one after another, and
- * gives it back. A worker that dies keeps the lease until it ends; then another one sends what was not recorded again,
- * with the same `webhook-id`.
+ * One worker at a time sends the deliveries of a webhook. The worker leases the webhook, sends its due deliveries one
+ * after another, and ends the lease. The lease of a dead worker ends by itself. Another worker then sends all
+ * unrecorded deliveries, some of them for the second time, with the same `webhook-id`.
  *
- * After a failure the whole webhook pauses, so a dead address costs one attempt for each pause, however many messages
- * wait. Organizations share the places of a process: each has a few, and webhooks that fail or are slow have at most half.
+ * After a failure the whole webhook pauses. So a dead address costs one attempt for each pause, however many messages
+ * wait. A process sends for a limited number of webhooks at the same time. Each organization gets a few of these
+ * places, and failing or slow webhooks get at most half.
  */
 
-/** Webhooks whose deliveries one process sends at the same time, and how many of them may be failing or slow. */
+/** The most webhooks for which one process sends at the same time, and how many of these may be failing or slow. */
 export const mostTurns = 40
 export const mostAilingTurns = 20
-/** Of one organization, in all processes together, except for moments. */
+/**
+ * All processes together send for at most this many webhooks of one organization at the same time. For short moments it
+ * can be more.
+ */
 export const mostOfOrganization = 3
 
-/** Deliveries of one turn. A turn begins at most once a second, so this bounds the rate of requests to one address. */
+/**
+ * A turn has at most this many deliveries. A webhook's turns begin at most once a second, so this limits the rate of
+ * requests to one address.
+ */
 export const mostOfTurn = 20
-/** After this time a turn takes no further delivery, in milliseconds. */
+/** Milliseconds after which a turn sends no further delivery. */
 const turnMilliseconds = 5_000
-/** Seconds until the next turn after an error of our own. */
+/** Seconds until the next turn after an internal error of the service. */
 const pauseAfterError = 60
 /** Longer than any turn. */
 const leaseSeconds = (turnMilliseconds + 3 * attemptMilliseconds) / 1_000
-/** An answer that takes longer makes the webhook count as slow, in milliseconds. */
+/** If an answer takes longer than this many milliseconds, the webhook counts as slow. */
 const slowMilliseconds = 3_000
 
 type Leased = Pick<WebhookRow, 'id' | 'organization_id'>
 
-/** Leases due webhooks, those that wait longest first. */
+/** Leases due webhooks. The webhooks that have waited longest come first. */
 export async function leaseWebhooks(
   { db }: Pick<Context, 'db'>,
   kind: 'sound' | 'ailing',
@@ -53,7 +60,7 @@ export async function leaseWebhooks(
   return rows
 }
 
-/** Sends the due deliveries of a leased webhook, and gives it back. Stops at the first that fails. */
+/** Sends the due deliveries of a leased webhook, and ends the lease. Stops at the first failing delivery. */
 export async function takeTurn(context: Context, webhook: Leased, signal: AbortSignal): Promise<void> {
   const endsAt = performance.now() + turnMilliseconds
   let pause = 0
@@ -81,13 +88,13 @@ export async function takeTurn(context: Context, webhook: Leased, signal: AbortS
   }
 }
 
-/** Reads the webhook anew, so that a changed address or secret counts from the next attempt on. */
+/** Reads the webhook again, so that a changed address or secret is used from the next attempt on. */
 async function nextDelivery({ db }: Pick<Context, 'db'>, webhookId: string): Promise<DueDelivery | null> {
   const { rows } = await nextDueDelivery(webhookId).execute(db)
   return rows[0] ?? null
 }
 
-/** Seconds until the next attempt at one message, by the number of failed ones; the last one repeats. */
+/** Seconds until the next attempt at one message, by the number of failed attempts; the last number repeats. */
 const retries = [5, 30, 120, 600, 1_800, 3_600]
 
 /** Seconds for which a webhook pauses after this number of failures in a row: 5, 10, 20, … up to ten minutes. */
@@ -96,7 +103,7 @@ export const pauseOf = (failures: number): number => Math.min(5 * 2 ** Math.min(
 interface Recorded {
   /** Failures since the last success. */
   readonly failures: number
-  /** Seconds since the first of them. */
+  /** Seconds since the first of these failures. */
   readonly waits: number
 }
 
@@ -123,10 +130,12 @@ async function recordAttempt(
   return rows[0] ?? { failures: 1, waits: 0 }
 }
 
-/** Ends the lease, and notes when a worker must look again: with the next delivery, and not before the pause is over. */
+/**
+ * Ends the lease, and sets the time of the next turn: when the next delivery is due, but not before the pause is over.
+ */
 async function giveBack({ db }: Pick<Context, 'db'>, webhookId: string, pause: number): Promise<void> {
   await db.transaction().execute(async (trx) => {
-    // The deliveries are read after the lock: an event may add one at the same time (fan-out.ts).
+    // The deliveries are read after the lock, because an event may add one at the same time (fan-out.ts).
     await sql`select from webhooks where id = ${webhookId} for update`.execute(trx)
     await sql`
       update webhooks set leased_until = null, due_at = (

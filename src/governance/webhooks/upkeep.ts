@@ -1,16 +1,16 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 
-/** How long ended deliveries are kept, in days, and how many of each webhook. */
+/** Ended deliveries are kept for `keptDays`, and each webhook keeps at most its newest `keptDeliveries`. */
 export const keptDays = 30
 export const keptDeliveries = 1_000
 
-/** Rows of one statement. */
+/** The most rows of one statement. */
 const batch = 1_000
 
 /**
- * Ends deliveries whose day is over, and removes old ones, those of deleted webhooks, and events that have none left.
- * Concurrent processes take different rows.
+ * Ends waiting deliveries after their last day. Removes old deliveries, deliveries of deleted webhooks, and events
+ * without deliveries. Concurrent processes take different rows.
  */
 export async function removeOldDeliveries(db: Db): Promise<void> {
   await inBatches(() => expire(db))
@@ -26,7 +26,7 @@ export async function removeOldDeliveries(db: Db): Promise<void> {
                  ) as d limit ${batch})`,
     ),
   )
-  // A webhook may have been deleted before the deliveries of an event were written.
+  // An event also has no deliveries if its webhooks were deleted before the deliveries were written.
   await inBatches(async () => {
     const { numAffectedRows = 0n } = await sql`
       delete from webhook_events where id in (

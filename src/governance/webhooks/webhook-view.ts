@@ -11,11 +11,11 @@ export interface WebhookView {
   readonly url: string
   readonly events: readonly string[]
   readonly active: boolean
-  /** Why the service turned it off. */
+  /** The reason why the service turned the webhook off. */
   readonly disabled_reason: string | null
-  /** When the first attempt since the last success failed. */
+  /** Time of the first failed attempt since the last success. */
   readonly failing_since: string | null
-  /** Until when the secret before the last rotation also signs. */
+  /** The time until which the former secret also signs. */
   readonly former_secret_until: string | null
   readonly created_at: string
   readonly created_by: string

@@ -27,8 +27,8 @@ export interface WebhookInput {
 export type NewWebhook = WebhookView & { readonly secret: string }
 
 /**
- * Creates a webhook. It is told of the events of every transaction that comes after. Throws `validation_error` for an
- * address that may not be reached and above `mostWebhooks`, and what `growAs` throws.
+ * Creates a webhook. It gets the events of all later transactions. Throws `validation_error` for an address that may
+ * not be reached or above `mostWebhooks`, and the errors of `growAs`.
  */
 export async function createWebhook(
   context: Managing,
@@ -58,7 +58,7 @@ export async function createWebhook(
         .returningAll()
         .executeTakeFirstOrThrow()
       tx.policyChanged()
-      record(tx, caller, 'created', row, { events: row.events })
+      auditWebhook(tx, caller, 'created', row, { events: row.events })
       const made = { ...webhookView(row, target), secret: target.secret }
       await once?.markActed(tx.trx, made)
       return made
@@ -105,11 +105,14 @@ export async function findWebhook(db: Db, organizationId: string, id: string): P
 export interface WebhookChange {
   readonly url?: string | undefined
   readonly events?: readonly string[] | undefined
-  /** false: it is told of no events, and what waits for it stops. true: what waits goes on. */
+  /** false: the webhook gets no new events, and its waiting deliveries pause. true: the waiting deliveries continue. */
   readonly active?: boolean | undefined
 }
 
-/** Changes a webhook from the next event and the next attempt on. Throws `not_found`, and like `createWebhook`. */
+/**
+ * Changes a webhook. The change holds from the next event and the next attempt on. Throws `not_found`, and
+ * `validation_error` for an address that may not be reached.
+ */
 export async function changeWebhook(
   context: Managing,
   caller: Caller,
@@ -130,27 +133,27 @@ export async function changeWebhook(
     }
     const next = await save(context, tx, row, target, set)
     const { events, active } = next
-    record(tx, caller, 'updated', next, { events, active })
+    auditWebhook(tx, caller, 'updated', next, { events, active })
     return webhookView(next, target)
   })
 }
 
-/** What is known of failures belongs to the old address, or to a time that an owner has ended. */
+/** Forgets earlier failures, because the address is new or an owner has turned the webhook on again. */
 const anew = (tx: ChainTx) => ({ failures: 0, failing_since: null, disabled_reason: null, due_at: tx.now })
 
-/** Deletes a webhook; what waits for it is never sent. Throws `not_found`. */
+/** Deletes a webhook. Its waiting deliveries are never sent. Throws `not_found`. */
 export async function deleteWebhook(context: Acting, caller: Caller, id: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx) => {
     const row = await findWebhook(tx.trx, tx.organizationId, id)
     await tx.trx.deleteFrom('webhooks').where('id', '=', id).execute()
     tx.policyChanged()
-    record(tx, caller, 'deleted', row)
+    auditWebhook(tx, caller, 'deleted', row)
   })
 }
 
 /**
- * Makes a new secret. The one before it also signs for `seconds`, so that receivers can change theirs without losing a
- * message. Throws `not_found`.
+ * Makes a new secret. The former secret also signs for `seconds`, so that receivers can change their secret without
+ * losing a message. Throws `not_found`.
  */
 export async function rotateWebhookSecret(
   context: Managing,
@@ -164,7 +167,7 @@ export async function rotateWebhookSecret(
     const until = new Date(tx.now.getTime() + seconds * 1_000).toISOString()
     const target: WebhookTarget = { url, secret: newWebhookSecret(), former: { secret: old, until } }
     const next = await save(context, tx, row, target, {})
-    record(tx, caller, 'secret_rotated', next, { former_until: until })
+    auditWebhook(tx, caller, 'secret_rotated', next, { former_until: until })
     const made = { ...webhookView(next, target), secret: target.secret }
     await once?.markActed(tx.trx, made)
     return made
@@ -210,7 +213,7 @@ async function requireRoom(tx: ChainTx): Promise<void> {
   throw new DomainError('validation_error', message, [{ path: '', message }])
 }
 
-export function record(
+export function auditWebhook(
   tx: ChainTx,
   caller: Caller,
   verb: 'created' | 'updated' | 'deleted' | 'secret_rotated' | 'tested' | 'redelivered',

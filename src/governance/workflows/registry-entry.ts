@@ -4,9 +4,9 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
 
 /**
- * A template: a workflow's version that an owner approved. States: *draft*: a workflow without an entry. *active*: can
- * be used. *deprecated*: can be used with a warning. *archived*: cannot be used, final. Later versions of the workflow
- * do not change the template.
+ * A template is a workflow's version that an owner approved. A workflow without an entry is in state *draft*. An
+ * *active* template can be used. A *deprecated* template can be used, with a warning. An *archived* template can never
+ * be used again. Later versions of the workflow do not change the template.
  */
 export interface TemplateView {
   /** The workflow's id. */
@@ -22,7 +22,7 @@ export interface TemplateView {
   readonly approved_at: string
   readonly deprecated_by: string | null
   readonly deprecated_at: string | null
-  /** Why it was deprecated. */
+  /** The reason for its deprecation. */
   readonly reason: string | null
   readonly replacement_id: string | null
   readonly archived_by: string | null
@@ -42,7 +42,7 @@ export function templateView(row: EntryRow): TemplateView {
   }
 }
 
-/** The workflow's entry; undefined for a draft. The chain's lock protects it from changes. */
+/** Returns the workflow's entry; undefined for a draft. The chain's lock protects the entry from changes. */
 export async function entryOf(tx: ChainTx, workflowId: string): Promise<EntryRow | undefined> {
   return tx.trx
     .selectFrom('registry_entries')

@@ -26,7 +26,7 @@ export interface Deprecation {
 }
 type Move = 'approve' | 'deprecate' | 'archive'
 
-/** The allowed moves between states; any other is `bad_transition`. */
+/** The allowed moves between states; any other move is refused with `bad_transition`. */
 const moves = {
   approve: { from: 'draft', to: 'active' },
   deprecate: { from: 'active', to: 'deprecated' },
@@ -91,7 +91,7 @@ export function deprecateTemplate(
   })
 }
 
-/** Ends a template for good: it cannot be used from the commit on. */
+/** Ends a template for good. It cannot be used after the commit. */
 export function archiveTemplate(
   context: Acting,
   caller: Caller,
@@ -104,7 +104,7 @@ export function archiveTemplate(
   })
 }
 
-/** One audited move under the chain's lock. `work` changes the entry and returns metadata for the audit entry. */
+/** Makes one audited move under the chain's lock. `work` changes the entry and returns metadata for the audit entry. */
 async function move(
   context: Acting,
   caller: Caller,
@@ -129,7 +129,7 @@ async function move(
     await once?.markActed(tx.trx, view)
     return view
   }
-  // Approving stores more text, so it has a limit. Deprecating and archiving are always possible.
+  // Approving stores more text, so the storage limit applies. Deprecating and archiving work even over the limit.
   return name === 'approve'
     ? growAs(context, caller, 'org.change', { action: name, work: inTransaction })
     : runAs(context, caller, 'org.change', inTransaction)

@@ -23,7 +23,7 @@ export async function listTemplates(
   return pageOf(rows, page.limit, (row) => String(row.place), templateView)
 }
 
-/** The position in a cursor. A cursor of another list has no position here, so nothing follows it. */
+/** The position in a cursor; 0 for a cursor of another list, which gives an empty page. */
 function placeIn(cursor: string | null): number | null {
   if (cursor === null) return null
   return /^\d{1,9}$/.test(cursor) ? Number(cursor) : 0

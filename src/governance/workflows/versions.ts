@@ -52,8 +52,9 @@ export async function inspectVersion(db: Db, workflowId: string, version: string
 }
 
 /**
- * Deploys an earlier version's definition as a new version; versions are never overwritten. `rolled_back_from` is the
- * version that was current. Throws `validation_error` if the definition names something that no longer exists.
+ * Deploys an earlier version's definition as a new version, because versions are never overwritten. `rolled_back_from`
+ * is the version that was current before. Throws `validation_error` if the definition names something that no longer
+ * exists.
  */
 export async function rollBack(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
@@ -85,7 +86,7 @@ export async function rollBack(
   })
 }
 
-/** 0, which no version has, for text that is not a version number. */
+/** Returns 0 for text that is not a version number. No version has this number. */
 function versionNumber(text: string): number {
   return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : 0
 }

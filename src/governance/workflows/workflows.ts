@@ -122,7 +122,7 @@ export async function readWorkflow(db: Db, id: string): Promise<WorkflowView> {
   return { ...summaryOf(row), definition: JSON.parse(row.definition) as WorkflowDefinition }
 }
 
-/** Changes the named fields. A definition, even an equal one, becomes a new version. */
+/** Changes the named fields. A definition becomes a new version, even if it equals the current one. */
 export async function changeWorkflow(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   caller: Caller,
@@ -160,7 +160,10 @@ export async function changeWorkflow(
   return { ...(await readWorkflow(context.db, id)), ...said }
 }
 
-/** Steps whose tool does not work for the caller now, so they would fail. They may still be saved. */
+/**
+ * Returns warnings for steps that would fail, because their tool does not work for the caller now. Such steps may still
+ * be saved.
+ */
 function warningsOf(
   { config }: Pick<Context, 'config'>,
   { policy }: ChainTx,
@@ -179,8 +182,8 @@ function warningsOf(
 }
 
 /**
- * Deletes a workflow. Runs in progress go on, because they use a frozen version. Throws `conflict` while it is a
- * template in use.
+ * Deletes a workflow. Runs in progress go on, because they use a frozen version. Throws `conflict` while the workflow
+ * is a template in use.
  */
 export async function deleteWorkflow(context: Acting, caller: Caller, id: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx) => {

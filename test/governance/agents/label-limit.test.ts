@@ -32,7 +32,7 @@ const ask = (sessionId: string, tool: string, over: object = {}) =>
     },
   )
 
-/** Sets `count` labels on the session. */
+/** Stores `count` labels for the session. */
 const give = (sessionId: string, count: number) =>
   engine.context.pool.query(
     `update agent_sessions set labels = array(select 'l' || i from generate_series(1, $2::int) as i) where session_id = $1`,

@@ -69,3 +69,22 @@ test.each<[string, (approvalId: string, runId: string) => Promise<unknown>, () =
   const decided = (await eventsOf(engine.context, runId)).filter((type) => type === 'approval.decided')
   expect(decided).toHaveLength(name.startsWith('voted') ? 0 : 1)
 }) // prettier-ignore
+
+test('the request and each vote of an item name the item', async () => {
+  const runId = await engine.run()
+  const id = await hold(engine, opOf(runId, { item: 3 }))
+  await engine.vote(id, 'admin', 'reject')
+  const { rows } = await engine.context.pool.query<{ canonical: string }>(
+    `select canonical from audit_events where run_id = $1 and event_type like 'approval.%' order by seq`,
+    [runId],
+  )
+  const found = rows.map(({ canonical }) => {
+    const { event_type: type, metadata } = JSON.parse(canonical) as { event_type: string; metadata: object }
+    return [type, metadata]
+  })
+  const of = expect.objectContaining({ approval_id: id, step_id: 's', item_index: 3 })
+  expect(found).toEqual([
+    ['approval.requested', of],
+    ['approval.rejected', of],
+  ])
+})

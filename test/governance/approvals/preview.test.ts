@@ -7,7 +7,7 @@ import type { JsonObject } from '../../../src/policy/types.ts'
 const shown = (name: ToolName, params: JsonObject) =>
   previewOf(getTool(name) as ToolDeclaration, params, 'ana@larkspur.example')
 
-/** For each tool that changes something: parameters of a call, and the title that an approver sees. */
+/** For each tool that changes something: the parameters of a call, and the title that an approver sees. */
 const titles: readonly (readonly [ToolName, JsonObject, string])[] = [
   ['memory_set', { key: 'rates', value: 1 }, 'Store a value under “rates”'],
   ['mail_send', { to: ['me', 'b@x.example'], subject: 's', text: 't' }, 'Send a mail to ana@larkspur.example, b@x.example'], // prettier-ignore

@@ -40,7 +40,7 @@ const outcome = (work: Promise<unknown>): Promise<string> =>
     (error: { code?: string }) => error.code ?? String(error),
   )
 
-/** Everything that a refused vote could have changed. */
+/** Everything that a refused vote might wrongly change. */
 async function stateOf({ id, runId }: { id: string; runId: string }) {
   return {
     approval: await approvalsOf(engine.context, runId),
@@ -171,7 +171,7 @@ describe('a vote', () => {
       engine.context.db.updateTable('memberships').set({ role }).where('user_id', '=', userId).execute()
     await setRole('member')
     try {
-      // The caller still has the role `admin` from its authentication.
+      // The caller object still has the role `admin`, because it was authenticated before the change.
       expect(await outcome(engine.vote(it.id, 'approver'))).toBe('not_an_approver')
     } finally {
       await setRole('admin')

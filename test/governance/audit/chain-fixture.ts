@@ -8,12 +8,12 @@ import {
   type BatchKind,
   type CombinerOptions,
 } from '../../../src/governance/audit/combiner.ts'
-import { verifyChain, type Verification } from '../../../src/governance/audit/verify.ts'
+import { Verifier, type Verification } from '../../../src/governance/audit/verify.ts'
 
 export const organizationId = 'org_01J00000000000000000000000'
 export const userId = 'usr_01J00000000000000000000000'
 
-/** An entry with `mark`, so a test can compare a caller's answer with its entry. */
+/** An entry that contains `mark`, so that a test can compare a caller's answer with the caller's entry. */
 export function marked(mark: string, metadata: EntryDraft['metadata'] = {}): AuditDraft {
   const draft: EntryDraft = {
     eventType: 'test.append',
@@ -25,7 +25,7 @@ export function marked(mark: string, metadata: EntryDraft['metadata'] = {}): Aud
   return draft as AuditDraft
 }
 
-/** Appends one marked entry; returns its `seq`. */
+/** Appends one marked entry, and returns its `seq`. */
 export const appendMarked: BatchKind<string, null, number> = {
   point: 'effect.decide',
   load: () => Promise.resolve(null),
@@ -38,7 +38,7 @@ export function appendTo(tx: ChainTx, mark: string): number {
   return tx.head.seq
 }
 
-/** Runs `work` over one connection. */
+/** Runs `work` with one connection. */
 export async function query<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({ connectionString: url })
   client.on('error', () => undefined)
@@ -62,7 +62,7 @@ export function createOrganization(url: string, id = organizationId): Promise<un
   })
 }
 
-/** A combiner with its own pool, like a process. */
+/** A combiner with its own pool, as each process has one. */
 export function openCombiner(url: string, options: Partial<CombinerOptions> = {}) {
   const pool = createPool({ url, max: 5 })
   const db = createDatabase(pool)
@@ -70,7 +70,7 @@ export function openCombiner(url: string, options: Partial<CombinerOptions> = {}
   return { combiner, db, close: () => pool.end() }
 }
 
-/** Appends `count` entries, marked `1`, `2`, and so on, in order. */
+/** Appends `count` entries in order. Their marks are `1`, `2`, and so on. */
 export async function appendEntries(
   url: string,
   count: number,
@@ -85,7 +85,7 @@ export async function appendEntries(
 export interface StoredRow {
   readonly seq: number
   readonly mark: string
-  /** The transaction that wrote it. */
+  /** The id of the transaction that wrote the entry. */
   readonly xmin: string
 }
 
@@ -103,6 +103,8 @@ export function storedRows(url: string, organization = organizationId): Promise<
   )
 }
 
+export const verifier = new Verifier()
+
 export function verify(url: string, organization = organizationId): Promise<Verification> {
-  return verifyChain({ databaseUrl: url, appRole: 'countersign_app', organizationId: organization })
+  return verifier.verify({ databaseUrl: url, appRole: 'countersign_app', organizationId: organization })
 }

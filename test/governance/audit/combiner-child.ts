@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 export interface ChildEnd {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
-  /** `seq mark` of every answered append. */
+  /** One line `seq mark` for every answered append. */
   readonly answered: string[]
   readonly stderr: string
 }

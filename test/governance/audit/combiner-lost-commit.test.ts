@@ -21,7 +21,7 @@ beforeEach(async () => {
   await createOrganization(database.adminUrl)
   proxy = new CommitProxy(database.appUrl)
   url = await proxy.listen()
-  // Enough time to look up a lost commit, even on a slow machine.
+  // Enough time to find out whether a lost commit succeeded, even on a slow machine.
   open = openCombiner(url, { settleMilliseconds: patience })
 })
 afterEach(async () => {

@@ -1,8 +1,8 @@
 import { appendMarked, openCombiner, organizationId } from './chain-fixture.ts'
 
 /*
- * A separate process that appends: `url prefix callers each`. Writes a line for every answered append at once, so the
- * answers are known even after a kill.
+ * A separate process that appends entries. Arguments: `url prefix callers each`. It writes a line immediately after
+ * every answered append, so the answers are known even after a kill.
  */
 
 const [url = '', prefix = '', callers = '1', each = '1'] = process.argv.slice(2)

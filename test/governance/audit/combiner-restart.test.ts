@@ -27,7 +27,7 @@ afterAll(async () => {
 })
 
 let stop = false
-// Stops callers after a failed test, which would otherwise repeat for ever.
+// Stops the callers after a failed test. Otherwise they would repeat for ever.
 afterEach(() => {
   stop = true
 })
@@ -40,7 +40,7 @@ test.each([
 ])(
   'Postgres is $how and comes back under load: no answer is lost, none doubled, no gap',
   async ({ how, signal }) => {
-    // Enough time to look up a lost commit, however long the restart takes.
+    // Enough time to find out whether a lost commit succeeded, however long the restart takes.
     const patient = { settleMilliseconds: patience }
     const opened = [openCombiner(server.appUrl, patient), openCombiner(server.appUrl, patient)]
     const answered: string[] = []
@@ -60,7 +60,8 @@ test.each([
     await until('200 answers', () => answered.length > 200)
     process.kill(server.pid, signal)
     await server.exited
-    // Each remaining caller may wait for its lost commit, and then none is refused.
+    // Each existing caller may still wait for a lost commit, so perhaps none of them is refused. A new caller is
+    // refused.
     const late = openCombiner(server.appUrl)
     opened.push(late)
     const asked = late.combiner.join(organizationId, appendMarked, `${how}-late`)

@@ -138,7 +138,7 @@ describe('batches', () => {
       await finish.promise
       return appendTo(tx, 'held')
     })
-    // Otherwise the other operation may finish before this one starts, and the test shows nothing.
+    // Otherwise the other operation might finish before this one starts, and the test would prove nothing.
     await began.promise
     expect(await open.combiner.join(other, appendMarked, 'free')).toBe(1)
     finish.resolve()
@@ -157,7 +157,7 @@ describe('failures', () => {
         return seq
       },
     }
-    // PostgreSQL refuses the whole statement that contains a NUL.
+    // PostgreSQL refuses the whole statement if one of its texts contains a NUL.
     const wanted = marks(64).map((mark, index) => (index === 40 ? 'a\u0000b' : mark))
     const answers = await Promise.allSettled(
       wanted.map((mark) => open.combiner.join(organizationId, kind, mark)),
@@ -210,7 +210,7 @@ describe('failures', () => {
     try {
       const answers = marks(8).map((mark) => hasty.combiner.join(organizationId, block, mark))
       expect(await Promise.all(answers)).toEqual(marks(8).map((_, index) => index + 1))
-      // More attempts if the machine itself was stopped for that long.
+      // There are more attempts if the machine itself stopped for a long time.
       expect(runs).toBeGreaterThanOrEqual(16)
       slow = true
       await expect(hasty.combiner.join(organizationId, block, 'always slow')).rejects.toMatchObject({

@@ -64,7 +64,7 @@ const verdictsMatch = () =>
 test('verdicts are those of the entries, counted or not', async () => {
   await verdictsMatch()
   await Promise.all([countSegments(running.context.db), countSegments(running.another().db)])
-  // The last segment is not full.
+  // The last segment is not full, so it is not counted.
   expect(await counted()).toEqual([0, 1, 2])
   await verdictsMatch()
   await asAdmin(running.adminUrl, (client) => client.query('delete from audit_counts where segment > 0'))

@@ -11,7 +11,7 @@ import { testContext, type TestContext } from '../support.ts'
 const organizationId = 'org_a'
 const entries = 20_000
 const started = Date.parse('2026-01-01T00:00:00.000Z')
-/** Entry `seq` was appended `seq` seconds after the start. */
+/** The time of entry `seq`: it was appended `seq` seconds after the start. */
 const at = (seq: number) => new Date(started + seq * 1_000)
 const typeOf = (seq: number) => (seq % 100 === 0 ? 'rule.created' : 'agent.decision')
 const personOf = (seq: number) => (seq % 5_000 === 0 ? 'usr_rare' : `usr_${seq % 7}`)
@@ -29,8 +29,8 @@ beforeAll(async () => {
         id,
         id === organizationId ? entries : 100,
       ])
-      // Entries whose text is as long as an agent's decision. The columns that only the listing reads are as the
-      // service writes them.
+      // The text of each entry is as long as an agent's decision. The columns that only the listing reads have the
+      // values that the service writes.
       await client.query(
         `insert into audit_events (canonical, hash)
          select jsonb_build_object('organization_id', $1::text, 'seq', n, 'id', 'evt_' || n,
@@ -44,7 +44,7 @@ beforeAll(async () => {
     }
     await client.query('vacuum analyze audit_events')
   })
-  // The same database with a record of its queries.
+  // The same database, with a record of its queries.
   const db = new Kysely<Database>({
     dialect: new PostgresDialect({ pool: running.context.pool }),
     log: ({ query }) => {
@@ -88,7 +88,7 @@ describe('the audit listing', () => {
   const uncount = (condition: string) =>
     asAdmin(running.adminUrl, (client) => client.query(`delete from audit_counts where ${condition}`))
 
-  // The counts lag behind the chain: none, some or all of its full segments are counted.
+  // The counts can be behind the chain: none, some or all of its full segments are counted.
   test.each(['true', 'segment > 4', 'false'])(
     'returns exactly the matching entries, for any filters, if `%s` is not counted',
     async (condition) => {
@@ -127,12 +127,12 @@ describe('the audit listing', () => {
         return plans
       })
     }
-    // Among a few hundred entries, the planner may read each.
+    // If only a few hundred entries match the times, the planner may read each of them.
     const wide = cases.filter(({ since, until }) => matching({ since, until }).length > 1_000)
     for (const filters of wide)
       for (const plan of await plansOf(filters)) {
         expect(plan).not.toMatch(/Seq Scan on audit_events|Bitmap/)
-        // A condition without an index reads the text of each entry that it rejects.
+        // A condition without an index would read the text of each entry that the condition rejects.
         expect(plan.split('\n').filter((line) => /Filter: .*canonical/.test(line))).toEqual([])
       }
   })

@@ -4,7 +4,7 @@ import { logEntries } from '../../../src/governance/audit/log-lines.ts'
 import type { EntryDraft } from '../../../src/governance/audit/entry.ts'
 import { pino } from 'pino'
 
-/** The lines of these entries, as the log's file would hold them. */
+/** The lines that the log file would contain for these entries. */
 function linesOf(level: string, drafts: readonly EntryDraft[]) {
   const lines: Record<string, unknown>[] = []
   const log = pino(
@@ -43,8 +43,19 @@ test('a vote names the person, the request, the run, the step and the approval',
     actor: person,
     workflowId: 'wf_1',
     runId: 'run_1',
-    metadata: { approval_id: 'apr_1', step_id: 'send', counting: 1, needed: 1, params_hash: 'abc' },
+    metadata: {
+      approval_id: 'apr_1',
+      step_id: 'send',
+      item_index: 7,
+      counting: 1,
+      needed: 1,
+      params_hash: 'abc',
+    },
+    logged: { tool: 'mail_send' },
   }
+  // An agent chooses the names of its tools, so these names are not logged.
+  const ofAgent = { ...vote, logged: { tool: 'Secret name' } }
+  expect(linesOf('info', [ofAgent])[0]).not.toHaveProperty('tool')
   expect(linesOf('info', [vote])).toEqual([
     {
       level: 30,
@@ -56,8 +67,10 @@ test('a vote names the person, the request, the run, the step and the approval',
       workflow_id: 'wf_1',
       run_id: 'run_1',
       user_id: 'usr_1',
+      tool: 'mail_send',
       approval_id: 'apr_1',
       step_id: 'send',
+      item_index: 7,
       counting: 1,
       needed: 1,
     },
@@ -103,7 +116,7 @@ describe('levels', () => {
 
 test('no field of any event shows a name, a reason, a label, a hash or a value that people choose', () => {
   const secret = 'planted7f3a'
-  // Fields that hold an id, a count, or a word of the service.
+  // Fields that hold an id, a count, or a value that the service itself chooses.
   const ours =
     /(_id|_index|_by|count|items|counting|needed|value|limit|version|attempt|risk|outcome|code|nodes_\w+)$/
   const drafts = Object.entries(auditEvents).map(([eventType, { metadata }]): EntryDraft => ({

@@ -65,7 +65,7 @@ describe('a change is refused', () => {
 
 type Entry = Record<string, unknown>
 
-/** The chain's table without its triggers, as a superuser can make it. */
+/** The chain's table without its triggers, which a superuser can remove. */
 class Forger {
   readonly client: pg.ClientBase
 
@@ -78,7 +78,7 @@ class Forger {
     return { ...rows[0], entry: JSON.parse(rows[0].canonical) }
   }
 
-  /** Replaces fields of an entry; with `rehash` its hash is updated too. */
+  /** Replaces fields of an entry. With `rehash`, also updates the hash of the entry. */
   async edit(seq: number, fields: Entry, rehash = false): Promise<void> {
     const { entry, hash } = await this.read(seq)
     const canonical = JSON.stringify({ ...entry, ...fields })
@@ -224,7 +224,7 @@ const forgeries: readonly (readonly [
   [
     'text that is no JSON, in columns that are no longer generated',
     async (f) => {
-      // Verification reads the text too.
+      // Verification also reads the text, not only the columns that are generated from it.
       await f.client.query('drop index audit_events_person')
       for (const column of ['organization_id', 'seq', 'event_type'])
         await f.client.query(`alter table audit_events alter column ${column} drop expression`)

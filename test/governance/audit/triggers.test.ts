@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => running.close())
 
-/** Runs the check; returns its result and the logged errors. */
+/** Runs the check. Returns its result, the logged errors and the number of warnings. */
 async function check(
   db = running.context.db,
 ): Promise<{ weak: string[]; errors: string[]; warnings: number }> {

@@ -8,7 +8,7 @@ import type { Json } from '../../../src/policy/types.ts'
 const organizationId = 'org_01J00000000000000000000000'
 const at = new Date('2026-03-04T05:06:07.089Z')
 
-/** Words that look like parts of an entry that the checker reads. */
+/** Strings that look like the parts of an entry that the checker reads. */
 const awkward = fc.oneof(
   fc.string(),
   fc.constantFrom(
@@ -109,7 +109,7 @@ describe('laws', () => {
         const canonical = entry.canonical.slice(0, place) + inserted + entry.canonical.slice(place + 1)
         fc.pre(canonical !== entry.canonical)
         const edited = entries.with(index, { ...entry, canonical })
-        // An edited number may be a later position: then the entry that belongs here is missing.
+        // An edited `seq` may be a later position. Then the entry of the original position is missing.
         const reason = expect.stringMatching(/^(?:hash|gap)$/)
         expect(check(edited, version)).toMatchObject({ seq: index + 1, reason })
       }),
@@ -139,7 +139,8 @@ describe('laws', () => {
         const last = entries.at(-1) as StoredEntry
         const fields = JSON.parse(last.canonical)
         fc.pre(fields[name] !== value)
-        // Sealed and re-serialised texts take different paths: both must find it.
+        // A text that is edited in place and a text that is serialized again are parsed differently. Both edits must be
+        // found.
         const canonical = last.canonical.replace(
           new RegExp(
             `(,"${name}":)(?:${JSON.stringify(fields[name])})(?!.*,"${name}":${JSON.stringify(fields[name])})`,

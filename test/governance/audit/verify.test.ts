@@ -4,12 +4,18 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import pg from 'pg'
-import { verifyChain } from '../../../src/governance/audit/verify.ts'
 import { VerifyThread } from '../../../src/governance/audit/verify-thread.ts'
 import { verifyOver } from '../../../src/governance/audit/verify-chain.ts'
 import { until } from '../../stack/until.ts'
 import { createTestDatabase, type TestDatabase } from '../../support/stack.ts'
-import { appendEntries, createOrganization, organizationId, query, verify } from './chain-fixture.ts'
+import {
+  appendEntries,
+  createOrganization,
+  organizationId,
+  query,
+  verifier,
+  verify,
+} from './chain-fixture.ts'
 
 let database: TestDatabase
 
@@ -63,7 +69,8 @@ test('entries appended meanwhile are ignored until the next verification', async
   await appendEntries(database.appUrl, 10)
   const client = new pg.Client({ connectionString: database.appUrl })
   await client.connect()
-  // Appended between head and entries: without a snapshot, the chain would be longer than its head.
+  // These entries are appended between the reading of the head and of the entries. Without a snapshot, the chain would
+  // be longer than its head says.
   const original = client.query.bind(client) as (...args: unknown[]) => unknown
   client.query = (async (...args: unknown[]) => {
     if (args[0] instanceof pg.Query) await appendEntries(database.appUrl, 10)
@@ -135,7 +142,7 @@ test('fifty calls of one organization share a verification, and delay another or
   const theirs = verify(database.appUrl, other).finally(() => ended.push('theirs'))
   const [, , ...again] = await Promise.all([first, theirs, ...many])
   expect(ended.slice(0, 3)).toEqual(['first', 'theirs', 'again'])
-  // One verification started after all of them had asked, so it answers them all.
+  // One verification started after all of these calls had arrived, so its result answers all of them.
   expect(new Set(again).size).toBe(1)
   expect(again[0]).toMatchObject({ valid: true, entries: 2_000 })
   expect(again[0]).not.toBe(await first)
@@ -147,7 +154,7 @@ test('a chain rests after its verification while other organizations are served,
   await appendEntries(database.appUrl, 1)
   await appendEntries(database.appUrl, 1, other)
   const contended = (chain: string): Promise<unknown> =>
-    verifyChain(
+    verifier.verify(
       { databaseUrl: database.appUrl, appRole: 'countersign_app', organizationId: chain },
       () => true,
     )

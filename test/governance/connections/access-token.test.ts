@@ -52,7 +52,7 @@ describe.each(backends)('an access token with credentials in %s', (_, settings) 
     google.requests.length = 0
   })
 
-  /** Connects `member` in the browser. */
+  /** Authorizes a connection of `member` in the browser. */
   async function authorize(): Promise<string> {
     const { context } = engine
     const caller = engine.caller('member')
@@ -77,7 +77,7 @@ describe.each(backends)('an access token with credentials in %s', (_, settings) 
     )
   const refreshes = () =>
     google.requests.filter(({ parameters }) => parameters.get('grant_type') === 'refresh_token')
-  /** Refreshes; returns the parameters of the request. */
+  /** Refreshes the token. Returns the parameters of the refresh request. */
   const lastRefresh = async (): Promise<URLSearchParams> => {
     await end()
     await tokenOf()
@@ -90,7 +90,7 @@ describe.each(backends)('an access token with credentials in %s', (_, settings) 
     })
     return data[0]?.status
   }
-  /** The token opens the account at the server. */
+  /** The status of a request for the account with this token. */
   const works = async (authorization: string) =>
     (await fetch(`${google.url}/oauth2/v2/userinfo`, { headers: { authorization } })).status
 
@@ -140,7 +140,7 @@ describe.each(backends)('an access token with credentials in %s', (_, settings) 
         client_secret: google.client.secret,
       }),
     })
-    // A used token that comes again ends the whole grant.
+    // If a refresh token is used a second time, the server ends the whole grant.
     await fetch(`${google.url}/token`, { method: 'POST', body: parameters })
     await end()
     await expect(use()).rejects.toMatchObject({

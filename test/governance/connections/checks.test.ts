@@ -38,7 +38,7 @@ test('Slack’s own protocol, as its emulator speaks it', async () => {
 })
 
 const own = () => ({ base_url: server.url })
-/** Integration, credential, the request that the service documents, its answer, the account. */
+/** Columns: integration, credential, the request that the service documents, the service's answer, the account. */
 const accepted: [Connectable, () => object, object, Scripted, string | null][] = [
   [
     'slack',
@@ -94,7 +94,7 @@ const accepted: [Connectable, () => object, object, Scripted, string | null][] =
     'mail',
     () => ({ provider: 'resend', api_key: 're_1', from: 'desk@acme.example', ...own() }),
     { method: 'GET', path: '/domains' },
-    // Its documented answer to a key that may only send.
+    // The service's documented answer to a key that may only send.
     {
       status: 401,
       body: { name: 'restricted_api_key', message: 'This API key is restricted to only send emails' },
@@ -112,7 +112,7 @@ const accepted: [Connectable, () => object, object, Scripted, string | null][] =
     'llm',
     () => ({ provider: 'openai', api_key: 'sk', model: 'm', ...own() }),
     { method: 'GET', path: '/models', headers: { authorization: 'Bearer sk' } },
-    // Servers that speak the protocol may lack the list.
+    // Some servers with this protocol do not have the list of models.
     { status: 404, body: 'no' },
     'openai',
   ],
@@ -237,4 +237,17 @@ describe('a refusal', () => {
       'TRACKER_BASE_URL',
     )
   })
+
+  test.each(['http://jira.acme.example', 'http://127.0.0.1:1', 'ftp://jira.acme.example'])(
+    'of Jira at %s names the setting, unless the operator named the host',
+    (trackerBaseUrl) => {
+      const declaration = integrationNamed('jira') as IntegrationDeclaration
+      const config = { connections: { hosts: [], trackerBaseUrl, google: noGoogle } }
+      const strict = createOutgoing({ hosts: [] })
+      const credential = { email: 'a@b.example', token: 'hunter2' }
+      expect(() => readCredential({ outgoing: strict, config }, declaration, credential)).toThrow(
+        /the operator must change TRACKER_BASE_URL \(it is (?:plain http: use https|no https address)/,
+      )
+    },
+  )
 })

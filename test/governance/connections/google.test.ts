@@ -87,7 +87,7 @@ const use = (tool: ToolName = 'docs_read', context = engine.context) =>
     'google',
   )
 const bearer = async (tool?: ToolName) => (await use(tool)).headers['authorization']
-/** The verified statement of each request for a token. */
+/** The verified assertion (JWT) in each token request. */
 const statements = () =>
   Promise.all(
     server.arrived.map(async ({ body }) => {
@@ -130,7 +130,7 @@ describe('a service account', () => {
     await bearer()
     server.arrived.length = 0
     server.answer = () => tokenAnswer('long')
-    // The short one ends within a millisecond.
+    // The token `short` ends within a millisecond.
     for (let each = 0; (await bearer()) !== 'Bearer long'; each += 1) expect(each).toBeLessThan(1_000)
     expect(await (await use()).expired()).toMatchObject({ code: 'access_token_refused', retryable: true })
     server.answer = () => tokenAnswer('another')
@@ -234,7 +234,7 @@ describe('a service account', () => {
 
 describe('a refresh token of somebody’s own client', () => {
   const own = () => ({ client_id: 'c', client_secret: 's3cret', refresh_token: 'r1', base_url: server.url })
-  /** Plays Google without its description. */
+  /** Simulates Google without checking requests against Google's description. */
   const play = (token: Scripted, account: Scripted = { status: 200, body: { email: ana } }) => {
     server.answer = ({ path }) =>
       path === '/token' ? token : path === '/oauth2/v2/userinfo' ? account : { status: 404, body: {} }
@@ -353,7 +353,7 @@ describe('rights that the person has granted', () => {
     expect((thrown as Error).message).toContain(scope('documents.readonly'))
     expect((thrown as Error).message).toContain('POST /tools/docs_read/connect')
     expect(server.arrived).toEqual([])
-    // The connection serves its other tools.
+    // The connection still works for its other tools.
     await use('sheets_append')
   })
 
@@ -394,7 +394,7 @@ describe('rights that the person has granted', () => {
     await connectWith(own())
     await use('docs_read')
     grants(scope('spreadsheets'))
-    // Tokens of these tests last a second.
+    // Access tokens of these tests are valid for one second.
     await until(
       'the next token lacks the scope',
       async () =>

@@ -3,6 +3,7 @@ import { getTool } from '../../../src/catalog/index.ts'
 import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
 import { connect, revokeConnection } from '../../../src/governance/connections/connections.ts'
 import { expireConnection } from '../../../src/governance/connections/expire.ts'
+import { createToolPolicy, deleteToolPolicy } from '../../../src/governance/rules/tool-policies.ts'
 import {
   effectOf,
   go,
@@ -24,10 +25,10 @@ beforeEach(async () => {
   await engine.context.db.deleteFrom('connections').execute()
 })
 
-/** A tool that needs a connection to the web search. */
+/** A tool that needs a connection for the web search. */
 const tool: ToolDeclaration = { ...(getTool('mail_send') as ToolDeclaration), connection: 'search' }
 const opOfSearch = (runId: string): StepOp => opOf(runId, { tool })
-/** `member` starts the runs. */
+/** The runs are started by `member`. */
 const connectAs = (who: 'member' | 'admin', scope: 'personal' | 'organization') =>
   connect(
     engine.context,
@@ -58,6 +59,18 @@ describe('a call whose service is not connected', () => {
     await connectAs('admin', 'personal')
     expect(await engine.decide(opOfSearch(await engine.run()))).toMatchObject({ go: false, state: 'failed' })
     await connectAs('admin', 'organization')
+    await go(engine, opOfSearch(await engine.run()))
+  })
+
+  test('is denied by the policy of its role, whoever has connected what', async () => {
+    const policy = { tool_name: 'mail_send', allowed: false, restrictions: {}, role: 'member' } as const
+    await createToolPolicy(engine.context, engine.caller('admin'), policy, null)
+    for (const scope of ['organization', 'personal'] as const) {
+      await connectAs(scope === 'personal' ? 'member' : 'admin', scope)
+      const op = opOfSearch(await engine.run())
+      expect(await engine.decide(op)).toMatchObject({ go: false, state: 'denied' })
+    }
+    await deleteToolPolicy(engine.context, engine.caller('admin'), 'mail_send', 'member')
     await go(engine, opOfSearch(await engine.run()))
   })
 

@@ -19,7 +19,7 @@ afterEach(async () => {
   await engine.close()
 })
 
-/** Remembers its calls; `answer` is Temporal’s answer. */
+/** A stand-in for Temporal that records the calls of the relay. `answer` decides how it answers. */
 function fakeMotor(answer: (kind: string) => boolean = () => true) {
   const told: string[] = []
   const starts: StartRequest[] = []
@@ -100,7 +100,7 @@ describe('the relay', () => {
   test('keeps a wake-up or cancellation until the workflow has started; drops it once the run has ended', async () => {
     const { motor, told } = fakeMotor((kind) => kind === 'start')
     const runId = await engine.run()
-    // With a call in progress, so the cancellation alone does not end the run.
+    // A call is in progress, so the cancellation alone does not end the run.
     await go(engine, opOf(runId))
     await cancelRun(engine.context, { caller: engine.caller('member'), runId })
     relay(motor)

@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => running.close())
 
-/** A check that asks the server at this address. */
+/** A check of the Temporal server at this address. */
 function checkOf(address: string) {
   const client = createTemporalClient({ ...running.context.config.temporal, address })
   return { check: temporalCheck(client.connection), close: () => client.connection.close() }

@@ -4,7 +4,7 @@ import { createUploads, inTurn, reserveMemory } from '../../../src/governance/fi
 const mebibyte = 1024 ** 2
 const never = new AbortController().signal
 
-/** Work that goes on until it is told to end. */
+/** Simulated work that continues until the test ends it. */
 function work() {
   const end = Promise.withResolvers<void>()
   let isRunning = false

@@ -8,8 +8,8 @@ import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 
 /*
  * A separate process that asks for more than the limits allow. `url requests ORGANIZATION LIMITS` takes requests until
- * one is refused. `url runs CALLER WORKFLOW` accepts 30 runs and ends its own runs that have a slot. It prints a line
- * for each success at once, so the successes are known even after a kill.
+ * one is refused. `url runs CALLER WORKFLOW` accepts 30 runs, and ends those of its own runs that have a slot. The
+ * process prints a line immediately after each success, so the successes are known even after a kill.
  */
 
 const [url = '', kind, subject = '', detail = ''] = process.argv.slice(2)
@@ -31,7 +31,7 @@ async function takeRequests(): Promise<void> {
       const taken = await context.rates.take(subject, limits, 'requests')
       if (taken.allowed) say(String(taken.resetAt))
       else refused += 1
-      // Gives the other processes a turn.
+      // Lets the other processes run.
       await delay(1)
     }
   }

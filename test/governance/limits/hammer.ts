@@ -4,9 +4,9 @@ import { testKey } from '../support.ts'
 
 export interface Hammer {
   readonly child: ChildProcess
-  /** The successes so far. */
+  /** The success lines printed so far. */
   readonly lines: string[]
-  /** Its exit code; null after a kill. Rejects with the text of stderr. */
+  /** The exit code of the process; null after a kill. Rejects with the text of stderr. */
   readonly ended: Promise<number | null>
 }
 

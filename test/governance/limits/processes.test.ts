@@ -18,7 +18,7 @@ afterAll(() => engine?.close())
 const open = () =>
   engine.context.db.selectFrom('runs').select(['id', 'slot']).where('finished_at', 'is', null).execute()
 
-/** Ends runs with a slot until none is left: slots of a killed process become free like others. */
+/** Ends the runs that have a slot, until no run is left. Slots of a killed process become free in the same way. */
 async function endAll(): Promise<void> {
   for (let runs = await open(); runs.length > 0; runs = await open()) {
     const holders = runs.filter(({ slot }) => slot === 'taken')
@@ -35,7 +35,7 @@ test('racing processes, one of them killed, never exceed the slots or the runs p
     concurrent_executions: 3,
     workflow_runs_per_hour: 40,
   })
-  // A trigger refuses a commit above the limit, so no violation can be missed between two checks.
+  // The trigger refuses every commit above the limit, so no violation can be missed between two checks.
   await asAdmin(engine.adminUrl, async (client) => {
     await client.query(`
       create function slots_hold() returns trigger language plpgsql as $$ begin
@@ -53,7 +53,8 @@ test('racing processes, one of them killed, never exceed the slots or the runs p
   await killed.ended
   const holding = (await open()).map(({ id }) => id)
   expect(holding.length).toBeGreaterThan(0)
-  // The survivor’s runs wait behind those of the dead process. A worker would end those, so the test does.
+  // The runs of the living process wait behind the runs of the dead one. A worker would end the dead process's runs, so
+  // the test ends them.
   const ending = until('the other has ended', async () => {
     const dead = (await open()).filter(({ id, slot }) => slot === 'taken' && !other.lines.includes(id))
     for (const { id } of dead) await finishRun(engine.context, { runId: id, status: 'failed' })
@@ -81,7 +82,7 @@ test('request blocks of processes, one of them killed, never exceed the limit to
       JSON.stringify(limits),
     ])
   const hammers = [hammer(), hammer(), hammer()] as [Hammer, Hammer, Hammer]
-  // The first one may leave nothing for the others.
+  // The process that starts first may leave no requests for the others, so kill whichever process is ahead.
   const ahead = () => hammers.find(({ lines }) => lines.length > 10)
   await until('one has some', () => Promise.resolve(ahead() !== undefined))
   ahead()?.child.kill('SIGKILL')
@@ -90,7 +91,7 @@ test('request blocks of processes, one of them killed, never exceed the limit to
   for (const line of hammers.flatMap(({ lines }) => lines))
     perWindow.set(line, (perWindow.get(line) ?? 0) + 1)
   for (const count of perWindow.values()) expect(count).toBeLessThanOrEqual(300)
-  // Only the unused requests of the dead process are missing: at most one block.
+  // The only missing requests are unused ones of the dead process: at most one block.
   expect(Math.max(...perWindow.values())).toBeGreaterThan(200)
   // The next window has all requests again.
   await engine.context.pool.query(

@@ -10,7 +10,7 @@ beforeAll(async () => {
   organization = (await withPeople(running.context)).identities.organization_id
 })
 afterAll(() => running?.close())
-/** Each one belongs to a separate process. */
+/** Each `Rates` stands for a separate process. */
 let [a, b] = [] as unknown as [Rates, Rates]
 beforeEach(async () => {
   await running.context.pool.query('delete from request_windows').catch(() => undefined)
@@ -23,14 +23,14 @@ const limitsOf = (minute: number, day = 1_000_000) => ({
   requests_per_minute: minute,
   requests_per_day: day,
 })
-/** Number of allowed requests, all in one window (same `resetAt`). */
+/** The number of allowed requests. All of them are in one window (same `resetAt`). */
 async function allowed(rates: Rates, count: number, limits = limitsOf(60)): Promise<number> {
   const taken = await Promise.all(
     Array.from({ length: count }, () => rates.take(organization, limits, 'requests')),
   )
   return taken.filter((each) => each.allowed).length
 }
-/** Tests that count within a minute start only if enough of it is left. */
+/** Waits until enough of the current minute is left for a test that counts within a minute. */
 async function earlyInTheMinute(): Promise<void> {
   for (;;) {
     const { rows } = await running.context.pool.query<{ s: number }>(
@@ -126,7 +126,7 @@ test('a stopping process returns its unused requests; a killed one wastes few of
     "select taken from request_windows where organization_id = $1 and bucket = 'requests_per_day'",
     [organization],
   )
-  // One used request, and the block of the remaining process.
+  // One used request of the stopped process, and one block of the remaining process.
   expect(rows[0].taken).toBeLessThanOrEqual(1 + Math.ceil(1_000 / 64))
   expect(after.allowed).toBe(true)
   await b.close()

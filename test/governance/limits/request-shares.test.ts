@@ -6,7 +6,7 @@ import {
   type Shares,
 } from '../../../src/governance/limits/request-shares.ts'
 
-/** Whether the promise resolves without other events. */
+/** Whether the promise resolves without further events. */
 async function isIn(entering: Promise<unknown>): Promise<boolean> {
   return Promise.race([entering.then(() => true), new Promise<boolean>((no) => setImmediate(no, false))])
 }
@@ -90,7 +90,7 @@ describe('shares', () => {
           now += milliseconds
           await jest.advanceTimersByTimeAsync(milliseconds)
         },
-        /** The thread works for the request, and for nothing else meanwhile. */
+        /** The thread works only for this request during these milliseconds. */
         work: (place: Place, milliseconds: number) => {
           place.works()
           now += milliseconds
@@ -130,7 +130,7 @@ describe('shares', () => {
       for (const place of mine) work(place, 0.3)
       work(theirs, 100)
       theirs.leave()
-      // Each took 100 ms, but the thread worked for none of them.
+      // Each request was in progress for 100 ms, but the thread did not work for it in that time.
       for (const place of mine) place.leave()
       const next = Array.from({ length: 32 }, () => shares.enter('a', 'question'))
       expect(await Promise.all(next.map(isIn))).not.toContain(false)
@@ -158,7 +158,7 @@ describe('shares', () => {
       await pass(1_000)
       place.leave()
       const next = shares.enter('a', 'large')
-      // Eight times what was counted, and four times this.
+      // The request waits 320 ms: 8 × 4 × the 10 ms that were counted.
       await pass(319)
       expect(await isIn(next)).toBe(false)
       await pass(1)

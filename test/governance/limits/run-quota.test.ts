@@ -74,7 +74,8 @@ describe('spend of a month', () => {
     const other = await engine.run()
     await engine.context.db.updateTable('runs').set({ cost: 0.5 }).where('id', '=', other).execute()
     await age('2 hours')
-    // Runs of an earlier month do not count, runs of this month do. Two hours ago may be the earlier month.
+    // Runs of an earlier month do not count, but runs of this month do. A run of two hours ago may be in the earlier
+    // month.
     const { rows } = await engine.context.pool.query<{ same: boolean }>(
       `select date_trunc('month', now(), 'UTC') = date_trunc('month', now() - interval '3 hours', 'UTC') as same`,
     )

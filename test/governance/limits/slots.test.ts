@@ -135,7 +135,7 @@ describe('the limit', () => {
 })
 
 describe('a run that is held', () => {
-  /** Holds the run’s one call; returns its approval. */
+  /** Holds the only call of a new run, and returns the call's approval. */
   const held = async (): Promise<{ runId: string; approvalId: string }> => {
     await engine.rules(holdRule())
     const runId = await engine.run()

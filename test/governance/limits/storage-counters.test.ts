@@ -43,7 +43,7 @@ const stored = async () => (await readUsage(engine.context.db, engine.organizati
 const calls: StepOp[] = []
 const latest = (): StepOp | undefined => calls.at(-1)
 
-/** The possible steps of a history; each changes the stored data in another way. */
+/** The possible steps of a history. Each step changes the stored data in a different way. */
 const acts: Readonly<Record<string, (size: number) => Promise<unknown>>> = {
   async run(size) {
     const definition = { inputs: { text: { type: 'string' } }, steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] } // prettier-ignore
@@ -209,7 +209,7 @@ describe('storage counters', () => {
   })
 })
 
-/** Columns with short values, which the allowance per row covers. */
+/** Columns whose values are short. The fixed allowance per row covers these columns. */
 const bounded =
   /^(id|.*_id|.*_by|.*_hash|.*_name|hash|name|email|.*_email|key|route|method|status|state|status_reason|kind|type|role|tool|side_effect|verdict|rule_name|approver|decision|outcome|resolved_outcome|slot|time_zone|idempotency_key|visibility|plan|prefix|secret_hash|secret_version|last4|digest|integration|backend|last_error|sent_with|lacking)$/
 

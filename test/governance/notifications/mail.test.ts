@@ -38,13 +38,13 @@ const held = async () => {
   await plan()
   return id
 }
-/** As if so many seconds had passed since the approval was made. */
+/** Moves all times into the past, as if this many seconds had passed. */
 const pass = async (seconds: number) => {
   const { pool } = engine.context
   await pool.query(`update approvals set created_at = created_at - make_interval(secs => $1), expires_at = expires_at - make_interval(secs => $1)`, [seconds]) // prettier-ignore
   await pool.query(`update notifications set next_attempt_at = next_attempt_at - make_interval(secs => $1)`, [seconds]) // prettier-ignore
 }
-/** The mails that the sink took since the last call, by recipient. */
+/** The mails that the sink accepted since the last call, sorted by recipient. */
 let seen = 0
 const arrived = () => {
   const fresh = sink.deliveries.slice(seen)
@@ -81,7 +81,7 @@ test('nobody gets a mail about what was decided before it left', async () => {
   await engine.vote(id, 'approver', 'reject')
   await pass(3_000)
   await plan()
-  // One round sends a few mails of an organization.
+  // One round sends only a few mails of an organization, so two rounds run.
   await send()
   await send()
   expect(arrived()).toEqual([])
@@ -113,7 +113,7 @@ test('each person chooses the delay or no mails, and an unconfirmed address gets
   await pass(61)
   await send()
   expect(arrived().map(({ recipients }) => recipients[0])).toEqual([addressOf('admin')])
-  // What a person chooses also holds for mails that wait.
+  // A later change of a person also applies to mails that already wait.
   await context.db.updateTable('users').set({ email_verified: false }).where('email', '=', addressOf('approver')).execute() // prettier-ignore
   await pass(600)
   await send()
@@ -143,7 +143,7 @@ test('a worker that dies before the dot loses nothing, and after it sends nothin
   await changeMailPreferences(engine.context, engine.caller('admin'), { mail: false, delay_seconds: 0 })
   await held()
   await pass(601)
-  // Its lease outlives the dead worker.
+  // The lease outlives the worker, which dies during this call.
   await sendMails(engine.context, () => new Promise((_, reject) => reject(new Error('died before the dot'))))
   expect(arrived()).toEqual([])
   await pass(301)
@@ -173,7 +173,7 @@ test('items that begin to wait after the mail of their step has left share anoth
   expect(others).toEqual([])
   expect(first?.raw.replaceAll(/=\r?\n/g, '')).toContain('1 more of this step wait')
   await holdItem(2)
-  // On its way, and the next item does not miss it.
+  // The message is being sent now, so the next item needs a message of its own.
   await context.pool.query(`update notifications set attempts = 1 where state = 'pending'`)
   await holdItem(3)
   await pass(601)
@@ -206,7 +206,7 @@ test('a worker that was taken for dead sends no second mail, and undoes nothing'
   await pass(601)
   const mailer = createMailer(engine.context.config)
   await sendMails(engine.context, async (mail, beforeDot) => {
-    // It stands still before the dot, and the lease ends.
+    // The worker stops before the dot, and its lease ends.
     await pass(301)
     await send()
     await mailer(mail, beforeDot)

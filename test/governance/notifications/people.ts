@@ -3,19 +3,25 @@ import { linkSlackAccount } from '../../../src/governance/people/slack-accounts.
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import type { Engine } from '../runs/engine-fixture.ts'
 
-/** Links Slack accounts to these people; returns the ids of the people. */
+/** Links Slack accounts to these people, and returns the ids of the people. */
 export async function link(engine: Engine, accounts: Partial<Record<BootstrapName, string>>) {
   const ids: Record<string, string> = {}
   for (const [name, account] of Object.entries(accounts)) {
     const { userId } = engine.caller(name as BootstrapName)
-    await linkSlackAccount(engine.context, engine.caller('owner'), userId, account)
+    await linkSlackAccount(engine.context, engine.caller('owner'), userId, { external_id: account })
     ids[name] = userId
   }
   return ids
 }
 
-/** A connection row of the organization for Slack, without a credential. */
-export async function connectSlack({ context, organizationId, caller }: Engine): Promise<string> {
+/** Inserts a Slack connection of the organization, without a credential. */
+export async function connectSlack({
+  context,
+  organizationId,
+  caller,
+}: Pick<Engine, 'context' | 'organizationId'> & {
+  caller(name: 'owner'): { readonly userId: string }
+}): Promise<string> {
   const id = newId('connection')
   await context.db
     .insertInto('connections')

@@ -45,7 +45,7 @@ const told = async (event: string) =>
   (await rows()).filter((row) => row.event === event).map(({ recipient }) => recipient)
 const ids = (...names: string[]) => names.map((name) => people[name] ?? '')
 
-/** Holds a call and returns its approval. */
+/** Holds a call, and returns its approval. */
 async function held(over: object = {}, by: 'member' | 'admin' = 'member', item?: number): Promise<string> {
   await engine.rules(holdRule(over))
   const op = opOf(await engine.run(undefined, {}, by), item === undefined ? {} : { item })
@@ -167,7 +167,7 @@ describe('messages are planned', () => {
     for (let item = 0; item < 6; item += 1) await engine.vote(await approvalOf(item), 'approver', 'reject')
     await plan()
     expect(new Set((await rows()).filter(({ event }) => event === 'approval.decided').map((row) => row.message_id)).size).toBe(1)
-    // Nothing of the first message waits any more.
+    // No approval of the first message waits any more, so the next item begins a new message.
     await engine.decide(ops[6]!)
     await plan()
     const last = (await rows()).filter(({ event }) => event === 'approval.created')
@@ -275,7 +275,8 @@ test('the list of messages also has deliveries to webhooks, in the order of time
     ['webhook', true],
     ['webhook', true],
   ])
-  // An unknown outcome is named by its call, and a run by its id.
+  // In the list, `approval_id` of a message about an unknown outcome names the call. A message about a run has only the
+  // run's id.
   const op = opOf(await engine.run())
   await context.pool.query(`update webhooks set events = '{effect.unknown,run.cancelled}'`)
   await engine.rules()

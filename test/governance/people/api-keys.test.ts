@@ -22,9 +22,9 @@ const create = (who: Caller, scopes: string[]) =>
   createApiKey(running.context, who, { name: 'k', scopes, expiresAt: null })
 const opens = async (secret: string) =>
   (await authenticate(running.context.keys, `Bearer ${secret}`)) !== null
-/** An owner whose key has more rights than any key in these tests. */
+/** An owner whose key has more rights than any other key in these tests. */
 const lofty = () => withScopes(caller('owner'), [...caller('owner').scopes, 'runs:*'])
-/** The same person with another key. */
+/** The same person with a different key. */
 async function withScopes(who: Caller, scopes: readonly string[], expires_at?: Date): Promise<Caller> {
   const extra = expires_at === undefined ? {} : { expires_at }
   const { id } = await addKey(running.context, who.organizationId, who.userId, scopes, extra)
@@ -156,7 +156,7 @@ describe('API keys', () => {
       await expect(changeApiKey(running.context, member, key.id, change)).rejects.toMatchObject({
         code: 'conflict',
       })
-    // DELETE may be repeated.
+    // A DELETE may be repeated.
     await removeApiKey(running.context, member, key.id)
     expect(await opens(key.secret)).toBe(false)
   })
@@ -205,7 +205,7 @@ describe('API keys', () => {
     const key = await addKey(running.context, organizationId, userId, ['runs:*', 'tools:read'])
     const change = (body: Parameters<typeof changeApiKey>[3]) =>
       lofty().then((who) => changeApiKey(running.context, who, key.id, body))
-    // An active key stays active: no right is added.
+    // The key was active before, so `active: true` adds no right.
     await change({ name: 'theirs', active: true })
     const end = new Date('2998-01-01')
     expect(await change({ scopes: ['runs:read'], expiresAt: end })).toMatchObject({

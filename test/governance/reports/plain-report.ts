@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import type { Period } from '../../../src/governance/reports/period.ts'
 
-/* Random rows, and the reports computed from them one by one. */
+/* Random rows, and a simple second computation of the reports from these rows. */
 
 export const days: Readonly<Record<Period, number>> = { '7d': 7, '30d': 30, '90d': 90, all: Infinity }
 
@@ -31,7 +31,7 @@ export interface Rows {
 
 const hour = 3_600_000
 const tools = ['mail_send', 'github_comment', 'slack_create_channel', 'memory_get', 'gone_tool']
-/** Hours before now; never close to where a period begins. */
+/** Age in hours. It is never close to the beginning of a period. */
 const age = fc.oneof(
   fc.integer({ min: 1, max: 8 * 24 - 1 }),
   fc.integer({ min: 1, max: 100 * 24 }),
@@ -43,7 +43,7 @@ const workflow = fc.record({
     nil: undefined,
   }),
 })
-/** Around ten seconds, and long waits. */
+/** Milliseconds: values around ten seconds, and long waits. */
 const wait = fc.oneof(fc.constantFrom(0, 9_999, 10_000, 10_001), fc.integer({ min: 0, max: 30 * hour }))
 const approval = fc.record({
   kind: fc.constantFrom('step' as const, 'run' as const, 'agent_call' as const),
@@ -85,7 +85,7 @@ type Drawn = typeof approval extends fc.Arbitrary<infer T> ? T : never
 function approvalRow(drawn: Drawn, n: number, runs: Rows['runs']): ApprovalRow {
   const { kind, status, age: hours, wait: milliseconds } = drawn
   const run = kind === 'agent_call' ? null : (runs[drawn.run % runs.length] as Rows['runs'][number])
-  // Nothing is asked about a run before it was accepted.
+  // An approval of a run is requested after the run was accepted, never before.
   const asked = Math.max(before(hours).getTime(), run?.at.getTime() ?? 0)
   return {
     n,
@@ -115,7 +115,7 @@ const waited = (rows: readonly ApprovalRow[]): number[] =>
 const number = (rows: readonly ApprovalRow[], status: ApprovalRow['status']): number =>
   rows.filter((row) => row.status === status).length
 
-/** Between the two nearest values, as PostgreSQL interpolates; null without any. */
+/** Interpolates between the two nearest values, as PostgreSQL does. Returns null if there are no values. */
 function quantile(sorted: readonly number[], share: number): unknown {
   if (sorted.length === 0) return null
   const place = share * (sorted.length - 1)
@@ -177,7 +177,7 @@ function holding(asked: readonly ApprovalRow[]) {
   return { top: rules.slice(0, 10), always: rules.filter((rule) => rule.always_approved).slice(0, 10) }
 }
 
-/** Groups, the largest first, equal ones by key. */
+/** The groups in order of size, the largest first. Groups of equal size are in order of their key. */
 function ranked<T>(all: readonly T[], key: (item: T) => string): [string, T[]][] {
   return [...Map.groupBy(all, key)].sort(
     ([a, one], [b, other]) => other.length - one.length || (a < b ? -1 : 1),
@@ -215,7 +215,7 @@ export function plainByCategory(
   return counts
 }
 
-/** Sums of floating-point numbers differ in their last digits. */
+/** Matches approximately, because sums of floating-point numbers differ in their last digits. */
 const closeTo = (value: number): unknown => ({
   asymmetricMatch: (other: unknown) =>
     typeof other === 'number' && Math.abs(other - value) <= 1e-9 * Math.max(1, Math.abs(value)),

@@ -21,7 +21,10 @@ afterAll(() => running?.close())
 
 let organizations = 0
 
-/** Writes the rows as those of a new organization, and of a neighbour's, and returns the organization's id. */
+/**
+ * Writes the rows twice: for a new organization and for another one, whose rows must not count. Returns the id of the
+ * first.
+ */
 async function write(client: Client, rows: Rows): Promise<string> {
   organizations += 1
   for (const prefix of ['own', 'other']) {
@@ -55,7 +58,7 @@ async function write(client: Client, rows: Rows): Promise<string> {
         [id('run', n), rows.workflows[workflow]?.tools],
       )
     }
-    // One decision for each approval.
+    // One agent decision for each approval.
     const times = rows.approvals.map(({ at }) => at).sort((a, b) => a.getTime() - b.getTime())
     await client.query('insert into chain_head (organization_id, seq) values ($1, $2)', [organization, times.length]) // prettier-ignore
     await client.query(

@@ -25,7 +25,7 @@ afterAll(() => running.close())
 const aRule = (extra: object = {}) =>
   ruleInput.parse({ name: `rule ${(counter += 1)}`, verdict: 'deny', tools: ['mail_send'], ...extra })
 
-/** The present rules, loaded under the chain’s lock as in any process. */
+/** The current rules, loaded under the chain’s lock as every process loads them. */
 const policyNow = () =>
   running.another().combiner.run(admin.organizationId, 'org.change', (tx) => Promise.resolve(tx.policy))
 
@@ -188,7 +188,7 @@ describe('labels that label rules add', () => {
     await expect(replaceRule(context, 'label_rule', admin, idle.id, rule(1_000))).rejects.toMatchObject(tooMany) // prettier-ignore
     await replaceRule(context, 'label_rule', admin, first.id, rule(1_000))
     await expect(patchRule(context, 'label_rule', admin, idle.id, { status: 'active' })).resolves.toMatchObject({ status: 'active' }) // prettier-ignore
-    // Saved by an earlier version.
+    // As saved by an earlier version.
     await context.pool.query(
       `update label_rules set body = jsonb_set(body, '{add_labels}', (body->'add_labels') - 0 - 0 || '["more", "and-more"]') where id = $1`,
       [first.id],

@@ -45,7 +45,7 @@ describe('the size of all rules of an organization together', () => {
     await expect(patchRule(context, 'label_rule', admin, second.id, longer)).rejects.toMatchObject(tooMuch)
     const wider = { params: among(mostRuleValues - 2) }
     await expect(patchRule(context, 'rule', admin, id, wider)).rejects.toMatchObject(tooMuch)
-    // The refused change left nothing.
+    // The refused change had no effect.
     expect(await readRule(context.db, 'label_rule', admin.organizationId, second.id)).toEqual(second)
     expect(await auditOf(context, admin.organizationId, 1)).toEqual(head)
     const same = { ...label, add_labels: ['c', 'd'] }
@@ -68,7 +68,7 @@ describe('the size of all rules of an organization together', () => {
     const { context } = running
     const { id } = await create(among(2_000))
     const { id: other } = await create(among(1))
-    // Saved as before the limit existed.
+    // A rule that was saved before the limit existed.
     const body = JSON.stringify({ params: among(mostRuleValues) })
     await sql`update rules set body = body || ${body}::jsonb where id = ${id}`.execute(context.db)
     await expect(create(among(1))).rejects.toMatchObject(tooMuch)

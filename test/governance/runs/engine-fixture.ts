@@ -6,6 +6,7 @@ import { wrap, type SealedText } from '../../../src/governance/sealing/format.ts
 import { outputPlace, paramsPlace } from '../../../src/governance/sealing/places.ts'
 import { newId } from '../../../src/contract/ids.ts'
 import { workflowDefinition } from '../../../src/contract/definition.ts'
+import { sealState } from '../../../src/governance/approvals/approved-state.ts'
 import { vote } from '../../../src/governance/approvals/vote.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { canonicalJson, hashOf } from '../../../src/shared/canonical-json.ts'
@@ -27,19 +28,19 @@ import { ruleInput } from '../../../src/policy/rule.ts'
 import type { Json, JsonObject } from '../../../src/policy/types.ts'
 import { testContext, testKey, withPeople, type TestContext } from '../support.ts'
 
-/** A definition without data flow: one step `s`, for a tool of any repeat kind. */
+/** A definition in which no value passes between steps: one step `s`, for a tool of any `repeat`. */
 export const oneStep = { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] }
 
 export interface Engine extends TestContext {
   readonly organizationId: string
   readonly caller: (name: BootstrapName) => Caller
   readonly keyOf: (name: BootstrapName) => string
-  /** Saves a workflow and accepts a run of it. */
+  /** Saves a workflow, and accepts a run of it. */
   run(definition?: object, inputs?: JsonObject, by?: BootstrapName): Promise<string>
   decide(op: StepOp): Promise<StepVerdict>
   record(op: OutcomeOp): ReturnType<typeof recordNow>
   vote(approvalId: string, name: BootstrapName, decision?: 'approve' | 'reject'): Promise<void>
-  /** Replaces all rules by these; approvals are on. */
+  /** Replaces all rules with these, and turns approvals on. */
   rules(...bodies: object[]): Promise<void>
   settings(patch: Parameters<typeof changeGovernance>[2]): Promise<void>
 }
@@ -48,7 +49,8 @@ const recordNow = (context: Context, organizationId: string, op: OutcomeOp) =>
   context.combiner.join(organizationId, recordOutcomes, op)
 
 export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<Engine> {
-  // No mail leaves, because tools’ bodies are simulated. Without a server, `mail_send` would not be available.
+  // No mail is sent, because the work of the tools is simulated. Without an SMTP server, `mail_send` would not be
+  // available.
   const test = await testContext({ SMTP_URL: 'smtp://127.0.0.1:9', ...overrides })
   const { context } = test
   const { identities, caller } = await withPeople(context)
@@ -61,7 +63,7 @@ export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<En
     async run(definition = oneStep, inputs = {}, by = 'member') {
       const workflowId = newId('workflow')
       const input = { name: 'w', description: '', definition: workflowDefinition.parse(definition) }
-      // Saved without the check of paths: the outputs of simulated tools have other forms than the catalogue says.
+      // Saved without the check of paths: simulated tools return outputs of other forms than the catalogue says.
       await context.combiner.run(organizationId, 'org.change', (tx) =>
         insertWorkflow(tx, caller('member'), workflowId, input),
       )
@@ -85,7 +87,7 @@ export async function startEngine(overrides: NodeJS.ProcessEnv = {}): Promise<En
   return engine
 }
 
-/** An engine for all tests of a file, passed to `use` once it runs; it has no rules before each test. */
+/** Starts an engine for all tests of a file, and passes it to `use`. Its rules are removed before each test. */
 export function useEngine(use: (engine: Engine) => void): void {
   let engine: Engine | undefined
   beforeAll(async () => {
@@ -102,7 +104,7 @@ export const toolOf = (repeat: Repeat): ToolDeclaration => ({
   repeat,
 })
 
-/** One call, prepared as the interceptor does. */
+/** One call, prepared as the interceptor prepares it. */
 export function opOf(runId: string, over: Partial<StepOp> & { item?: number } = {}): StepOp {
   const { item, ...rest } = over
   const params = over.params ?? { to: 'a@b.test' }
@@ -126,7 +128,7 @@ export function opOf(runId: string, over: Partial<StepOp> & { item?: number } = 
   }
 }
 
-/** An output as an attempt passes it, sealed with the installation’s key. */
+/** An output in the form in which an attempt records it, sealed with the installation’s key. */
 export function outputOf(key: StepOp['key'], value: Json): SealedText {
   const text = Buffer.from(JSON.stringify(value))
   return { sealed: wrap(testKey, outputPlace(key), text), bytes: text.length }
@@ -154,7 +156,7 @@ export const denyRule = (over: object = {}) => ({
   ...over,
 })
 
-/** The opened output in the call’s row. */
+/** The opened output that is stored in the call’s row. */
 export async function keptOutput(context: Context, op: StepOp): Promise<Json> {
   const row = await effectOf(context, op)
   return openOutput(context, op.key, { sealed: row?.output_sealed ?? null, plain: row?.output ?? null })
@@ -197,14 +199,23 @@ export async function eventsOf(context: Context, runId: string): Promise<string[
   return rows.map((row) => row.type)
 }
 
-/** Decides a call that must be held; returns its approval. */
+/** Decides a call that must be held. Returns the id of its approval. */
 export async function hold(engine: Engine, op: StepOp): Promise<string> {
   const verdict = await engine.decide(op)
+  if (!verdict.go && verdict.state === 'unseen')
+    return hold(engine, { ...op, seen: await nothingSeen(engine) })
   if (verdict.go || verdict.state !== 'held') throw new Error(`not held: ${JSON.stringify(verdict)}`)
   return verdict.approvalId as string
 }
 
-/** Decides a call that must be allowed; returns its attempt. */
+/** The value for a call in which no existing data was read for the approvers. */
+async function nothingSeen({ context }: Engine) {
+  const approvalId = newId('approval')
+  const state = { revision: null, fields: [] }
+  return { approvalId, sealed: await sealState(context.sealer, approvalId, state) }
+}
+
+/** Decides a call that must be allowed. Returns the number of its attempt. */
 export async function go(engine: Engine, op: StepOp): Promise<number> {
   const verdict = await engine.decide(op)
   if (!verdict.go) throw new Error(`did not go: ${JSON.stringify(verdict)}`)
@@ -235,7 +246,7 @@ export const mark = async (
   sentWith: string | null = null,
 ): Promise<MayAct> => markSent(context, op.key, attempt, await basisOf(context, op), sentWith)
 
-/** Moves an approval’s expiry into the past, as superuser. */
+/** Moves an approval’s expiry into the past. The write is made as superuser. */
 export const makeLate = (context: Context, approvalId: string) =>
   context.db
     .updateTable('approvals')

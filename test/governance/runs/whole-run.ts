@@ -3,7 +3,7 @@ import { objectInParts } from '../../../src/shared/json-parts.ts'
 import type { RunView } from '../../../src/governance/runs/read/read.ts'
 import { readRunFields } from '../../../src/governance/runs/read/run-parts.ts'
 
-/** A run in the API’s form, or null. */
+/** Reads a run in the API’s form. Returns null if there is none. */
 export async function readRun(
   context: Context,
   organizationId: string,

@@ -9,7 +9,7 @@ import {
 } from '../../../src/governance/sealing/secrets-backend.ts'
 import { startMoto, type Moto } from './moto/moto.ts'
 
-/** AWS's own operations as moto plays them, behind a proxy that can refuse or throttle one of them. */
+/** The operations of AWS, simulated by moto. A proxy before moto can refuse or throttle one of the operations. */
 let moto: Moto
 let proxy: Server
 let faults: Readonly<Record<string, string>> = {}
@@ -55,12 +55,13 @@ afterAll(async () => {
   await moto?.close()
 })
 
-const secrets = (): Secrets => {
-  const made = createAwsSecrets({
+const secrets = (clock?: { now(): number }): Secrets => {
+  const settings = {
     backend: 'aws_secrets_manager',
     region: 'eu-central-1',
     prefix: 'cs-test/',
-  })
+  } as const
+  const made = createAwsSecrets(settings, clock)
   open.push(made)
   return made
 }
@@ -93,6 +94,23 @@ describe('a credential in AWS Secrets Manager', () => {
     await Promise.all(Array.from({ length: 20 }, () => process.read(mine, kept)))
     await process.read(mine, kept)
     expect(asked).toEqual(['GetSecretValue'])
+  })
+
+  test('is read anew after a minute, also if it is used all the time', async () => {
+    let now = 1_000
+    const [mine, process] = [owner(), secrets({ now: () => now })]
+    const row = await process.keep(mine, 'old')
+    asked = []
+    for (const passed of [0, 30_000, 59_000]) {
+      now = 1_000 + passed
+      expect(await process.read(mine, row)).toBe('old')
+    }
+    expect(asked).toEqual(['GetSecretValue'])
+    await secrets().remove(mine)
+    expect(await process.read(mine, row)).toBe('old')
+    now = 1_000 + 60_001
+    await expect(process.read(mine, row)).rejects.toThrow(SecretGone)
+    expect(asked.filter((operation) => operation === 'GetSecretValue')).toHaveLength(2)
   })
 
   test('is gone once it was removed, here or by hand', async () => {

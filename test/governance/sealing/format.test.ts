@@ -18,7 +18,7 @@ const key = newKey()
 const place = 'run_1/send/-1'
 const text = () => fc.string({ unit: 'binary' }).filter((plain) => plain.isWellFormed())
 
-/** Both versions: functions to seal and open a text, and the bytes before the body. */
+/** For both versions of the format: functions to seal and open a text, and the number of bytes before the body. */
 const versions = [
   {
     version: 2,
@@ -76,7 +76,7 @@ test('the key id in the header is authenticated: with another id the value does 
   const renamed = Buffer.concat([headerOf(other), sealed.subarray(9)])
   expect(keyIdOf(renamed)).toBe(other.id)
   expect(() => openWith(other, place, renamed)).toThrow(UnsealError)
-  // Even if this key is given the id of another key.
+  // Even the right key does not open the value under the id of another key.
   expect(() => openWith({ id: other.id, key: key.key }, place, renamed)).toThrow(UnsealError)
 })
 

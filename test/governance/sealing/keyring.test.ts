@@ -25,7 +25,7 @@ beforeEach(async () => {
 })
 afterEach(() => made.close())
 
-/** A process’s keyring, with a clock that the test moves. */
+/** The keyring of one process. The test moves the keyring's clock. */
 function keyring(...installationKeys: [Buffer, ...Buffer[]]): Keyring & { pass(milliseconds: number): void } {
   let now = 0
   const { db, log } = made.context

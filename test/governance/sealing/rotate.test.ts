@@ -47,7 +47,7 @@ const use = (key: string) => ({
   bodyHash: 'b',
 })
 
-/** Values of every kind, and how the service reads each. */
+/** Stores values of every kind. `read` returns each value as the service reads it. */
 async function world(name: string) {
   const { context, organizationId, caller } = engine
   const op = opOf(await engine.run(definition, inputs))
@@ -74,7 +74,7 @@ async function world(name: string) {
   return { read, runId }
 }
 
-/** The number of values per data key; `` is version 1, `plain` is not sealed. */
+/** The number of values per data key. The name `` stands for version 1, and `plain` for values that are not sealed. */
 async function named(): Promise<Record<string, number>> {
   const counts: Record<string, number> = {}
   const add = (name: string) => (counts[name] = (counts[name] ?? 0) + 1)
@@ -91,7 +91,10 @@ async function named(): Promise<Record<string, number>> {
   return counts
 }
 
-/** Makes rows as older versions did, in the clear. Parameters in this file’s calls are version 1 already. */
+/**
+ * Rewrites rows to unsealed values, as older versions stored them. The parameters of calls in this file are sealed with
+ * version 1 already.
+ */
 async function asOlderVersionsLeft(name: string, runId: string): Promise<void> {
   await asAdmin(engine.adminUrl, async (client) => {
     await client.query(`update memory set value = '{"of":"${name}"}', value_sealed = null where key = $1`, [
@@ -167,7 +170,7 @@ describe('npm run rotate-key', () => {
         settleMilliseconds: 0,
         say: () => undefined,
       })
-      // All other values are resealed while the row is locked.
+      // All other values are resealed while this row is locked.
       for (let others = 0; others !== 1;) {
         const counts = await named()
         others = Math.min(...Object.values(counts))
@@ -207,7 +210,7 @@ describe('npm run rotate-key', () => {
 test('the installation’s key is changed by wrapping the data keys again; then the old one is not needed', async () => {
   const { config } = engine.context
   const { read, runId } = await world('wrapped')
-  // This process has read the newest data key.
+  // After this, the process has the newest data key in memory.
   await rotate()
   await read()
   await asOlderVersionsLeft('wrapped', runId)
@@ -221,7 +224,7 @@ test('the installation’s key is changed by wrapping the data keys again; then 
     await expect(alone.sealer.check()).rejects.toThrow('DATA_ENCRYPTION_KEY_OLD')
     await expect(rotate(alone, true)).rejects.toThrow('DATA_ENCRYPTION_KEY_OLD')
     const keys = (await engine.context.db.selectFrom('data_keys').select('id').execute()).length
-    // No other key is set, so there is nothing to change to.
+    // Only one key is set, so there is no new key to change to.
     for (const same of [engine.context, twice])
       await expect(rotate(same, true)).rejects.toMatchObject({
         code: 'conflict',
@@ -229,16 +232,16 @@ test('the installation’s key is changed by wrapping the data keys again; then 
       })
     const rotation = await rotate(both, true)
     expect(rotation).toMatchObject({ wrapped: keys, unreadable: [] })
-    // A second call, after a success or a kill, does no harm.
+    // Running it again, after a success or a kill, does no harm.
     expect(await rotate(both, true)).toMatchObject({ wrapped: 0, sealed: 0, unreadable: [] })
     await expect(rotate(alone, true)).rejects.toMatchObject({ code: 'conflict' })
-    // Values of older versions no longer need the installation’s key either.
+    // Values that older versions stored no longer need the old installation’s key either.
     expect(Object.keys(await named())).toEqual([rotation.data_key])
     await alone.sealer.check()
     expect(await readRun(alone, engine.organizationId, runId)).toEqual(before.run)
-    // A process that has read the data keys before goes on.
+    // A process that had read the data keys before continues to work.
     expect(await read()).toEqual(before)
-    // A wrong key changes nothing.
+    // A process with an additional wrong key can still open the data keys.
     await strange.sealer.check()
   } finally {
     await Promise.all([both, alone, strange, twice].map((context) => context.close()))

@@ -18,10 +18,10 @@ import {
   type Engine,
   type StepOp,
 } from '../runs/engine-fixture.ts'
-import { connectedOf } from '../../../src/governance/connected.ts'
+import { connectedOf } from '../../../src/governance/audit/connected.ts'
 import { auditOf } from '../support.ts'
 
-/** Prepared as by a worker whose installation lists its organizations. */
+/** A call prepared by a worker whose installation lists the organizations that may use its tools. */
 const namedOp = (runId: string): StepOp =>
   opOf(runId, { installation: { installationTools: 'named', smtpUrl: 'smtp://127.0.0.1:1' } })
 
@@ -54,7 +54,7 @@ describe('whether a tool works, for every tool, mode, mail server and connection
     ['usr_1', 'active', { connected: true, unavailable: null }],
     [null, 'active', { connected: true, unavailable: null }],
     ['usr_1', 'expired', { connected: false, code: 'connection_expired' }],
-    // The connection of another person.
+    // A connection of another person.
     [
       'usr_2',
       'active',
@@ -65,7 +65,7 @@ describe('whether a tool works, for every tool, mode, mail server and connection
     const installation = { installationTools: 'named', smtpUrl: null } as const
     const tool = getTool('mail_send') as ToolDeclaration
     expect(toolStanding(installation, connections, tool, 'usr_1')).toMatchObject(expected)
-    // With an expired service of one's own, the installation's server is not used.
+    // A person's own expired connection is not replaced by the installation's mail server.
     const withServer = connectedOf(['mail_send'], [[owner, 'mail', status, []]])
     const { connected } = toolStanding({ ...installation, smtpUrl: server }, withServer, tool, 'usr_1')
     expect(connected).toBe(status === 'active')
@@ -104,7 +104,7 @@ describe('a call of a run', () => {
     expect((await stepOf(engine.context, other.key.runId)).error).toMatchObject({
       code: 'tool_not_available',
     })
-    // Another attempt of the call that was allowed before: it has sent nothing.
+    // Another attempt of the call that was allowed before. The first attempt has sent nothing.
     expect(await engine.decide(op)).toMatchObject(gone)
     await connect(true)
     await go(engine, namedOp(await engine.run()))

@@ -24,7 +24,7 @@ const used = async () =>
 
 describe('memory_mb', () => {
   test('limits the sum of all values and keys: a value above it is refused and audited', async () => {
-    // Two quotes around each value, and a key of one byte.
+    // Three bytes are subtracted: two quotes around each value, and a key of one byte.
     await set('a', 512 * 1024 - 3)
     await set('b', 512 * 1024 - 3)
     expect(await used()).toBe(1024 * 1024)

@@ -24,7 +24,7 @@ describe('checkInstallation', () => {
   })
 
   describe('names in one line the part that a database lacks', () => {
-    /** The error for a process with these settings of its database. */
+    /** The error message for a process with these database settings. */
     async function told(change: (url: URL) => void, appRole = 'countersign_app'): Promise<string> {
       const { config } = made.context
       const url = new URL(config.database.url)

@@ -158,7 +158,7 @@ describe('an uploaded file that no run took for long', () => {
     expect(ofThree).toBeGreaterThan(3 * 1_500)
     await removeOldData(engine.context)
     expect(await kept()).toEqual(['file_new', 'file_used'])
-    // One of the three is left.
+    // Only one of the three added files is left.
     expect(await stored()).toBeLessThan(before + ofThree / 2)
   })
 

@@ -17,7 +17,7 @@ afterEach(async () => {
   await running.close()
 })
 
-/** A notifier of a separate process. `poll` is in milliseconds; by default no poll happens during a test. */
+/** The notifier of a separate process. `poll` is in milliseconds; by default no poll happens during a test. */
 function open(poll = 3_600_000): Notifier {
   const { config, pool, log } = running.another()
   const notifier = createNotifier({ config, pool, log, pollMilliseconds: poll })
@@ -25,7 +25,7 @@ function open(poll = 3_600_000): Notifier {
   return notifier
 }
 
-/** A subscription, and the promise of its next wake-up. */
+/** Subscribes to a run. `next` returns a promise of the next wake-up. */
 function listen(notifier: Notifier, runId: string) {
   let resolve: () => void = () => {}
   const end = notifier.subscribe(runId, () => resolve())

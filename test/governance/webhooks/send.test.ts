@@ -70,7 +70,7 @@ test('a body that trickles for ever does not matter', async () => {
   expect(await send(out(loopbackHosts), url)).toMatchObject({ delivered: true, status: 202 })
 })
 
-/** Answers that an address belongs to every name. */
+/** A name resolution that returns these addresses for every name. */
 const answering =
   (...addresses: string[]): LookupFunction =>
   (_name, options, done) => {
@@ -87,7 +87,7 @@ test.each([
   ['::1'],
   ['::ffff:127.0.0.1'],
   ['fd00:ec2::254'],
-  // One public address among others must not help.
+  // One public address among the resolved addresses must not make the name acceptable.
   ['8.8.8.8', '192.168.0.1'],
 ])('refuses a name that leads to %s', async (...addresses) => {
   const { requests } = await listen((_request, response) => void response.end())

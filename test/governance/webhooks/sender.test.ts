@@ -1,10 +1,9 @@
-import type { ServerResponse } from 'node:http'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import { sql } from 'kysely'
 import { redeliver, listDeliveries, testWebhook } from '../../../src/governance/webhooks/deliveries.ts'
 import { mostWaiting } from '../../../src/governance/webhooks/fan-out.ts'
 import { createWebhookSender } from '../../../src/governance/webhooks/sender.ts'
-import { mostOfTurn, pauseOf } from '../../../src/governance/webhooks/turns.ts'
+import { mostOfTurn } from '../../../src/governance/webhooks/turns.ts'
 import { keptDeliveries, removeOldDeliveries } from '../../../src/governance/webhooks/upkeep.ts'
 import {
   changeWebhook,
@@ -12,36 +11,15 @@ import {
   rotateWebhookSecret,
 } from '../../../src/governance/webhooks/webhooks.ts'
 import { readDrift } from '../../../src/governance/limits/storage-counters.ts'
-import { startScriptedServer, type Scripted, type ScriptedServer } from '../../support/scripted-server.ts'
+import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
 import { until } from '../../stack/until.ts'
 import { addOrganization } from '../../api/fixtures.ts'
-import { startEngine, type Engine } from '../runs/engine-fixture.ts'
-import { auditOf } from '../support.ts'
-import { deliveriesOf, hook, hurry, publish, rowOf, sendAll, verified } from './fixture.ts'
+import type { Engine } from '../runs/engine-fixture.ts'
+import { deliveriesOf, hook, hurry, publish, rowOf, sendAll, useReceiver, verified } from './fixture.ts'
 
 let engine: Engine
 let receiver: ScriptedServer
-beforeAll(async () => {
-  engine = await startEngine()
-  receiver = await startScriptedServer()
-})
-afterAll(async () => {
-  await engine?.close()
-  await receiver?.close()
-})
-beforeEach(async () => {
-  const { pool } = engine.context
-  await pool.query('delete from webhook_deliveries')
-  await pool.query('delete from webhook_events')
-  await pool.query('delete from webhooks')
-  // Earlier tests changed the rows behind the service's back.
-  await engine.context.combiner.run(engine.organizationId, 'org.change', async (tx) => {
-    tx.policyChanged()
-    tx.append({ eventType: 'workflow.updated', action: 'update', status: 'success', actor: { type: 'system', id: 't' } }) // prettier-ignore
-  })
-  receiver.arrived.length = 0
-  receiver.answer = () => ({ status: 204 })
-})
+useReceiver((...both) => ([engine, receiver] = both))
 
 const owner = () => engine.caller('owner')
 
@@ -81,136 +59,6 @@ test('only chosen events are sent, and only to active webhooks', async () => {
   expect(await deliveriesOf(engine.context, chosen.id)).toHaveLength(1)
   const events = await engine.context.db.selectFrom('webhook_events').selectAll().execute()
   expect(events).toHaveLength(1)
-})
-
-describe('a receiver that fails', () => {
-  const cases: readonly (readonly [name: string, answer: () => Scripted, error: RegExp, status: number | null])[] = [
-    ['answers 500', () => ({ status: 500 }), /^the answer was 500$/, 500],
-    ['answers 404', () => ({ status: 404, body: 'x'.repeat(100_000) }), /^the answer was 404$/, 404],
-    ['redirects', () => ({ status: 307, headers: { location: `${receiver.url}/else` } }), /redirects to another place/, null],
-    ['closes the connection', () => ({ status: 200, write: cut }), /was lost$/, null],
-  ] // prettier-ignore
-  const cut = (response: ServerResponse): void => void response.socket?.destroy()
-
-  test.each(cases)('%s: the message is sent again with the same id', async (_, answer, error, status) => {
-    const { id, secret } = await hook(engine, `${receiver.url}/hook`)
-    receiver.answer = answer
-    await publish(engine)
-    await sendAll(engine.context)
-    const [row] = await deliveriesOf(engine.context, id)
-    expect(row).toMatchObject({ state: 'waiting', attempts: 1, last_status: status, last_error: expect.stringMatching(error) }) // prettier-ignore
-    const webhook = await rowOf(engine.context, id)
-    expect(webhook.failures).toBe(1)
-    expect(webhook.due_at?.getTime()).toBeGreaterThan(Date.now())
-    receiver.answer = () => ({ status: 200 })
-    await hurry(engine.context, id)
-    await sendAll(engine.context)
-    expect(receiver.arrived).toHaveLength(2)
-    const [first, second] = receiver.arrived.map((each) => ({
-      id: each.headers['webhook-id'],
-      message: verified(secret, each),
-    }))
-    expect(second).toEqual(first)
-    expect(await rowOf(engine.context, id)).toMatchObject({ failures: 0, failing_since: null, due_at: null })
-  })
-
-  test('with an answer without an end, its status counts', async () => {
-    const { id } = await hook(engine, `${receiver.url}/hook`)
-    receiver.answer = () => ({
-      status: 200,
-      write: (response) => {
-        const more = () => {
-          while (!response.destroyed && response.write('x'.repeat(16_384)));
-          if (!response.destroyed) response.once('drain', more)
-        }
-        more()
-      },
-    })
-    await publish(engine)
-    await sendAll(engine.context)
-    expect(await deliveriesOf(engine.context, id)).toMatchObject([{ state: 'delivered', last_status: 200 }])
-  })
-
-  test.each([
-    ['429', 429],
-    ['503', 503],
-  ])('is left alone as long as it asks: %s', async (_, status) => {
-    const { id } = await hook(engine, `${receiver.url}/hook`)
-    receiver.answer = () => ({ status, headers: { 'retry-after': '3000' } })
-    await publish(engine)
-    await publish(engine, 'run.completed', 'run_2')
-    await sendAll(engine.context)
-    expect(receiver.arrived).toHaveLength(1)
-    const { rows } = await engine.context.pool.query(
-      `select extract(epoch from due_at - now())::float8 as seconds from webhooks where id = $1`,
-      [id],
-    )
-    expect(rows[0].seconds).toBeGreaterThan(2_900)
-    expect(rows[0].seconds).toBeLessThanOrEqual(3_000)
-  })
-
-  test('pauses longer after each failure, up to ten minutes', () => {
-    expect([1, 2, 3, 8, 100].map(pauseOf)).toEqual([5, 10, 20, 600, 600])
-  })
-
-  test('gets one attempt for each pause, however many messages wait', async () => {
-    const { id } = await hook(engine, `${receiver.url}/hook`)
-    receiver.answer = () => ({ status: 500 })
-    for (const n of [1, 2, 3, 4, 5]) await publish(engine, 'run.completed', `run_${n}`)
-    await sendAll(engine.context)
-    expect(receiver.arrived).toHaveLength(1)
-    // Another message has its turn, so one that is refused for itself holds no other back.
-    await engine.context.pool.query('update webhooks set due_at = now() where id = $1', [id])
-    await sendAll(engine.context)
-    expect(new Set(receiver.arrived.map(({ headers }) => headers['webhook-id'])).size).toBe(2)
-  })
-
-  test('that answers 410 is turned off, with an audit entry', async () => {
-    const { id } = await hook(engine, `${receiver.url}/hook`)
-    receiver.answer = () => ({ status: 410 })
-    await publish(engine)
-    await sendAll(engine.context)
-    expect(await rowOf(engine.context, id)).toMatchObject({ active: false, disabled_reason: expect.stringContaining('410') }) // prettier-ignore
-    expect(await auditOf(engine.context, engine.organizationId, 1)).toMatchObject([
-      { event_type: 'webhook.disabled', metadata: { webhook_id: id, host: new URL(receiver.url).host } },
-    ])
-    await publish(engine)
-    await sendAll(engine.context)
-    expect(receiver.arrived).toHaveLength(1)
-    // What waited goes on when an owner turns it on again.
-    receiver.answer = () => ({ status: 200 })
-    await changeWebhook(engine.context, owner(), id, { active: true })
-    await hurry(engine.context, id)
-    await sendAll(engine.context)
-    expect(await deliveriesOf(engine.context, id)).toMatchObject([{ state: 'delivered', attempts: 2 }])
-    expect(await rowOf(engine.context, id)).toMatchObject({ active: true, disabled_reason: null })
-  })
-
-  test('for three days is turned off', async () => {
-    const { id } = await hook(engine, `${receiver.url}/hook`)
-    receiver.answer = () => ({ status: 500 })
-    await publish(engine)
-    await engine.context.pool.query(`update webhooks set failing_since = now() - interval '3 days 1 second', failures = 99`) // prettier-ignore
-    await sendAll(engine.context)
-    const row = await rowOf(engine.context, id)
-    expect(row).toMatchObject({ active: false })
-    expect(row.disabled_reason).toBe('nothing has arrived for 3 days; the last error: the answer was 500')
-  })
-
-  test('is not tried after a day', async () => {
-    const { id } = await hook(engine, `${receiver.url}/hook`)
-    receiver.answer = () => ({ status: 500 })
-    await publish(engine)
-    await sendAll(engine.context)
-    await engine.context.pool.query(`update webhook_deliveries set give_up_at = now()`)
-    await hurry(engine.context, id)
-    await removeOldDeliveries(engine.context.db)
-    await sendAll(engine.context)
-    expect(receiver.arrived).toHaveLength(1)
-    expect(await deliveriesOf(engine.context, id)).toMatchObject([
-      { state: 'failed', attempts: 1, last_error: 'the answer was 500', next_attempt_at: null },
-    ])
-  })
 })
 
 test('a changed address and a new secret count from the next attempt on; the old secret signs for its time', async () => {
@@ -279,7 +127,7 @@ test('two senders at once send nothing twice', async () => {
 test('many webhooks that never answer delay no other organization, and take few places', async () => {
   const silent = await startScriptedServer()
   silent.answer = () => ({ status: 200, write: () => {} })
-  // The head of the answer is held back too.
+  // The head of the answer is not sent either.
   let held = 0
   silent.answer = () => {
     held += 1
@@ -325,21 +173,21 @@ test('what waits is bounded', async () => {
   await sendAll(engine.context)
   const failed = (await deliveriesOf(engine.context, id)).filter(({ state }) => state === 'failed')
   expect(failed).toMatchObject([{ attempts: 0, last_error: '10,000 other deliveries waited' }])
-  // Only the newest ended ones are kept.
+  // Only the newest ended deliveries are retained.
   await sql`update webhook_deliveries set state = 'failed', next_attempt_at = null, ended_at = now() where state = 'waiting'`.execute(engine.context.db) // prettier-ignore
   await removeOldDeliveries(engine.context.db)
   expect(await deliveriesOf(engine.context, id)).toHaveLength(keptDeliveries)
   const events = await engine.context.db.selectFrom('webhook_events').select('id').execute()
   expect(events).toHaveLength(keptDeliveries)
   expect(await readDrift(engine.context.db, engine.organizationId)).toEqual({ bytes: 0, pending: 0 })
-  // A deleted webhook leaves nothing.
+  // After a webhook is deleted, none of its events is left.
   await deleteWebhook(engine.context, owner(), id)
   await removeOldDeliveries(engine.context.db)
   expect(await engine.context.db.selectFrom('webhook_events').select('id').execute()).toEqual([])
   expect(await readDrift(engine.context.db, engine.organizationId)).toEqual({ bytes: 0, pending: 0 })
 })
 
-/** A server that takes requests and never answers. */
+/** A server that accepts requests and never answers. */
 async function startHanging(): Promise<{ url: string; open: () => number; close(): Promise<void> }> {
   const { createServer } = await import('node:http')
   const waiting = new Set<unknown>()

@@ -14,7 +14,7 @@ export async function aWorkflow(context: Context, caller: Caller, path = 'a.md')
 
 export const asTemplate = { templateName: 'Reports', description: 'for everyone', tags: ['finance'] }
 
-/** A workflow in the state `state`. */
+/** Creates a workflow that is a template in the state `state`. */
 export async function aTemplate(
   context: Context,
   owner: Caller,
@@ -27,6 +27,6 @@ export async function aTemplate(
   return id
 }
 
-/** The error code of a refusal, or the answer. */
+/** The answer, or the error code if the request is refused. */
 export const outcome = <T>(work: Promise<T>): Promise<T | string> =>
   work.catch((error: { code?: string }) => error.code ?? String(error))

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Reads the rights of a caller as they are now. The conditions are about the rows `o`, `u` and `k`. */
+/** Reads the rights that a caller has now. The given conditions use the aliases `o`, `u` and `k` of this query. */
 export const readCaller = <Row>({
   organizationId,
   userId,

@@ -9,11 +9,11 @@ export interface FinishedCall {
   readonly outcome: string | null
 }
 
-/** What is read of the decision that allowed it. */
+/** The columns that are read of the decision on a finished call. */
 export interface DecidedCall {
   readonly run_id: string
   readonly labels: string[]
 }
 
-/** Persons who may still ask in the organization of session `s`. */
+/** Joins the person of session `s` only if they may still ask in the session's organization. */
 export const askers = sql`memberships m on m.organization_id = s.organization_id and m.user_id = s.user_id and m.role <> 'viewer'`

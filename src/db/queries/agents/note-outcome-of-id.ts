@@ -3,8 +3,8 @@ import type { Verdict } from '../../../policy/types.ts'
 import { askers, type DecidedCall, type FinishedCall } from './finished-call.ts'
 
 /**
- * Notes the outcome on every decision that allowed the call with the client's id. Returns the last decision: of the
- * call's own session if it was asked there, else of another one.
+ * Notes the outcome on every decision that allowed the call with the client's id `toolUseId`. Returns the newest
+ * decision on the call: in the call's own session if there is one, else in another session.
  */
 export const noteOutcomeOfId = (
   { userId, sessionId, paramsHash, outcome }: FinishedCall,

@@ -4,16 +4,16 @@ import { approvalColumns } from '../approvals/columns.ts'
 
 export interface AgentLedgerRows<Session, Prior, Approval> {
   readonly sessions: Session[] | null
-  /** Earlier decisions on the same calls, the newest first. */
+  /** Earlier decisions on the same calls, newest first. */
   readonly priors: Prior[] | null
   readonly approvals: Approval[] | null
-  /** Of askers and voters. */
+  /** Roles of askers and voters. */
   readonly roles: { readonly user_id: string; readonly role: Role; readonly confirmed: boolean }[] | null
   /** The keys and sessions among `senders` that may still ask. */
   readonly valid: string[]
 }
 
-/** A call, by the fields that the statement looks it up with. */
+/** The fields with which the statement looks up a call. */
 interface CallKey {
   readonly userId: string
   readonly sessionId: string
@@ -30,8 +30,8 @@ const sessionColumns = sql`id, user_id, session_id, run_id, agent_name, agent_ki
   label_bytes, decision_seq, allowed, held, denied, started_at, last_seen_at, ended_at`
 
 /**
- * Reads what the decisions on agents' calls need: sessions, decisions on the same calls in the last `replayMinutes` (at
- * most `mostPriors` for each), approvals, and the present roles of people.
+ * Reads the rows that decisions on agents' calls need: sessions, earlier decisions on the same calls, approvals, and
+ * the present roles of people. Earlier decisions are from the last `replayMinutes`, at most `mostPriors` for each call.
  */
 export const readAgentLedger = <Session, Prior, Approval>({
   organizationId,

@@ -2,7 +2,7 @@ import { sql, type RawBuilder } from 'kysely'
 import type { ApprovalKind } from '../../../contract/status.ts'
 import type { Risk } from '../../schema/runs.ts'
 
-/** One value of one field, or all together, with the number of approvals that wait. The other fields are null. */
+/** The number of waiting approvals for one value of one field, or the total. All other fields are null. */
 export interface WaitingCount {
   readonly kind: ApprovalKind | null
   readonly rule_id: string | null
@@ -14,7 +14,7 @@ export interface WaitingCount {
   readonly is_total: boolean
 }
 
-/** Counts what waits in an organization by each field, the largest counts first. */
+/** Counts an organization's waiting approvals by each field, the largest counts first. */
 export const countWaitingApprovals = ({
   organizationId,
   mostEntries,

@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import { numbered } from '../rows.ts'
 
-/** Part of a statement: inserts approvals. `sealed` and `states` are their binary values, in the order of the rows. */
+/** Part of a statement: inserts approvals. `sealed` and `states` have one binary value a row, in the same order. */
 export const insertNewApprovals = ({
   organizationId,
   now,

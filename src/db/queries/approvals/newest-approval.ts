@@ -2,12 +2,16 @@ import { sql, type RawBuilder } from 'kysely'
 import type { Role } from '../../../policy/types.ts'
 import { approvalColumns } from './columns.ts'
 
-/** Reads the newest approval that matches, and the present roles of its voters. */
+/** Reads the newest approval that matches, its tool, and the present roles of its voters. */
 export const newestApproval = <Approval>(
   organizationId: string,
   where: RawBuilder<unknown>,
-): RawBuilder<{ readonly approval: Approval; readonly roles: Record<string, Role> | null }> => sql`
-  select to_json(a) as approval, (
+): RawBuilder<{
+  readonly approval: Approval
+  readonly tool: string | null
+  readonly roles: Record<string, Role> | null
+}> => sql`
+  select to_json(a) as approval, (select tool from approvals where id = a.id) as tool, (
       select json_object_agg(user_id, role) from memberships
       where organization_id = ${organizationId}
         and user_id in (select v.user_id from approval_votes v where v.approval_id = a.id)

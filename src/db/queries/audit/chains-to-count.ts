@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Chains with full segments that are not counted: the next segment, and the end of the full ones. */
+/** Chains with full segments that are not counted yet: the segments from `next` up to, but without, `end`. */
 export const chainsToCount = (
   segmentLength: number,
   mostChains: number,

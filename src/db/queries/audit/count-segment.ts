@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Counts the entries of a segment, from one place up to another, by type, person and status. */
+/** Counts the entries of a segment between two positions, by type, person and status. */
 export const countSegmentEntries = ({
   organizationId,
   segment,

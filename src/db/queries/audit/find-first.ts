@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * The position of the first entry at or after a time, or `end`, found by halving. `time` is text in ISO 8601, of fixed
- * width and in UTC, so comparing text compares times.
+ * Finds the position of the first entry at or after a time by binary search; `end` if there is none. `time` is text in
+ * ISO 8601, of fixed width and in UTC, so comparing texts compares times.
  */
 export const firstEntryFrom = ({
   organizationId,

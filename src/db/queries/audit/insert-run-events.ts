@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Part of a statement: inserts events of runs. `moved` has each run’s events so far. */
+/** Part of a statement: inserts events of runs. `moved.base` is the number of earlier events of the run. */
 export const insertRunEvents = (
   now: Date,
   events: readonly {

@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Locks the head of an organization’s chain, and sets what its transaction runs with. The clock is read outside the
+ * Locks the head of an organization’s chain, and changes settings for this transaction. The clock is read outside the
  * locking subquery, so it is read after the wait for the lock.
  */
 export const lockChain = <Head>({

@@ -11,8 +11,9 @@ interface Use {
 }
 
 /**
- * Inserts the row of a key, or takes it over if it is older than `keptFor`, or if its holder died (the lock has expired)
- * and the body is the same. Returns nothing if another call has it.
+ * Inserts the row of a key, or takes over an existing row. A row that is older than `keptFor` can be taken over unless
+ * it is locked. A row without an answer can be taken over if its holder died (the lock has expired) and the body is the
+ * same. Returns no row if another call has the key.
  */
 export const claimIdempotencyKey = (
   { organizationId, userId, apiKeyId, route, key, bodyHash }: Use,

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Adds moves of an organization to its counters and deletes them. Its row of `chain_head` must be locked. */
+/** Adds rows of `storage_moves` to an organization's counters and deletes them. Its `chain_head` row must be locked. */
 export const addStorageMoves = (organizationId: string, mostMoves: number): RawBuilder<unknown> => sql`
   with gone as (
     delete from storage_moves

@@ -10,7 +10,8 @@ export interface Counted {
 }
 
 /**
- * Counts an organization’s slots, adds up the cost of this calendar month (UTC), and finds its `nthNewest` run of the last hour.
+ * Counts an organization’s slots, adds up the cost of this calendar month (UTC), and finds its `nthNewest` run of the
+ * last hour.
  */
 export const countRuns = ({
   organizationId,

@@ -9,8 +9,8 @@ interface Leased {
 }
 
 /**
- * Returns the unused requests of an earlier lease to the present window, and leases a block of it: the remaining requests
- * divided by `parts`, at most `largestBlock`.
+ * Gives the unused requests of an earlier lease back to their window, and leases a block of the present window. The
+ * block is the window's remaining requests divided by `parts`, at most `largestBlock`.
  */
 export const leaseRequests = ({
   organizationId,

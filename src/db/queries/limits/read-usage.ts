@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Reads the counters of an organization’s stored data, with the moves that they do not contain yet. */
+/** Reads the counters of an organization’s stored data. The open rows of `storage_moves` are included. */
 export const readStoredAmounts = (
   organizationId: string,
 ): RawBuilder<{

@@ -31,7 +31,7 @@ export interface ApprovalRow {
   }[]
 }
 
-/** The approvals `a` of an organization as messages tell of them. */
+/** Selects the fields of an organization's approvals (alias `a`) that messages show. */
 export const selectApprovalSubjects = ({
   organizationId,
   isOver,

@@ -19,8 +19,8 @@ export interface CallRow {
 }
 
 /**
- * Calls of an organization as messages tell of them, each as the attempt `round` stands now; without `round` as the
- * newest attempt.
+ * Selects the fields of an organization's calls that messages show. Each message is about the attempt `round`, or about
+ * the newest attempt if `round` is null.
  */
 export const selectCallSubjects = ({
   organizationId,

@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Notes that a message may leave from here on, and renews the lease of its turn, if the turn goes on and nothing has changed. */
+/**
+ * Notes that from now on a message may have been sent, and renews the lease of the lane. Does so only if `turn` still
+ * has the lease and the message has not changed.
+ */
 export const markMessageIntent = ({
   organizationId,
   turn,

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * The newest message of a group for each recipient: whether one of its items waits, and whether it can say more. Locks
- * them against their removal.
+ * The newest message of a group for each recipient. `waits`: one of its items still waits. `is_open`: further items
+ * can be added to the message. Locks the messages, so that nobody removes them.
  */
 export const newestMessagesOf = ({
   organizationId,

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Notes what became of a mail. A pending one is tried again after a minute. */
+/** Notes the result of sending a mail. A pending mail is tried again after a minute. */
 export const settleMail = ({
   id,
   state,

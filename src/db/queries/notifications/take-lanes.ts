@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Takes the lanes of organizations with due messages that no other process has, without those in `own`. */
+/** Takes lanes with due messages that no other process holds. Lanes of the organizations in `own` are left out. */
 export const takeDueLanes = ({
   turn,
   leaseSeconds,

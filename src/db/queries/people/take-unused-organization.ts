@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Takes an organization of the person that an interrupted request left without a member, and names it. */
+/** Takes an organization of the person that an interrupted request left without a member, and renames it. */
 export const takeUnusedOrganization = ({
   userId,
   name,

@@ -13,15 +13,15 @@ export interface ApprovalTotals {
   quick: number
 }
 
-const of = (status: string) => sql`count(*) filter (where status = ${status})`
+const countOf = (status: string) => sql`count(*) filter (where status = ${status})`
 
-/** Counts approvals by status, and measures the seconds until people decided them. `quick` is the limit of a quick approval. */
+/** Counts approvals by status, and measures the seconds until decisions. A quick one takes at most `quick` seconds. */
 export const countApprovalsByStatus = (
   mine: RawBuilder<boolean>,
   quick: number,
 ): RawBuilder<ApprovalTotals> => sql`
-  select count(*) as held, ${of('approved')} as approved, ${of('rejected')} as rejected, ${of('pending')} as pending,
-    ${of('expired')} as expired, ${of('cancelled')} as cancelled,
+  select count(*) as held, ${countOf('approved')} as approved, ${countOf('rejected')} as rejected, ${countOf('pending')} as pending,
+    ${countOf('expired')} as expired, ${countOf('cancelled')} as cancelled,
     avg(${seconds}) filter (where ${isDecided}) as mean,
     percentile_cont(array[0.5, 0.95]) within group (order by ${seconds}) filter (where ${isDecided}) as quantiles,
     count(*) filter (where status = 'approved' and decided_at - created_at <= ${quick} * interval '1 s') as quick

@@ -11,7 +11,7 @@ export interface HeldWorkflow {
 }
 
 /**
- * The workflows that were held most, by the approvals for which `mine` holds.
+ * The workflows that were held most often. Only approvals that match the condition `mine` are counted.
  */
 export const heldWorkflows = (
   mine: RawBuilder<boolean>,

@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import { isDecided, seconds } from './decided.ts'
 
-/** The rules that hold most, and those of them whose calls are always approved. */
+/** The rules that hold the most calls (`is_top`), and the rules whose held calls are always approved. */
 export const rulesThatHold = <Rule>(
   mine: RawBuilder<boolean>,
   mostRules: number,

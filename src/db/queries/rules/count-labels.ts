@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Counts the labels that the active label rules of an organization add, if the rule `id` adds `before` and if it adds
- * `after`.
+ * Counts the labels that an organization's active label rules add. There are two counts: one in which the rule `id`
+ * adds the labels `before`, and one in which it adds the labels `after`.
  */
 export const countAddedLabels = ({
   organizationId,

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Counts the start of a call’s load, if its run goes on. Returns the number of starts. */
+/** Counts a start of loading a call, unless its run is cancelled or has ended. Returns the number of starts. */
 export const countCallStart = ({
   runId,
   stepId,

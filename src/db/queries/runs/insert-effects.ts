@@ -2,8 +2,8 @@ import { sql, type RawBuilder } from 'kysely'
 import { effectColumns } from './effect-columns.ts'
 
 /**
- * Part of a statement: inserts calls. `rows` is the numbered rows as JSON text; the other lists are their binary values,
- * in the order of the rows.
+ * Part of a statement: inserts calls. `rows` is the numbered rows as JSON text. Each other list has one binary value
+ * for each row, in the same order.
  */
 export const insertNewEffects = ({
   organizationId,

@@ -1,8 +1,8 @@
 import { openIntentText } from './open-intent.ts'
 
 /**
- * Marks a call as sent if it may act now and its connection is active. The parameters are those of `openIntentText` and the
- * connection through which the call is sent, if its service knows it by a key.
+ * Marks a call as sent if it may act now and its connection is active. The parameters are the parameters of
+ * `openIntentText`, and then the connection if its service recognizes the call by a key.
  */
 export const markSentText = `
   with open as (${openIntentText}), call as (

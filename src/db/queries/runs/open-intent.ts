@@ -1,6 +1,6 @@
 /**
- * A call's row while its attempt may act, and whether the basis of its decision is the same. The parameters are run, step,
- * item, attempt, policy version and role.
+ * Selects a call's row if its attempt may still act. `same` tells whether the basis of its decision has not changed.
+ * The parameters are run, step, item, attempt, policy version and role.
  */
 export const openIntentText = `
   select h.frozen is null and h.policy_version = $5 and m.role is not distinct from $6 as same

@@ -9,7 +9,7 @@ export interface RunLedgerRows<Run, Effect, Step, Approval> {
   readonly effects: Effect[] | null
   readonly steps: Step[] | null
   readonly approvals: Approval[] | null
-  /** Of requesters and voters. */
+  /** Roles of requesters and voters. */
   readonly roles: { readonly user_id: string; readonly role: Role; readonly confirmed: boolean }[] | null
 }
 

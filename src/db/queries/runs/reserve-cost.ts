@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Adds the highest cost of an attempt to its run, if the attempt may act and the month in which the run was accepted
- * has room for it.
+ * Adds the highest possible cost of an attempt to its run. Does so only if the attempt may act and the budget of the
+ * month in which the run was accepted still allows this cost.
  */
 export const reserveCostOfAttempt = ({
   organizationId,

@@ -3,7 +3,8 @@ import { sql, type RawBuilder } from 'kysely'
 const seconds = (time: string) => sql`extract(epoch from clock_timestamp() - ${sql.raw(time)})::float8`
 
 /**
- * Counts open runs, pending approvals, unknown outcomes and messages of the outbox, at most `mostRows` of each.
+ * Counts open runs, pending approvals, unknown outcomes and messages of the outbox, at most `mostRows` of each. Unknown
+ * outcomes in ended runs are not counted, because nobody is asked about them.
  */
 export const measureStoredState = <State>(mostRows: number): RawBuilder<State> => sql`
   with r as (select status, slot, created_at from runs where finished_at is null order by created_at limit ${mostRows}),
@@ -12,7 +13,8 @@ export const measureStoredState = <State>(mostRows: number): RawBuilder<State> =
                          when created_at > clock_timestamp() - interval '1 hour' then 'hour'
                          when created_at > clock_timestamp() - interval '1 day' then 'day' else 'older' end as age
              from approvals where status = 'pending' order by created_at limit ${mostRows}),
-       u as (select 1 from effects where state = 'unknown_outcome' limit ${mostRows}),
+       e as (select run_id from effects where state = 'unknown_outcome' and resolved_outcome is null limit ${mostRows}),
+       u as (select 1 from e join runs on runs.id = e.run_id where runs.finished_at is null),
        o as (select created_at from outbox limit ${mostRows})
   select (select json_agg(g) from (select status, count(*), ${seconds('min(created_at)')} as oldest from r group by status) g) as runs,
          (select count(*)::int from r where slot in ('queued', 'waits')) as slot_waits,

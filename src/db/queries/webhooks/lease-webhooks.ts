@@ -3,7 +3,7 @@ import { sql, type RawBuilder } from 'kysely'
 const isFree = sql`(leased_until is null or leased_until <= clock_timestamp())`
 
 /**
- * Leases due webhooks, those that wait longest first, with at most `mostOfOrganization` of one organization.
+ * Leases due webhooks, the longest waiting first, and at most `mostOfOrganization` of one organization.
  */
 export const leaseDueWebhooks = ({
   isAiling,

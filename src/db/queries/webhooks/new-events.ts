@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Locks events without a message that no other process has, with what their messages tell. */
+/**
+ * Locks events that have no message yet, except events that another process has locked. Returns the fields that their
+ * messages need.
+ */
 export const newWebhookEvents = <Event>(batch: number): RawBuilder<Event> => sql`
   select e.id, e.organization_id, e.type, e.data, e.created_at, e.webhook_ids, w.id as workflow_id,
          w.name as workflow_name, coalesce(a.requested_by, r.requested_by, s.user_id) as requested_by,

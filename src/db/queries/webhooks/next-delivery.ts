@@ -7,7 +7,7 @@ export interface DueDelivery {
   readonly target_sealed: Buffer
 }
 
-/** The delivery of an active webhook that is due longest. */
+/** The delivery of an active webhook that has been due for the longest time. */
 export const nextDueDelivery = (webhookId: string): RawBuilder<DueDelivery> => sql`
   select d.id, d.event_id, e.message, w.target_sealed
   from webhooks w

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Notes an attempt on the delivery and on its webhook. Returns the failures since the last success, and the seconds
- * since the first of them.
+ * Notes an attempt on the delivery and on its webhook. Returns the number of failures since the last success, and the
+ * seconds since the first of these failures.
  */
 export const recordDeliveryAttempt = ({
   webhookId,
@@ -20,9 +20,9 @@ export const recordDeliveryAttempt = ({
   readonly status: number | null
   readonly error: string | null
   readonly isSlow: boolean
-  /** Seconds that the address asked for. */
+  /** Seconds of delay that the receiver asked for. */
   readonly retryAfter: number
-  /** Seconds until the next attempt, by the number of failed ones; the last one repeats. */
+  /** Seconds until the next attempt, by the number of failed attempts; the last value repeats. */
   readonly retries: readonly number[]
 }): RawBuilder<{ readonly failures: number; readonly waits: number }> => {
   const ended = delivered ? sql`clock_timestamp()` : sql`null`

@@ -1,3 +1,4 @@
+import { serviceOf } from '../../../catalog/tool.ts'
 import type { HeldDetails } from '../../../contract/messages.ts'
 import type { Decided } from '../../../policy/decide.ts'
 import { quote } from '../../../policy/explain.ts'
@@ -21,9 +22,10 @@ import type { ApprovalState } from '../../approvals/state.ts'
 import { rejectionBy } from '../../approvals/votes.ts'
 import type { ApprovalRecord, NewApproval } from '../../approvals/records.ts'
 import { effectId } from '../../../contract/effect-key.ts'
-import type { DecidingCall, LockedCall } from './run-call.ts'
+import type { DecidingCall, LockedCall, LockedRun } from './run-call.ts'
 import type { StepOp } from './step-op.ts'
 import { recordDecision, runActor, stepEvent, updateRunStatus } from './ledger-moves.ts'
+import { liveConnection } from '../../audit/connected.ts'
 import { countStoredBytes } from './storage-limit.ts'
 import { takeSlot } from './slot-moves.ts'
 import { waitsForSlot } from '../../limits/slots.ts'
@@ -35,7 +37,7 @@ export type ApprovalUse =
   | ({ readonly kind: 'waits' } & HeldDetails)
   /** The call would be held, but too many approvals are pending. */
   | { readonly kind: 'no_room'; readonly over: Exceeded }
-  /** The call would be held, but what it changes was not read yet. Nothing was changed. */
+  /** The call would be held, but the data that its approvers must see was not read yet. Nothing was changed. */
   | { readonly kind: 'unseen' }
   | {
       readonly kind: 'ended'
@@ -49,8 +51,8 @@ type Ended = Extract<ApprovalUse, { kind: 'ended' }>
 /**
  * Decides whether a held call may run now. An approval covers one call with all its technical retries. At use, the
  * votes must satisfy the strictest rule that matches now. The parameters must be the approved ones, and the approvers
- * must have seen all labels, and the call must not have met another state than they saw. Otherwise the call is held
- * again. Expiry is compared with the database's clock.
+ * must have seen all labels. The state that the approvers saw must be unchanged. Otherwise the call is held again.
+ * Expiry is compared with the database's clock.
  */
 export function useApproval(call: DecidingCall, decided: Decided): ApprovalUse {
   const { op } = call
@@ -69,14 +71,14 @@ export function useApproval(call: DecidingCall, decided: Decided): ApprovalUse {
   if (approval.status === 'pending')
     return { kind: 'waits', waitsFor: 'approval', approvalId: approval.id, expiresAt: approval.expires_at }
   if (state !== 'usable') return holdAgain(heldAgain.votes)
-  if (op.hasChanged === true) return holdAgain(hasChanged(op), true)
+  if (op.changed !== undefined) return holdAgain(`${op.changed} has changed since it was approved`, true)
   // Take the slot before the approval is used: while the run waits for a slot, all conditions above may change.
   if (!takeSlot(call)) return waitForSlot(call, approval.expires_at)
   if (approval.used_by === null) markUsed(call, approval, user)
   return { kind: 'used' }
 }
 
-/** The approval that the call waits for, or that let it through. */
+/** The approval that the call waits for, or the approval that let the call through. */
 const approvalOf = ({ ledger, effect }: LockedCall): ApprovalRecord | undefined =>
   effect.approval_id === null ? undefined : ledger.approvals.get(effect.approval_id)
 
@@ -86,7 +88,7 @@ function endedBy(call: LockedCall, approval: ApprovalRecord, state: ApprovalStat
   if (state === 'withdrawn')
     return { kind: 'ended', outcome: 'cancelled', reason: 'its approval was withdrawn' }
   if (state !== 'expired') return null
-  // The use must also be in time: an approval does not last longer because a process was down.
+  // An approval must be used before it expires. A process that was down does not make the approval last longer.
   const reason =
     approval.status === 'approved' ? 'its approval expired before it was used' : 'nobody approved it in time'
   if (approval.status === 'pending')
@@ -95,8 +97,8 @@ function endedBy(call: LockedCall, approval: ApprovalRecord, state: ApprovalStat
 }
 
 /**
- * Releases a held call that no rule holds now. An earlier rejection or expiry ends it. A pending approval is withdrawn.
- * Returns null if the call may run.
+ * Releases a held call that no rule holds now. An earlier rejection or expiry still ends the call. A pending
+ * approval is withdrawn. Returns null if the call may run.
  */
 export function releaseHold(
   call: LockedCall,
@@ -139,26 +141,27 @@ export function withdrawPending(call: LockedCall): void {
   if (approval?.status === 'pending') withdrawApproval(call, approval)
 }
 
-/** Whether what the call changes must be read before a person is asked. */
-export const isUnseen = ({ tool, seen, wanted, problem }: StepOp): boolean =>
-  tool.precondition !== undefined && seen === undefined && wanted && problem === null
+/** Whether the state that the call would change, or its connection, must be read before a person is asked. */
+export function isUnseen({ tx, run }: LockedRun, { tool, seen, wanted, problem }: StepOp): boolean {
+  if (seen !== undefined || !wanted || problem !== null) return false
+  if (tool.precondition !== undefined) return true
+  const service = serviceOf(tool)
+  return service !== null && liveConnection(tx.policy.connections, service, run.requested_by) !== null
+}
 
-/** How often what a call changes may change under its approvals. Then the call fails. */
+/** The most times that the state may change after approvers saw it. At the next change, the call fails. */
 export const mostChanges = 5
 
-const hasChanged = ({ tool }: StepOp): string =>
-  `${tool.precondition?.of ?? 'what it changes'} has changed since it was approved`
-
-function changedTooOften({ tool }: StepOp): Extract<ApprovalUse, { kind: 'ended' }> {
-  const reason = `${tool.precondition?.of ?? 'what it changes'} changed ${mostChanges + 1} times after the call was approved: find out who changes it, then run the workflow again`
+function changedTooOften({ changed }: StepOp): Extract<ApprovalUse, { kind: 'ended' }> {
+  const reason = `${changed ?? 'what it changes'} changed ${mostChanges + 1} times after the call was approved: find out who changes it, then run the workflow again`
   return { kind: 'ended', outcome: 'failed', reason, code: 'changed_too_often' }
 }
 
-/** Holds the call with a new approval. It replaces a former one that no longer covers the call. */
+/** Holds the call with a new approval. The new approval replaces a former one that no longer covers the call. */
 function holdCall(call: DecidingCall, decided: Decided, again: HeldAgain | null): ApprovalUse {
   const { tx, ledger, run, effect, op } = call
   if (again?.hasChanged === true && again.former.state_changes >= mostChanges) return changedTooOften(op)
-  if (isUnseen(op)) return { kind: 'unseen' }
+  if (isUnseen(call, op)) return { kind: 'unseen' }
   const isMore = again?.former.status !== 'pending'
   const bytes = op.sealed.length + (op.seen?.sealed.length ?? 0)
   const over = isMore ? approvalsOver(tx) : null

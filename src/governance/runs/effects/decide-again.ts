@@ -11,17 +11,17 @@ export interface DecideAgainOp {
 }
 
 /**
- * Decides a call again just before it acts, because the rules or the requester's role have changed, or because
- * what it changes has (commit point `effect.decide`). The call can still use its approval. Returns null if another
- * attempt has taken over. After a crash, the call is in `intent` and is decided again.
+ * Decides a call again just before it acts (commit point `effect.decide`). Needed if the rules, the requester's role,
+ * or the thing that the call would change has itself changed since. The call can still use its approval. Returns null
+ * if another attempt has taken over. After a crash, the call is in `intent` and is decided again.
  */
 export const decideAgain = ledgerKind(
   'effect.decide',
   (tx, ledger, { key, step, attempt }: DecideAgainOp): StepVerdict | null => {
     const effect = ledger.effects.get(effectId(key))
     if (effect === undefined || effect.attempt !== attempt) return null
-    if (step.hasChanged === true && (effect.state === 'intent' || effect.state === 'sent')) {
-      // The tool knows that nothing was done.
+    if (step.changed !== undefined && (effect.state === 'intent' || effect.state === 'sent')) {
+      // The tool has reported that nothing was done.
       effect.state = 'retry'
       effect.sent_at = effect.sent_with = null
       ledger.touchEffect(effect)

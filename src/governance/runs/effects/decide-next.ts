@@ -4,20 +4,20 @@ import { decideStep, type StepVerdict } from './effect.ts'
 import { ledgerKind } from './ledger-store.ts'
 import type { StepOp } from './step-op.ts'
 
-/** A call that was made ready before the outcome of the call before it was saved. */
+/** A call that was prepared before the outcome of the previous call was saved. */
 export interface NextOp {
   readonly key: EffectKey
-  /** The call before it, and the labels that its output was expected to get. */
+  /** The previous call. `expectedLabels` are the labels that its output was expected to get. */
   readonly after: EffectKey
   readonly expectedLabels: readonly Label[]
   readonly step: StepOp
 }
 
 /**
- * Decides a call right behind the outcome of the call before it, so that both share a transaction (commit point
- * `effect.decide`). Returns null and writes nothing if that outcome is not the expected one, or if the run is not
- * simply going on: then the call is decided when its activity comes. After a crash the call is in `intent` and is
- * decided again.
+ * Decides a call right after the outcome of the previous call, in the same transaction (commit point `effect.decide`).
+ * Returns null and writes nothing if the outcome is not the expected one, or if the call has a row already. The same
+ * holds if the run is not `running` or is being cancelled, or if the organization is frozen. The call is then decided
+ * when its activity runs. After a crash the call is in `intent` and is decided again.
  */
 export const decideNext = ledgerKind(
   'effect.decide',

@@ -1,6 +1,7 @@
 import type { HeldDetails } from '../../../contract/messages.ts'
 import { isOutcome, mostAttempts, runEnded, type Outcome } from '../../../contract/status.ts'
 import type { Repeat, ToolDeclaration } from '../../../catalog/tool.ts'
+import type { Audience } from '../../../policy/audience.ts'
 import { addedLabels, refused, type Call, type Decided } from '../../../policy/decide.ts'
 import { judgeCall } from '../../../policy/judge-call.ts'
 import type { Label } from '../../../policy/types.ts'
@@ -29,25 +30,31 @@ import { noteOutcome, recordDecision, settle, startRun, stepEvent, updateRunStat
  * The effect: intent, call, outcome. One row per (run, step, item), in one state:
  *
  * - *(no row)*: nothing was decided yet.
- * - `held`: parameters are resolved and sealed. The call waits for an approval, for the use of a given one, or for a
- *   slot of its run (slot-moves.ts).
- * - `intent`: the call is allowed, its approval is used, the body may run. A new attempt decides again. Reads,
- *   transactional and keyed tools stay here while their body runs; an unsafe tool has not sent a byte yet. A findable
- *   tool with `sent_at` only looks for what an earlier attempt may have made. An unsafe tool with `sent_with` sends the
- *   call again with its key.
+ * - `held`: parameters are resolved and sealed. The call waits for an approval, has an approval that is not used, or
+ *   waits for a slot of its run (slot-moves.ts).
+ * - `intent`: the call is allowed, its approval is used, the tool's body may run. A new attempt decides again. Reads,
+ *   transactional and keyed tools stay in `intent` while their body runs; an unsafe tool has not sent a byte yet. A
+ *   findable tool with `sent_at` only looks for the effect that an earlier attempt may have had. An unsafe tool with
+ *   `sent_with` sends the call again with its key.
  * - `sent`: an unsafe or findable tool has passed its point of no return; bytes may have left.
  * - `retry`: the tool failed temporarily; a later attempt decides again.
- * - `unknown_outcome`: a process died, or time ran out, in `sent`, and the call cannot be found. A person chooses retry,
- *   done or fail.
+ * - `unknown_outcome`: a process died, or time ran out, while the call was `sent`, and the call cannot be found. A
+ *   person chooses retry, done or fail.
  * - `completed`, `failed`, `denied`, `rejected`, `expired`, `skipped`, `cancelled`: the outcome. It is final: a later
  *   attempt returns it and runs nothing.
  *
- * Moves: (none)|held|intent|retry → intent (commit point `effect.decide`); intent → sent (`effect.sent`); intent|sent →
- * outcome|retry|unknown_outcome (`effect.outcome`); sent → unknown_outcome at the next attempt, or → intent with
- * `sent_at` kept if the tool is findable or `sent_with` is set (`effect.decide`); such an intent → `sent` again with the
- * key, or → `retry` if the call is absent;
- * unknown_outcome → outcome, or `retry` chosen (`effect.resolve`), or its late outcome (`effect.outcome`). `attempt` is
- * a fence: only the newest attempt may move to `sent` or record an outcome.
+ * Moves, with their commit points:
+ *
+ * - (none)|held|intent|retry → intent (`effect.decide`).
+ * - intent → sent (`effect.sent`).
+ * - intent|sent → outcome|retry|unknown_outcome (`effect.outcome`).
+ * - sent → unknown_outcome at the next attempt (`effect.decide`). If the tool is findable or `sent_with` is set: sent →
+ *   intent, and `sent_at` stays.
+ * - intent with `sent_at` → sent again with the key, or → retry if the call is absent.
+ * - unknown_outcome → outcome, or a person chooses `retry` (`effect.resolve`).
+ * - unknown_outcome → the outcome that the attempt reports late (`effect.outcome`).
+ *
+ * `attempt` is a fence: only the newest attempt may move to `sent` or record an outcome.
  */
 
 export type StepVerdict =
@@ -58,14 +65,18 @@ export type StepVerdict =
       /** Failures of the tool so far. */
       readonly failures: number
       readonly basis: Basis
-      /** Seconds since an earlier attempt may have acted: look for what it made. null: make the call. */
+      /** Seconds since an earlier attempt may have acted: look for its effect first. null: make the call. */
       readonly sentSecondsAgo: number | null
-      /** The connection and its address of an earlier attempt that may have acted; null: unknown, or nothing was sent. */
+      /**
+       * The connection, with its address, of an earlier attempt that may have acted; null: unknown or nothing was sent.
+       */
       readonly sentWith: string | null
-      /** The approval that lets the call through; null if no rule holds it. */
+      /** The approval that lets the call through; null if no rule holds the call. */
       readonly approvalId: string | null
       /** Labels that the organization's rules add to the output. */
       readonly addedLabels: readonly Label[]
+      /** Limits the readers of the place that the call writes to. The service is asked for the readers at the call. */
+      readonly audience: Audience
     }
   /** The call has its outcome; nothing runs. */
   | { readonly go: false; readonly state: Outcome; readonly reason: string }
@@ -75,7 +86,7 @@ export type StepVerdict =
   | OverStorageLimit
   | Unseen
 
-/** The call must be held, and what it changes must be read first (`StepOp.seen`). The caller asks again at once. */
+/** The call must be held. The data for its approvers must be read first (`StepOp.seen`); the caller then asks again. */
 export interface Unseen {
   readonly go: false
   readonly state: 'unseen'
@@ -103,15 +114,15 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   const over =
     run.cancel_requested_at === null ? organizationLimitReached(tx, known, asked, wouldBeHeld) : null
   if (over !== null) return waitForOrganizationLimit(locked, over)
-  // Nothing is written before what the call changes is known.
-  if (known === undefined && isUnseen(asked) && wouldBeHeld()) return { go: false, state: 'unseen' }
+  // Write nothing before the data for the approvers was read.
+  if (known === undefined && isUnseen(locked, asked) && wouldBeHeld()) return { go: false, state: 'unseen' }
   startRun(locked)
   const fits = callFitsRun(run, known, asked)
-  // Label sources are not stored without storage left, whatever the call's outcome.
+  // If no storage is left, label sources are not stored, whatever the call's outcome.
   const op = fits ? asked : { ...asked, labelSources: [] }
   const effect = known ?? addEffect(locked, op, fits)
   const call = { ...locked, effect, op }
-  // Keep `sent_at` while the call is held again: an earlier attempt may have happened.
+  // The earlier attempt may have acted. Store its time, so that the time is known even if the call is held again.
   if (effect.state === 'intent' && op.tool.repeat === 'keyed') effect.sent_at ??= effect.intent_at
   if (run.cancel_requested_at !== null) return finish(call, 'cancelled', 'the run was cancelled')
   if (op.isUnread === true && tx.policy.frozen === null)
@@ -135,7 +146,7 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   return judge(call)
 }
 
-/** Runs on every attempt, under the lock, so each saved rule holds at once. */
+/** Judges the call by the rules. Runs on every attempt, under the lock, so each saved rule takes effect at once. */
 function judge(call: DecidingCall): StepVerdict {
   const { effect, op } = call
   const decided = decideCall(call, op)
@@ -200,11 +211,11 @@ export function callOf(op: StepOp): Call {
 function begin(call: DecidingCall, decided: Decided, approvalId: string | null = null): StepVerdict {
   const { tx, ledger, run, effect, op } = call
   const wasWaiting = effect.state === 'held' || effect.state === 'unknown_outcome'
-  // A person chose `retry` for the attempt before.
+  // A person chose `retry` for the previous attempt.
   if (effect.state === 'unknown_outcome') noteOutcome(effect, 'unknown_outcome')
   effect.attempt += 1
   effect.state = 'intent'
-  // A person who chose `retry` has looked for the call.
+  // A person who chose `retry` has looked for the call already.
   const canBeFound = op.tool.repeat === 'findable' || effect.sent_with !== null
   if (!canBeFound || effect.resolved_outcome === 'retry') effect.sent_at = effect.sent_with = null
   effect.resolved_outcome = null
@@ -231,7 +242,10 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   const sentSecondsAgo = sentAt === null ? null : (tx.now.getTime() - Date.parse(sentAt)) / 1_000
   const { attempt, failures } = effect
   const added = addedLabels(tx.policy.compiled, callOf(op))
-  return { go: true, attempt, failures, basis, sentSecondsAgo, sentWith, approvalId, addedLabels: added }
+  return {
+    ...{ go: true, attempt, failures, basis, sentSecondsAgo, sentWith, approvalId, addedLabels: added },
+    audience: tx.policy.toolAccess.audience(op.tool.name, role),
+  }
 }
 
 function becomeUnknown(call: LockedCall): StepVerdict {

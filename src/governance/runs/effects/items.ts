@@ -6,6 +6,7 @@ import { resolve, type Scope } from '../../../policy/templates.ts'
 import { mostLabels, tooManyLabels, type Json } from '../../../policy/types.ts'
 import { explainFrozen } from '../../../policy/decide.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
+import type { ChainTx } from '../../audit/chain-tx.ts'
 import { DomainError } from '../../errors.ts'
 import { readCallSpec, type CallSpec } from '../values/call-spec.ts'
 import { loadLedger, writeLedger } from './ledger-store.ts'
@@ -13,7 +14,7 @@ import { load } from '../values/loading.ts'
 import { ResourceExhausted } from '../values/outputs.ts'
 import { runActor, updateRunStatus } from './ledger-moves.ts'
 
-/** The list of a `for_each` step. Throws TemplateError, or TypeError for another value or too many items. */
+/** The list of a `for_each` step. Throws TemplateError; TypeError if the value is no list or has too many items. */
 export function itemsOf(spec: CallSpec, scope: Scope): readonly Json[] {
   const { value } = resolve(spec.step.for_each as Json, scope)
   if (value === null) return []
@@ -59,39 +60,50 @@ export async function expandStep(
     if (error !== null) run.nodes_failed += 1
     updateRunStatus({ tx, ledger, run })
     writeLedger(tx, ledger)
-    await tx.trx
-      .updateTable('run_steps')
-      .set(
-        error === null
-          ? { item_count: count, started_at: tx.now, status: 'running' }
-          : {
-              started_at: tx.now,
-              finished_at: tx.now,
-              status: bad,
-              labels: spec.labels,
-              error: JSON.stringify(error),
-            },
-      )
-      .where('run_id', '=', runId)
-      .where('step_id', '=', stepId)
-      .execute()
-    const event = error === null ? 'step.started' : `step.${bad}`
-    tx.event(runId, event, {
-      step_id: stepId,
-      item_index: null,
-      tool: spec.step.tool,
-      ...(error ? { error } : {}),
-    })
-    tx.append({
-      eventType: 'step.expanded',
-      action: spec.step.tool,
-      status: error === null ? 'running' : bad,
-      actor: runActor({ id: runId }),
-      workflowId: spec.run.workflowId,
-      runId,
-      metadata: { step_id: stepId, items: count },
-    })
+    await saveExpansion(tx, spec, stepId, { count, error, bad })
     return error === null ? { count } : { ended: bad }
+  })
+}
+
+/** Writes the number of items, or the bad outcome of a step without items, with its event and its audit entry. */
+async function saveExpansion(
+  tx: ChainTx,
+  spec: CallSpec,
+  stepId: string,
+  { count, error, bad }: Counted & { readonly bad: 'failed' | 'denied' },
+): Promise<void> {
+  const runId = spec.run.id
+  await tx.trx
+    .updateTable('run_steps')
+    .set(
+      error === null
+        ? { item_count: count, started_at: tx.now, status: 'running' }
+        : {
+            started_at: tx.now,
+            finished_at: tx.now,
+            status: bad,
+            labels: spec.labels,
+            error: JSON.stringify(error),
+          },
+    )
+    .where('run_id', '=', runId)
+    .where('step_id', '=', stepId)
+    .execute()
+  const event = error === null ? 'step.started' : `step.${bad}`
+  tx.event(runId, event, {
+    step_id: stepId,
+    item_index: null,
+    tool: spec.step.tool,
+    ...(error ? { error } : {}),
+  })
+  tx.append({
+    eventType: 'step.expanded',
+    action: spec.step.tool,
+    status: error === null ? 'running' : bad,
+    actor: runActor({ id: runId }),
+    workflowId: spec.run.workflowId,
+    runId,
+    metadata: { step_id: stepId, items: count },
   })
 }
 

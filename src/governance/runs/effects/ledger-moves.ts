@@ -104,31 +104,15 @@ export interface Settlement {
 }
 
 /**
- * Moves a call to an outcome, to `retry` or to `unknown_outcome`. Also updates its step (unless it is one item of
- * many), the counters and status of its run, an event and an audit entry.
+ * Moves a call to an outcome, to `retry` or to `unknown_outcome`. Also updates the call's step, and the counters and
+ * status of its run. Writes an event and an audit entry.
  */
 export function settle(call: LockedCall, how: Settlement): void {
   const { tx, ledger, run, effect } = call
   const waited = effect.state === 'held' || effect.state === 'unknown_outcome'
   const ended = how.state !== 'retry' && how.state !== 'unknown_outcome'
   if (effect.state === 'unknown_outcome' || how.state === 'unknown_outcome') tx.notice('call', callId(effect))
-  effect.state = how.state
-  if (how.state === 'retry') noteOutcome(effect, 'failed')
-  effect.error = how.error ?? null
-  effect.errorDetail = how.errorDetail?.sealed ?? null
-  if (how.errorDetail !== undefined) countStoredBytes(call, how.errorDetail.bytes)
-  effect.resolved_outcome = null
-  effect.wants_slot = false
-  // A tool that failed temporarily after its point of no return reports that nothing was done.
-  if (how.state === 'retry') effect.sent_at = effect.sent_with = null
-  if (how.state === 'unknown_outcome') effect.sent_at ??= tx.now.toISOString()
-  if (how.output !== undefined) {
-    effect.output = how.output.sealed
-    countStoredBytes(call, how.output.bytes)
-  }
-  if (how.outputLabels !== undefined) effect.output_labels = how.outputLabels
-  if (ended) effect.finished_at = tx.now.toISOString()
-  if (how.durationMs !== undefined) effect.duration_ms = how.durationMs
+  saveOnEffect(call, how, ended)
   ledger.touchEffect(effect)
   if (how.state === 'completed') run.nodes_executed += 1
   if (ended && isBadOutcome(how.state) && how.state !== 'cancelled') run.nodes_failed += 1
@@ -169,10 +153,31 @@ export function settle(call: LockedCall, how: Settlement): void {
     })
 }
 
-/** The most earlier attempts of a call whose outcomes are kept. */
+function saveOnEffect(call: LockedCall, how: Settlement, ended: boolean): void {
+  const { tx, effect } = call
+  effect.state = how.state
+  if (how.state === 'retry') noteOutcome(effect, 'failed')
+  effect.error = how.error ?? null
+  effect.errorDetail = how.errorDetail?.sealed ?? null
+  if (how.errorDetail !== undefined) countStoredBytes(call, how.errorDetail.bytes)
+  effect.resolved_outcome = null
+  effect.wants_slot = false
+  // A tool that failed temporarily after its point of no return reports that nothing was done.
+  if (how.state === 'retry') effect.sent_at = effect.sent_with = null
+  if (how.state === 'unknown_outcome') effect.sent_at ??= tx.now.toISOString()
+  if (how.output !== undefined) {
+    effect.output = how.output.sealed
+    countStoredBytes(call, how.output.bytes)
+  }
+  if (how.outputLabels !== undefined) effect.output_labels = how.outputLabels
+  if (ended) effect.finished_at = tx.now.toISOString()
+  if (how.durationMs !== undefined) effect.duration_ms = how.durationMs
+}
+
+/** The most outcomes of earlier attempts that are stored for one call. */
 const mostPastOutcomes = 50
 
-/** Notes how the present attempt has ended, before another one begins. */
+/** Adds the outcome of the present attempt to `past_outcomes`, before another attempt begins. */
 export function noteOutcome(effect: EffectRecord, outcome: PastOutcome['outcome']): void {
   if (effect.decision_id === null) return
   const past = [...effect.past_outcomes, { decision_id: effect.decision_id, outcome }]
@@ -191,9 +196,9 @@ function moveStep({ tx, ledger, effect }: LockedCall, how: Settlement, ended: bo
   }
   step.attempts = Math.max(step.attempts, effect.attempt)
   ledger.dirtySteps.add(step)
-  // A late outcome of an item changes the item alone: the end of the run has ended its step.
+  // A late outcome of an item changes only the item: the end of the run has already ended the step.
   if (effect.item_index >= 0 && step.finished_at !== null) return
-  // A `for_each` step ends after all its items (finish-items.ts). Until then its status only shows waiting items.
+  // A `for_each` step ends after all its items (finish-items.ts). Until then its status only shows if items wait.
   if (effect.item_index >= 0 && ended) {
     if (step.status === 'unknown_outcome' || step.status === 'held') step.status = 'running'
     return
@@ -207,7 +212,7 @@ function moveStep({ tx, ledger, effect }: LockedCall, how: Settlement, ended: bo
   if (how.state === 'denied') step.verdict = 'deny'
 }
 
-/** Sets an open run's status to `paused` or `running`, depending on waiting calls. */
+/** Sets an open run's status: `paused` if one of its calls waits, otherwise `running`. */
 export function updateRunStatus(locked: LockedRun, pausedReason?: string): void {
   const { tx, ledger, run } = locked
   if (runEnded(run.status) || run.status === 'awaiting_approval') return

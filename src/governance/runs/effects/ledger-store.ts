@@ -17,8 +17,8 @@ import { giveSlotsBack, handOn } from './slot-moves.ts'
 const family = {}
 
 /**
- * A kind of operation on calls of runs. All kinds share one Ledger, so they can share a batch. An operation also reads
- * the call that it comes `after`.
+ * A kind of operation on calls of runs. All kinds share one Ledger, so they can share a batch. For an operation with
+ * `after`, that earlier call is read too.
  */
 export function ledgerKind<Op extends { readonly key: EffectKey; readonly after?: EffectKey }, R>(
   point: CommitPoint,

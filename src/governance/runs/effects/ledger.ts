@@ -17,18 +17,18 @@ export interface RunState {
   status: RunStatus
   status_reason: string
   decision_seq: number
-  /** Bytes stored for its calls (storage-limit.ts). */
+  /** Bytes stored for the run's calls (storage-limit.ts). */
   stored_bytes: number
   nodes_executed: number
   nodes_failed: number
   started_at: string | null
-  /** Calls of the run that wait for a person: held, or with an unknown outcome. */
+  /** The number of the run's calls that are held or have an unknown outcome. */
   waiting: number
-  /** limits/slots.ts */
+  /** The run's slot (limits/slots.ts). */
   slot: Slot | null
-  /** Currency units reported by its calls. */
+  /** The cost that the run's calls reported, in currency units. */
   cost: number
-  /** Calls outside this ledger: in progress, and waiting for a slot (slot-moves.ts). */
+  /** Numbers of the run's calls outside this ledger: those in progress, and those that want a slot (slot-moves.ts). */
   readonly others_under_way: number
   readonly others_wanting: number
 }
@@ -60,7 +60,7 @@ export interface EffectRecord {
   wants_slot: boolean
   /** Set if this transaction stores an output; never read back. */
   output?: Buffer | undefined
-  /** Set if this transaction sets the error: its sealed values, or null. Never read back. */
+  /** The sealed values of the error, or null. Set if this transaction sets the error; never read back. */
   errorDetail?: Buffer | null | undefined
   /** Set if this transaction creates the row. */
   sealed?: Buffer | null | undefined
@@ -80,8 +80,8 @@ export interface StepRecord {
 }
 
 /**
- * The rows that operations of a batch share: one statement reads them under the chain lock, one writes them. An
- * operation changes records in place and marks them dirty, so later operations of the batch see its changes.
+ * The rows that operations of a batch share. One statement reads these rows under the chain lock, and another writes
+ * them. An operation changes records in place and marks them dirty, so later operations of the batch see its changes.
  */
 export class Ledger {
   readonly runs = new Map<string, RunState>()
@@ -98,7 +98,7 @@ export class Ledger {
   readonly newEffects: EffectRecord[] = []
   readonly newApprovals: NewApproval[] = []
   readonly newDecisions: NewDecision[] = []
-  /** The organization's slots; only read if a run of the ledger has none. */
+  /** The organization's slots; only read if a run of the ledger has no slot. */
   slots = { taken: 0, waiting: 0 }
 
   step(runId: string, stepId: string): StepRecord | undefined {

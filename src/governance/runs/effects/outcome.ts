@@ -23,8 +23,8 @@ import { runActor, settle } from './ledger-moves.ts'
 import { fitsRun, runTooLarge } from './storage-limit.ts'
 
 /**
- * The result of one attempt's body. `cost` is in currency units and changes what is counted for the month: it is the real
- * cost without what the attempt has reserved.
+ * The result of one attempt's body. `cost`, in currency units, is added to the cost counted for the month. It is the
+ * real cost minus the cost that the attempt has reserved.
  */
 export interface OutcomeOp {
   readonly key: EffectKey
@@ -36,7 +36,7 @@ export interface OutcomeOp {
         readonly output: SealedText
         /** Labels declared by the tool, and labels of this value. */
         readonly labels: readonly Label[]
-        /** For label rules: the call as of now. */
+        /** The call as it is now, for label rules. */
         readonly call: Call
         readonly cost?: number | undefined
       }
@@ -55,14 +55,14 @@ export interface OutcomeOp {
 /** Records outcomes; commit point `effect.outcome`. Returns the call's state afterwards. */
 export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
 
-/** What the call changes is not what its approvers saw; nothing was written. */
+/** The thing that the call would change is not as its approvers saw it. Nothing was written. */
 export type Outdated = 'outdated'
 
-/** The means of a tool's write, inside the transaction that commits the outcome under the organization's lock. */
+/** A tool uses this to write inside the transaction that commits the outcome under the organization's lock. */
 export interface OwnWrite {
   readonly trx: Transaction<Database>
   readonly limits: Limits
-  /** The present role of the person who started the run; null if no longer a member. */
+  /** The present role of the person who started the run; null if that person is no longer a member. */
   readonly role: Role | null
   /** Adds an audit entry about the run to the same transaction. */
   append(entry: Omit<AuditDraft, 'actor' | 'workflowId' | 'runId'>): void
@@ -70,8 +70,9 @@ export interface OwnWrite {
 
 /**
  * Records the outcome together with a write of the tool (`transactional` tools). A superseded attempt writes nothing.
- * If a quota or the tool itself refuses the write, nothing is written and the call fails. `changed`: nothing was
- * written or recorded, and the call must be decided again first; see MayAct. `outdated`: the same, since the tool refused.
+ * If a quota or the tool itself refuses the write, nothing is written and the call fails. Returns `changed` if nothing
+ * was written or recorded, and the call must be decided again first; see MayAct. Returns `outdated` in the same case if
+ * `write` returned it.
  */
 export function recordWithWrite(
   context: Pick<Context, 'combiner'>,
@@ -127,7 +128,7 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
   if (run === undefined || effect === undefined)
     throw new Error(`no call \`${effectId(op.key)}\` has an intent`)
   if (isOutcome(effect.state)) return effect.state
-  // A superseded attempt that comes back late knows the outcome, so it settles a call that nobody has resolved.
+  // An attempt that was given up can still come back with the outcome. Then it settles a call that nobody has resolved.
   const settlesLate =
     effect.state === 'unknown_outcome' &&
     effect.resolved_outcome === null &&
@@ -190,14 +191,14 @@ function outputLabelsOf(
 /**
  * Whether a call may act now. `yes`: it may. `changed`: decide it again first (`decideAgain`), because the organization
  * is frozen, a rule or setting was saved, or the requester's role has changed. `superseded`: a newer attempt has taken
- * over, or the run was cancelled or has ended. `disconnected`: the connection that the attempt has taken was revoked,
- * replaced or has expired.
+ * over, or the run was cancelled or has ended. `disconnected`: the connection that the attempt uses was revoked or
+ * replaced, or has expired.
  */
 export type MayAct = 'yes' | 'changed' | 'superseded' | 'disconnected'
 
 /**
- * Whether the decision of this attempt still holds: each freeze, rule or cancellation that was committed before the
- * answer counts. For a call that acts only with its outcome, or may be repeated.
+ * Whether the decision of this attempt still holds. Every freeze, rule or cancellation that was committed before the
+ * answer counts. Used for a call that acts only in the transaction of its outcome, or that may be repeated.
  */
 export async function stillHolds(
   { db }: Pick<Context, 'db'>,
@@ -206,16 +207,16 @@ export async function stillHolds(
   { policyVersion, role }: Basis,
 ): Promise<boolean> {
   const values = [runId, stepId, itemIndex, attempt, policyVersion, role]
-  // By Kysely, which prepares statements only where that is allowed.
+  // Sent through Kysely, which prepares statements only where preparing is allowed.
   const { rows } = await db.executeQuery<{ same: boolean }>(CompiledQuery.raw(openIntentText, values))
   return rows[0]?.same === true
 }
 
 /**
- * The point of no return (commit point `effect.sent`): after a crash from here on, the outcome is unknown. Unless the
- * answer is `yes`, nothing was marked and nothing may be sent. A single statement checks and marks, so each freeze or
- * rule that was committed before it holds for this call, and so does each revocation. `sentWith`: the connection's
- * id and address.
+ * The point of no return (commit point `effect.sent`): after a crash from here on, the outcome is unknown. If the
+ * answer is not `yes`, nothing was marked and nothing may be sent. One statement checks and marks. So every freeze,
+ * rule or revocation that was committed before the statement holds for this call. `sentWith`: the connection's id and
+ * address.
  */
 export async function markSent(
   context: Pick<Context, 'pool'>,

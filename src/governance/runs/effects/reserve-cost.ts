@@ -13,9 +13,9 @@ export interface ReserveOp {
 }
 
 /**
- * Counts the highest cost of an attempt before anything is spent (commit point `effect.spend`), if the month's spend has
- * room for it. The month is that in which the run was accepted. Decided under the organization's lock, so that calls
- * side by side cannot spend the same room. `superseded`: the attempt may not act any more.
+ * Reserves the highest cost of an attempt before anything is spent (commit point `effect.spend`). Reserves nothing if
+ * the month's spend would exceed its limit. The month is the one in which the run was accepted. Decided under the
+ * organization's lock, so that two calls cannot reserve the same money. `superseded`: the attempt may not act any more.
  */
 export function reserveCost(
   context: Pick<Context, 'combiner'>,

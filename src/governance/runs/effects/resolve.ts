@@ -28,13 +28,13 @@ export interface ResolveRequest {
   readonly runId: string
   readonly stepId: string
   /**
-   * The calls: one item, several items, all of the step that are unknown (at most `mostResolved`), or null for the one
-   * call of a step without `for_each`.
+   * The calls to resolve: one item, several items, or `all` items of the step with an unknown outcome (at most
+   * `mostResolved`). null: the one call of a step without `for_each`.
    */
   readonly items: number | readonly number[] | 'all' | null
   /**
-   * The attempt that the person looked for. A named call with another one is refused, and `all` leaves it out: what is
-   * true of one attempt says nothing about the next.
+   * The attempt that the person looked for. A named call that is at another attempt is refused; `all` leaves such a
+   * call out. The reason: the facts about one attempt say nothing about the next attempt.
    */
   readonly attempt?: number | undefined
   readonly outcome: 'retry' | 'done' | 'fail'
@@ -44,15 +44,15 @@ export interface ResolveRequest {
   readonly once?: Once | null
 }
 
-/** The most bytes of outputs that one request stores, the same output once for each item. */
+/** The most bytes of outputs that one request stores. The same output is stored once for each item. */
 const mostOutputBytes = 16 * 1024 ** 2
 
 /**
- * A person settles calls whose outcome is unknown (commit point `effect.resolve`), all of them or none. `retry`: each is
- * decided and made again. `done`: each counts as completed. `fail`: as failed. Each call has an audit entry. Throws
- * `not_found`, `insufficient_role` for a person who is not an admin now, `bad_transition` if a call has no unknown
- * outcome, `conflict` if it is one of another attempt, `validation_error` for an output that is too large for so many
- * calls.
+ * A person settles calls whose outcome is unknown (commit point `effect.resolve`): either all of the calls or none.
+ * `retry`: each call is decided and made again. `done`: each counts as completed. `fail`: each counts as failed. Each
+ * call has an audit entry. Throws `not_found`; `insufficient_role` for a person who is not an admin now;
+ * `bad_transition` if a call has no unknown outcome; `conflict` if the unknown outcome belongs to another attempt;
+ * `validation_error` for an output that is too large for so many calls.
  */
 export async function resolveStep(
   context: Pick<Context, 'combiner' | 'config' | 'db' | 'sealer'>,
@@ -126,11 +126,11 @@ function retry({ tx, ledger, run, effect }: LockedCall, actor: Actor): void {
   })
 }
 
-/** One call to settle: read, opened and sealed before the lock. */
+/** One call to settle. It is read, opened and sealed before the lock is taken. */
 interface ChosenCall {
   readonly key: EffectKey
   readonly output: SealedText | undefined
-  /** For the labels of its output; null if they do not matter. */
+  /** The call as label rules see it, for its output's labels; null if these labels do not matter. */
   readonly call: Call | null
 }
 
@@ -166,8 +166,8 @@ async function chosenCalls(
 }
 
 /**
- * Items of the step with an unknown outcome that nobody has resolved, in their order; -1 for a step without items. With
- * `attempt` only those of this attempt.
+ * Items of the step with an unknown outcome that nobody has resolved, in their order; -1 for a step without items. If
+ * `attempt` is given: only items that are at this attempt.
  */
 async function unresolvedItems(
   db: Db,
@@ -187,7 +187,7 @@ async function unresolvedItems(
   return rows.map((row) => row.item_index)
 }
 
-/** The error's message. It names the wrong items, and items with an unknown outcome. */
+/** The error's message. It names the items that cannot be resolved, and items that can be resolved. */
 async function whyNothingToResolve(
   tx: ChainTx,
   request: ResolveRequest,
@@ -222,7 +222,7 @@ function settlementOf(
   }
 }
 
-/** The labels that the output of a completed call has: the tool's labels and those of label rules. */
+/** The labels of a completed call's output: the call's labels, the tool's labels, and the labels from label rules. */
 function outputLabels(tx: ChainTx, effect: EffectRecord, call: Call | null): Label[] {
   const tool = getTool(effect.tool)
   if (tool === undefined || call === null) return effect.labels

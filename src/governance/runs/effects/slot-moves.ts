@@ -5,14 +5,14 @@ import type { EffectRecord, Ledger, RunState } from './ledger.ts'
 import type { LockedRun } from './run-call.ts'
 
 /*
- * How calls of runs move slots (limits/slots.ts; docs/decisions/0037). A run keeps its slot while one of its calls is
+ * How calls of runs take and release slots (limits/slots.ts; docs/decisions/0037). A run keeps its slot while a call is
  * in progress, and between calls. It gives the slot back if a call waits for a person and no call is in progress. The
- * next call that would run its body takes a slot, or is held until the run has one. Then it is decided again.
+ * next call that would run its body takes a slot, or is held until the run has one. Then the call is decided again.
  */
 
 const underWay: ReadonlySet<EffectState> = new Set(['intent', 'sent', 'retry'])
 
-/** Calls of the run in this ledger for which `has` is true. */
+/** The number of the run's calls in this ledger for which `has` is true. */
 function count(ledger: Ledger, run: RunState, has: (effect: EffectRecord) => boolean): number {
   let found = 0
   for (const effect of ledger.effects.values()) if (effect.run_id === run.id && has(effect)) found += 1
@@ -20,8 +20,8 @@ function count(ledger: Ledger, run: RunState, has: (effect: EffectRecord) => boo
 }
 
 /**
- * Whether the run may run a body now. Without a slot it takes a free one. If none is free, or others wait already, the
- * run waits too.
+ * Whether the run may run a body now. A run without a slot takes a free slot. If no slot is free, or other runs wait
+ * already, the run waits too.
  */
 export function takeSlot({ tx, ledger, run }: LockedRun): boolean {
   if (run.slot === 'taken') return true
@@ -33,18 +33,18 @@ export function takeSlot({ tx, ledger, run }: LockedRun): boolean {
     return true
   }
   if (run.slot === null) slots.waiting += 1
-  // This call shows that the run has a workflow, so its turn wakes it instead of starting it: `waits`, not `queued`.
+  // A run that makes a call has a workflow already. A granted slot wakes that workflow: so `waits`, not `queued`.
   run.slot = 'waits'
   return false
 }
 
-/** Releases slots that the ledger's runs no longer need. Call it before the ledger is written. True if a slot moved. */
+/** Releases slots that the ledger's runs do not need. Call it before the ledger is written. True: call `handOn`. */
 export function giveSlotsBack(ledger: Ledger): boolean {
   let moved = false
   for (const run of ledger.runs.values()) {
     if (run.slot === 'waits') moved = true
     if (!isIdle(ledger, run)) continue
-    // A granted slot wakes two calls: one that waits for a person must not release the other's slot, hence `isIdle`.
+    // A granted slot wakes two calls. The call that waits for a person must not release the slot of the other call.
     run.slot = null
     ledger.dirtyRuns.add(run)
     moved = true

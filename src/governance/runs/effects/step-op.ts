@@ -4,7 +4,7 @@ import type { LabelSource, StepError } from '../../../db/schema/runs.ts'
 import type { JsonObject, Label, Role } from '../../../policy/types.ts'
 import type { Installation } from '../../tools/connections.ts'
 
-/** What a call changes, sealed for its next approval. */
+/** The state of the thing that a call would change and of its connection, sealed for the call's next approval. */
 export interface Seen {
   readonly approvalId: string
   readonly sealed: Buffer
@@ -21,13 +21,13 @@ export interface StepOp {
    * only end.
    */
   readonly isUnread?: boolean
-  /** Why the call cannot be made (templates, parameters, no executor); the outcome is `failed`. */
+  /** The reason why the call cannot be made (templates, parameters, no executor); the outcome is `failed`. */
   readonly problem: StepError | null
   /** Resolved parameters with the address for `me`, before defaults: for the rules and the tool. */
   readonly params: JsonObject
-  /** The same, checked and with defaults, if they were checked already. */
+  /** The same parameters, checked and with defaults; absent if they were not checked yet. */
   readonly parsed?: JsonObject | undefined
-  /** Hash of the sealed parameters: before defaults and `me` are filled in. */
+  /** Hash of the sealed parameters, in which defaults and `me` are not filled in. */
   readonly paramsHash: string
   readonly paramLabels: ReadonlyMap<string, readonly Label[]>
   readonly sealed: Buffer
@@ -35,10 +35,10 @@ export interface StepOp {
   readonly labelSources: LabelSource[]
   /** The installation's folder and mail server, for tools that need them. */
   readonly installation: Installation
-  /** What the call changes, read for a person; absent if it was not read. */
+  /** The state that was read for approvers; absent if it was not read. */
   readonly seen?: Seen | undefined
-  /** Whether this has changed since the call was approved. */
-  readonly hasChanged?: boolean
+  /** The name of the part of that state that has changed since the call was approved. */
+  readonly changed?: string
   /** Whether a person with an unconfirmed address is refused. */
   readonly mustBeConfirmed: boolean
   /** Seconds until an approval expires unless its rule says otherwise; 0 means never. */

@@ -19,19 +19,19 @@ export const runTooLarge: StepError = {
     'the run would store more than 1 GiB of parameters and outputs: pass smaller values, or split it into several runs',
 }
 
-/** Bytes of label sources, up to 100 kB for 1,000 steps. They are stored in a call's row and in each decision on it. */
+/** Bytes of label sources, up to 100 kB for 1,000 steps. A call's row and each decision on the call store them. */
 export function sourceBytes(sources: readonly LabelSource[]): number {
   return sources.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(sources))
 }
 
 /**
- * Whether the run may store that many more bytes. Checked under the chain lock, in the transaction that stores them.
+ * Whether the run may store `bytes` more bytes. Checked under the chain lock, in the transaction that stores them.
  */
 export function fitsRun(run: RunState, bytes: number): boolean {
   return bytes === 0 || run.stored_bytes + bytes <= mostStoredBytes
 }
 
-/** A new call needs storage for its row and a decision, a retried one for another decision. */
+/** Whether the run has storage for the call. A new call stores a row and a decision; a retried call only a decision. */
 export function callFitsRun(run: RunState, known: EffectRecord | undefined, op: StepOp): boolean {
   const sources = sourceBytes(op.labelSources)
   if (known === undefined) return fitsRun(run, op.sealed.length + 2 * sources)
@@ -39,8 +39,9 @@ export function callFitsRun(run: RunState, known: EffectRecord | undefined, op: 
 }
 
 /**
- * Whether the organization has no storage left for a call. Over `storage_mb`, an output that did not fit before counts
- * too. Over `pending_approvals`, only a new call that would be held is refused. A call in progress goes on.
+ * The organization's limit that stops the call now; null if no limit does. For `storage_mb`, an output that did not fit
+ * at an earlier attempt counts too. `pending_approvals` only stops a new call that would be held. A call in progress
+ * goes on.
  */
 export function organizationLimitReached(
   tx: ChainTx,
@@ -62,7 +63,7 @@ export interface OverStorageLimit {
   readonly state: 'no_room'
 }
 
-/** The run's status says why it waits. No attempt is used, and nothing is audited, because this can last for days. */
+/** Stores in the run why it waits. No attempt is used, and nothing is audited, because the wait can last for days. */
 export function waitForOrganizationLimit(
   { ledger, run }: LockedRun,
   { limit, value }: Exceeded,

@@ -3,11 +3,11 @@ import type { RunsTable } from '../../../db/schema/runs.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import { quoted } from '../../approvals/votes.ts'
 
-/** Part of a sentence: who cancels or cancelled a run, by mail address, and why. */
+/** Part of a sentence: the mail address of the person who cancels or cancelled a run, and the reason. */
 export const byWhom = ({ by, reason }: { readonly by: string; readonly reason: string | null }): string =>
   `by \`${by}\`${reason === null ? '' : ` with the reason ${quoted(reason)}`}`
 
-/** One sentence: why a run ends as cancelled. Without a person, somebody did it in Temporal. */
+/** One sentence: why a run ends as cancelled. If no person is stored, the run was cancelled in Temporal. */
 export async function whyCancelled(
   tx: ChainTx,
   {

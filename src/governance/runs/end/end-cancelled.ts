@@ -7,16 +7,16 @@ import type { ChainTx } from '../../audit/chain-tx.ts'
 import { whyCancelled } from './cancelled-by.ts'
 import { endRun } from './finish.ts'
 
-/** The most runs per pass; the next pass is a second later. */
+/** The most runs that one pass ends; the next pass is a second later. */
 const passSize = 50
 
 /** Seconds that a worker has to end its calls, before the run ends without it. */
 const graceSeconds = 2
 
-/** The same while a call may have taken effect. With the second between two passes a run ends within 5 s. */
+/** Like `graceSeconds`, for a run with a call that may have taken effect. Such a run ends within 5 s in all. */
 const graceOfActedSeconds = 3
 
-/** Calls that may have taken effect although no outcome says so. */
+/** Whether the call `e` may have taken effect, although it has no outcome. */
 const mayHaveActed = sql`(e.state = 'sent' or e.state = 'intent' and (e.sent_at is not null or e.tool = any(${Object.values(
   catalog,
 ).flatMap((tool: ToolDeclaration) => (tool.repeat === 'keyed' ? [tool.name] : []))}::text[])))`
@@ -34,9 +34,9 @@ export async function isIdle(tx: ChainTx, runId: string): Promise<boolean> {
 }
 
 /**
- * Ends cancelled runs whose workers have not ended them, because they are slow or dead. No call of such a run acts
+ * Ends cancelled runs whose workers are slow or dead and have not ended the runs. No call of such a run acts
  * afterwards (effect.sent). A call that may have acted gets an unknown outcome, until its worker records the true one.
- * All workers and API processes do this, so no particular one is needed. Returns the number of ended runs.
+ * All workers and API processes do this, so no particular process is needed. Returns the number of ended runs.
  */
 export async function endCancelled(context: Pick<Context, 'combiner' | 'db'>): Promise<number> {
   const { rows } = await sql<{ id: string; organization_id: string }>`

@@ -21,10 +21,10 @@ import { runActor } from '../effects/ledger-moves.ts'
 import { endRun } from './finish.ts'
 import { countUnexpected } from './unexpected.ts'
 
-/** How often the items are read again because one has changed. */
+/** The most times that the items are read. They are read again if an item has changed meanwhile. */
 const mostReadings = 5
 
-/** Failures of ending one step, outages not counted, after which the step and its run have failed; about an hour. */
+/** After this many failed tries to end a step (outages not counted; about an hour), the step and its run fail. */
 const mostFailures = 200
 
 /** The items of a step change while they are counted. */
@@ -34,7 +34,7 @@ class ItemsChange extends DomainError {
   }
 }
 
-/** Ends a `for_each` step (see `finish`). A step that cannot be ended fails with `step_not_finished` in the end, and so does its run. */
+/** Ends a `for_each` step (see `finish`). If that fails too often, the step and its run fail: `step_not_finished`. */
 export async function finishItems(context: Context, runId: string, stepId: string): Promise<void> {
   try {
     await finish(context, runId, stepId)
@@ -47,13 +47,13 @@ export async function finishItems(context: Context, runId: string, stepId: strin
   }
 }
 
-/** Whether the same may happen each time; an outage passes. */
+/** Whether the error can come back at every try. An outage is not such an error, because it ends. */
 function isLasting(error: unknown): boolean {
   if (error instanceof TransactionTooLong || error instanceof ItemsChange) return true
   return !isConnectionError(error) && !(error instanceof DomainError) && !(error instanceof NotReady)
 }
 
-/** Its labels stay unknown, so nothing may use its output: the run ends with it. */
+/** Ends the step and its run as failed. The step's labels stay unknown, so nothing may use its output. */
 async function giveUp(
   context: Pick<Context, 'combiner' | 'db'>,
   runId: string,
@@ -88,8 +88,8 @@ async function giveUp(
 
 /**
  * Ends a `for_each` step whose items have ended (commit point `step.finish`). The step gets the labels of all items.
- * Above `mostLabels` only the first ones are kept (`cutLabels`), and every call that uses the step fails. Reads the
- * items before the lock, because ended items do not change.
+ * If there are more than `mostLabels`, only the first labels are stored (`cutLabels`), and every call that uses the
+ * step fails. Reads the items before the lock, because ended items do not change.
  */
 async function finish(context: Context, runId: string, stepId: string): Promise<void> {
   const run = await context.db
@@ -179,10 +179,10 @@ async function errorOf(db: Db, runId: string, stepId: string, status: Outcome): 
   return item?.error ?? null
 }
 
-/** Items whose labels one statement reads. */
+/** The number of items whose labels one statement reads. */
 const batch = 500
 
-/** Labels of all items and `own`, cut. Most items have equal labels, so PostgreSQL removes duplicate lists first. */
+/** `own` and the labels of all items, cut. Most items have equal labels, so PostgreSQL first removes equal lists. */
 async function labelsOf(db: Db, runId: string, stepId: string, own: readonly Label[]): Promise<Label[]> {
   const all = new Set(own)
   for (let from = 0; from < mostItems && all.size <= mostLabels; from += batch) {

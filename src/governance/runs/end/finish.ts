@@ -27,8 +27,8 @@ import { readVersion } from '../values/version-cache.ts'
 type Run = Selectable<RunsTable>
 
 /**
- * Ends a run as its workflow reports it (commit point `run.finish`), and returns the run's end. An ended run does not
- * change.
+ * Ends a run with the status that its workflow reports (commit point `run.finish`). Returns the run's final status. An
+ * ended run does not change.
  */
 export async function finishRun(
   context: Context,
@@ -58,7 +58,7 @@ export async function finishRun(
     }
     if (input.status === 'cancelled' || (input.status === 'completed' && run.cancel_requested_at !== null))
       return end('cancelled', await whyCancelled(tx, run))
-    // Our interpreter never does this: another program used the run's id.
+    // Our interpreter never reports `completed` too early: another program used the run's id.
     if (input.status === 'completed' && !(await everyStepAllows(context, fixed, steps)))
       return end('failed', 'the workflow ended before its steps had', { error_code: 'ended_early' })
     if (resolved.problem !== null) return end('failed', resolved.problem, { error_code: 'unresolved_result' })
@@ -70,9 +70,9 @@ export async function finishRun(
 }
 
 /**
- * Ends a run as completed in the transaction that saves the outcome of its last call, so that its workflow finds it
- * ended (commit point `run.finish`). Does nothing unless every step has ended and allows it. A run with a `result` is
- * ended by its workflow, because its outputs are read without a lock.
+ * Ends a run as completed in the transaction that saves the outcome of its last call (commit point `run.finish`). Its
+ * workflow then finds the run already ended. Does nothing if a step is open or has a bad outcome that ends the run. A
+ * run with a `result` is ended by its workflow, because the outputs for the result are read without a lock.
  */
 export async function finishWithLastCall(
   context: Pick<Context, 'combiner' | 'db' | 'runCaches'>,
@@ -89,7 +89,7 @@ export async function finishWithLastCall(
 
 const hasEnded = (run: Run): run is Run & { status: FinalStatus } => runEnded(run.status)
 
-/** A first look without the lock: an ended run does not change. It is repeated under the lock. */
+/** Reads the run's status without the lock, because an ended run does not change. It is read again under the lock. */
 function readEnd(db: Db, runId: string): Promise<Pick<Run, 'status' | 'cancel_requested_at'>> {
   return db
     .selectFrom('runs')
@@ -121,7 +121,7 @@ async function readRun(tx: ChainTx, runId: string): Promise<{ run: Run; steps: r
   return { run, steps: await steps }
 }
 
-/** Whether each step has ended, and either well or with `on_error: continue`. */
+/** Whether each step has ended well, or has ended badly with `on_error: continue`. */
 async function everyStepAllows(
   context: Pick<Context, 'db' | 'runCaches'>,
   run: RunSnapshot,
@@ -141,7 +141,7 @@ async function everyStepAllows(
 
 /**
  * Ends a run inside a transaction. Open steps and calls are cancelled and pending approvals withdrawn. A call that may
- * have happened becomes `unknown_outcome`, as does its step. `result` is sealed.
+ * have happened becomes `unknown_outcome`, and so does its step. `result` is sealed.
  */
 export async function endRun(
   tx: ChainTx,
@@ -165,7 +165,7 @@ export async function endRun(
   void tx.send(trx.updateTable('runs').set(row).where('id', '=', run.id))
   if (run.slot === 'taken') grantSlots(tx, tx.policy.limits.concurrent_executions)
   const endedSteps = await ended
-  // Nobody is asked about an ended run.
+  // Nobody is asked to resolve calls of an ended run, so messages about these calls must be updated.
   if (endedSteps.some((step) => step.status === 'unknown_outcome')) tx.notice('run', run.id)
   for (const step of endedSteps)
     if (step.started_at !== null)
@@ -177,7 +177,7 @@ export async function endRun(
     eventType: 'workflow.execute',
     action: 'finish',
     status,
-    // The entry stands for the run as a whole, which is its requester's.
+    // The entry is about the run as a whole, so its actor is the requester.
     actor: { type: 'user', id: run.requested_by, apiKeyId: run.api_key_id },
     workflowId: run.workflow_id,
     runId: run.id,
@@ -203,7 +203,7 @@ export async function endRun(
 
 type UnknownCall = Required<Pick<EventData, 'step_id' | 'item_index' | 'tool'>>
 
-/** A single statement, so `effect.sent` comes either before it or not at all. Returns the calls that may have happened. */
+/** One statement, so `effect.sent` commits before it or never. Returns the calls that may have happened. */
 function endEffects(tx: ChainTx, runId: string): Promise<readonly UnknownCall[]> {
   const keyed = Object.values(catalog).flatMap((tool: ToolDeclaration) =>
     tool.repeat === 'keyed' ? [tool.name] : [],
@@ -213,7 +213,7 @@ function endEffects(tx: ChainTx, runId: string): Promise<readonly UnknownCall[]>
   return tx.send(endOpenEffects<UnknownCall>({ runId, now: tx.now, mayHaveHappened }))
 }
 
-/** Returns the steps that had not ended. */
+/** Ends the steps that have not ended, and returns them. */
 function endSteps(tx: ChainTx, runId: string) {
   return tx.trx
     .updateTable('run_steps')
@@ -245,7 +245,7 @@ interface Result {
   readonly problem: string | null
 }
 
-/** Step id under which the run's `result` counts its loads. */
+/** The step id under which loads for the run's `result` are counted. */
 const resultStepId = ''
 
 /** Resolves the templates of the definition's `result`; a reference without a value fails the run. */

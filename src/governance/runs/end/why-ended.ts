@@ -6,7 +6,7 @@ import type { LoggedFields } from '../../audit/entry.ts'
 
 export type EndedStep = Pick<Selectable<RunStepsTable>, 'step_id' | 'status' | 'error' | 'item_count'>
 
-/** Why a run ended: one sentence for people, and fields for the log. */
+/** The reason why a run ended: one sentence for people, and fields for the log. */
 interface WhyEnded {
   readonly reason: string
   readonly cause: LoggedFields
@@ -18,7 +18,7 @@ const verbs: Readonly<Partial<Record<FinalStatus, string>>> = {
   expired: 'expired',
 }
 
-/** Names the step that ended the run, the first item of a `for_each` that ended so, and the error. */
+/** Names the step that ended the run, the first item of a `for_each` with that outcome, and the error. */
 export async function whyEnded(
   tx: ChainTx,
   { runId, status, stepId }: FinishInput,
@@ -36,7 +36,7 @@ export async function whyEnded(
   return { reason, cause: { ...cause, item_index: item } }
 }
 
-/** The step has the error of its first item with the same outcome. */
+/** The index of the step's first item with this outcome. The step's error is the error of this item. */
 async function firstItem(
   tx: ChainTx,
   runId: string,

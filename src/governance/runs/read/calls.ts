@@ -20,7 +20,7 @@ export interface CallView {
   readonly item_index: number | null
   readonly status: EffectState
   readonly attempts: number
-  /** Templates resolved; only shown to the requester and to admins. */
+  /** The parameters with templates resolved; only shown to the requester and to admins. */
   readonly params?: JsonObject
   /** The item of a `for_each`, shown like `params`. */
   readonly item?: Json
@@ -34,7 +34,7 @@ export interface CallView {
   readonly duration_ms: number | null
 }
 
-/** Who may see the parameters of a run's calls: its requester, and admins. */
+/** Whether the viewer may see the parameters of a run's calls: the run's requester and admins may. */
 export const maySeeParams = (viewer: Viewer, requestedBy: string): boolean =>
   viewer.userId === requestedBy || mayDecide(viewer.role, 'admin')
 
@@ -92,7 +92,7 @@ export async function readCalls(
       duration_ms: row.duration_ms,
     })
   }
-  // The sizes of the calls that do not fit say whether there is a next page.
+  // `sizes` also has rows of calls that do not fit. Their presence tells whether there is a next page.
   const { next_cursor } = pageOf(
     sizes,
     limit,
@@ -137,16 +137,16 @@ async function errorView(
 /** The errors of a step's calls. */
 export interface StepErrors {
   readonly failed_items: readonly FailedItem[]
-  /** Further items like those. */
+  /** The number of further failed items, which are not listed. */
   readonly more_failed_items: number
-  /** The error of a step without `for_each`; null if it has none. */
+  /** The error of a step without `for_each`; null if the step has no error. */
   readonly own: ErrorView | null
 }
 
 /** The most items of one step that a run's answer lists. */
 export const mostFailedItems = 20
 
-/** Sealed parameters above this size are not opened for the item's value. */
+/** Sealed parameters with more bytes are not opened to show the item's value. */
 const mostSealedBytes = 16 * 1024
 
 /** The errors of the calls of these steps, by step. */

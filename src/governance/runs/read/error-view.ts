@@ -2,7 +2,7 @@ import type { EffectState } from '../../../contract/status.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
 import type { Json, JsonObject } from '../../../policy/types.ts'
 
-/** An error as people see it. `detail` has values, so only people who may see the parameters get it. */
+/** An error as people see it. `detail` contains values, so only people who may see the parameters get `detail`. */
 export type ErrorView = Pick<StepError, 'code' | 'message'> & { readonly detail?: JsonObject }
 
 /** An item that ended badly, or that is tried again after an error. */
@@ -10,6 +10,6 @@ export interface FailedItem {
   readonly item_index: number
   readonly status: EffectState
   readonly error: ErrorView
-  /** The value of `{{item}}`; left out for people who may not see it, and if the call has large parameters. */
+  /** The value of `{{item}}`; absent for people who may not see it, and absent if the call has large parameters. */
   readonly value?: Json
 }

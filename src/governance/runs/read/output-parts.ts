@@ -76,12 +76,12 @@ const openText = (
   kept: Kept,
 ): Promise<string | null> => openKept(sealer, outputPlace(key), kept)
 
-/** The outputs in a run's answer; a large output only by its size. */
+/** The outputs in a run's answer. For a large output, only its size is shown. */
 export function shownOutputs(context: Pick<Context, 'db' | 'sealer'>, runId: string): JsonParts {
   return entriesInParts(async function* () {
     for await (const steps of stepPages(context, runId)) {
       const sizes = await readSizes(context.db, runId, steps)
-      // A step or item that ended badly has null, as templates see it. A `for_each` over nothing has an empty list.
+      // A step or item that ended badly has null, as templates see it. A `for_each` without items has an empty list.
       const shown = steps.flatMap((step) => {
         const size = sizes.get(step.step_id)
         if (step.finished_at !== null) return [{ step, size: size ?? none }]

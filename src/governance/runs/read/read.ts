@@ -22,7 +22,7 @@ export interface RunView {
   readonly status: RunStatus
   readonly status_reason: string
   readonly waiting_for: readonly WaitingView[]
-  /** Since when a person must decide or resolve something; null if nothing waits for a person. */
+  /** The time since which something waits for a person's decision or resolution; null if nothing waits for a person. */
   readonly waiting_since: string | null
   readonly requested_by: string
   /** The requester's address when the run was accepted. */
@@ -58,7 +58,7 @@ export interface WaitingView {
   readonly expires_at: string | null
   /** Only for an unknown outcome: the route that resolves it. */
   readonly resolve_with: string | null
-  /** Only for an unknown outcome: the attempt whose outcome it is. */
+  /** Only for an unknown outcome: the attempt whose outcome is unknown. */
   readonly attempt: number | null
 }
 
@@ -68,9 +68,9 @@ export interface StepView {
   /** The step's `summary` in the definition. */
   readonly summary: string | null
   readonly status: StepStatus
-  /** The steps that it waits for: those it names and those it refers to. */
+  /** The steps that this step waits for: steps that it names, and steps whose values it refers to. */
   readonly depends_on: readonly string[]
-  /** Items of a `for_each`, and how many are in which state; the others have not begun. null before they are known. */
+  /** The number of items of a `for_each`, in all and by state; other items have not begun. null before it is known. */
   readonly items: ItemCounts | null
   /** Items of a `for_each` step with an unknown outcome: `resolve` takes these as `item_index`. */
   readonly unresolved_items: readonly number[]
@@ -80,7 +80,7 @@ export interface StepView {
   readonly started_at: string | null
   readonly finished_at: string | null
   readonly duration_ms: number | null
-  /** Of the last attempt, also while the call is tried again. */
+  /** The error of the last attempt. It is also shown while the call is tried again. */
   readonly error: ErrorView | null
   /** The first items of a `for_each` that ended badly or are tried again; `more_failed_items` counts the others. */
   readonly failed_items: readonly FailedItem[]
@@ -105,7 +105,7 @@ export type RunHead = Omit<
   'waiting_for' | 'inputs' | 'input_labels' | 'outputs' | 'result' | 'steps'
 >
 
-/** A run's row, with what is read beside it. */
+/** A run's row, with fields that come from other tables. */
 export type ShownRun = Selectable<RunsTable> & {
   readonly workflow_name: string | null
   readonly waiting_since: Date | null
@@ -233,7 +233,7 @@ export async function requireStep(
   return step
 }
 
-/** The most steps of one read, and the most items of them together: each item can wait. */
+/** The most steps of one read, and the most items of these steps together: each item can wait for a person. */
 const mostSteps = 200
 const mostItems = 200_000
 
@@ -245,7 +245,7 @@ export interface StepPage {
   readonly hasMore: boolean
 }
 
-/** A run's steps in order, in pages: those after this position. */
+/** The run's steps after this position, in order, in pages. */
 export async function* stepPages(
   { db }: Pick<Context, 'db'>,
   runId: string,
@@ -259,7 +259,7 @@ export async function* stepPages(
   }
 }
 
-/** The first steps after a position: at least one if there is one. */
+/** The next steps after a position: at least one, unless no step is left. */
 export async function stepPage(db: Db, runId: string, after = -1): Promise<StepPage> {
   const rows = await db
     .selectFrom('run_steps')

@@ -9,10 +9,10 @@ export interface ReceiptPage {
   readonly isNewestFirst?: boolean
 }
 
-/** Decisions of a page that does not say how many. */
+/** The number of decisions of a page without `limit`. */
 const usualLimit = 50
 
-/** The decisions after `from` up to `to`, and the place where the next page begins. */
+/** The sequence numbers of a page: after `from`, up to and including `to`. `next` is the cursor of the next page. */
 interface Span {
   readonly from: number
   readonly to: number

@@ -46,25 +46,25 @@ export interface ReceiptDecision {
     readonly id: string
     readonly status: ApprovalStatus
     readonly votes: readonly VoteView[]
-    /** The approval that it replaces, and why. */
+    /** The former approval that this approval replaces; `held_again` is the reason. */
     readonly supersedes_id: string | null
     readonly held_again: string | null
   } | null
-  /** When the call was held for this approval; null if it was not held. */
+  /** The time when the call was held for this approval; null if the call was not held. */
   readonly held_at: string | null
   /** Time when the allowed call began; null if this decision did not allow the call, or allowed an earlier attempt. */
   readonly executed_at: string | null
   /**
-   * State of the call's effect. For an earlier attempt: `failed`, `unknown_outcome`, or `superseded` if it ended without
-   * an outcome. null for an agent's call that was not reported.
+   * State of the call's effect. For an earlier attempt: `failed`, `unknown_outcome`, or `superseded` if that attempt
+   * ended without an outcome. null for an agent's call that was not reported.
    */
   readonly outcome: string | null
   readonly decided_at: string
 }
 
 /**
- * A receipt (`ReceiptView`) in parts, with its present decisions in order. They are read as fast as the caller takes
- * them. A page also has `next_cursor`. Throws `not_found` also for a run of another organization.
+ * A receipt (`ReceiptView`) in parts, with its present decisions in order. Decisions are read as fast as the caller
+ * takes them. A page also has `next_cursor`. Throws `not_found` also for a run of another organization.
  */
 export async function readReceipt(
   db: Db,
@@ -92,7 +92,7 @@ export async function readReceipt(
 /** The most decisions and bytes in one read. */
 const mostRows = 200
 const mostBytes = 1024 ** 2
-/** Size of a decision that was stored without its bytes, by an older version. */
+/** The assumed bytes of a decision that an older version stored without its size. */
 const guessedBytes = 64 * 1024
 
 async function* decisionsBetween(
@@ -111,7 +111,7 @@ async function* decisionsBetween(
   }
 }
 
-/** The last decision of one read: as many as fit together, at least one. */
+/** The number (`seq`) of the last decision of one read. A read has as many decisions as fit, and at least one. */
 async function batchEnd(db: Db, runId: string, after: number, to: number): Promise<number> {
   const rows = await db
     .selectFrom('decisions')
@@ -136,16 +136,17 @@ const isHold = (each: DecisionRow): boolean =>
   each.held_at !== null && each.held_at.getTime() === each.decided_at.getTime()
 
 /**
- * An approved call is shown once: by the decision that used the approval. An agent may have asked several times before
- * somebody approved.
+ * Whether this decision is left out because the approval was used later. An approved call is shown once: by the
+ * decision that used the approval. An agent may have asked several times before somebody approved.
  */
 const isShownAtItsUse = (each: DecisionRow): boolean =>
   each.approval_used_at !== null &&
   (each.session_id === null ? isHold(each) : each.verdict === 'require_approval')
 
 /**
- * An approval lets one call of an agent through. The hook and the gateway behind it both ask about that call, and after
- * a change of rules it is decided again: the first of these decisions stands for the call.
+ * Whether this decision only repeats an earlier one about the same call of an agent. An approval lets one such call
+ * through. The hook and the gateway behind it both ask about that call, and a change of rules makes another decision.
+ * The first of these decisions stands for the call.
  */
 const isAskedAgain = (each: DecisionRow): boolean =>
   each.verdict === 'allow' && each.first_allowed !== null && (each.seq ?? 0) > each.first_allowed
@@ -181,7 +182,7 @@ function receiptDecision(
             supersedes_id: each.supersedes_id,
             held_again: each.held_again,
           },
-    // The effect names its newest decision. Earlier ones allowed earlier attempts, or held the call.
+    // The effect names its newest decision. Earlier decisions allowed earlier attempts, or held the call.
     held_at: each.held_at?.toISOString() ?? null,
     executed_at: each.effect_decision === each.id ? (each.intent_at?.toISOString() ?? null) : null,
     outcome: each.session_id === null ? outcomeOf(each) : seen(each),
@@ -225,7 +226,7 @@ async function readHead(db: Db, organizationId: string, runId: string) {
   return { ...session, workflow_id: null, workflow_version: null }
 }
 
-/** Position and policy version of the newest decision. */
+/** `seq` and policy version of the newest decision. */
 async function lastDecision(
   db: Db,
   runId: string,
@@ -253,7 +254,7 @@ function readDecisions(context: Pick<Context, 'db'>, runId: string, after: numbe
           .on((eb) => eb('e.item_index', '=', eb.fn.coalesce('d.item_index', eb.lit(-1)))),
       )
       .leftJoin('agent_observations as o', 'o.decision_id', 'd.id')
-      // All decisions by which one approval allowed one call of an agent; any of them can have the call's report.
+      // All decisions that allowed one call of an agent by the same approval. Any of them can have the call's report.
       .leftJoinLateral(
         (eb) =>
           eb

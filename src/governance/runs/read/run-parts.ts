@@ -27,7 +27,7 @@ import {
 } from './read.ts'
 import { firstWaiting, pendingInParts, type FirstWaiting } from './waiting-parts.ts'
 
-/** A run's fields, in the order of the answer; long ones in parts. */
+/** A run's fields, in the order of the answer; long fields in parts. */
 export type RunFields = RunHead &
   Pick<RunView, 'inputs' | 'input_labels' | 'result'> & {
     readonly waiting_for: JsonParts
@@ -65,8 +65,8 @@ interface Beginning {
 }
 
 /**
- * A run with the first rows of its lists, from one snapshot. So a reader never sees a step that waits in a run that is
- * still in progress. Lists of more rows go on later, because no connection is held while the caller takes them.
+ * A run with the first rows of its lists, from one snapshot. So a reader never sees a waiting step in a run that is
+ * still shown as in progress. Further rows are read later, so that no connection is held while the caller takes rows.
  */
 function readBeginning(
   context: Pick<Context, 'db' | 'isTemporalAway'>,
@@ -103,7 +103,7 @@ async function openResult(
   return JSON.parse((await openKept(sealer, resultPlace(run.id), kept)) ?? 'null') as RunView['result']
 }
 
-/** Steps with what waits for a person in them, and all their approvals. */
+/** Steps with their calls that wait for a person, and with all their approvals. */
 interface StepRows extends StepPage {
   readonly waits: readonly WaitingCall[]
   readonly approvals: Awaited<ReturnType<typeof readApprovalIds>>
@@ -213,7 +213,7 @@ function readApprovalIds(db: Db, runId: string, stepIds: readonly string[]) {
     .execute()
 }
 
-/** A `for_each` step waits while one of its items waits, whatever the state of the others. */
+/** The step's status. A `for_each` step waits while one of its items waits, whatever the state of the other items. */
 function waitingStatus(step: Step, own: readonly WaitingCall[]): StepStatus {
   if (step.item_count === null || step.finished_at !== null) return step.status
   const states = own.map((each) => each.state)

@@ -7,8 +7,8 @@ import { countingVotes, requirementOf, type VoteWithRole } from '../../approvals
 import type { Context } from '../../context.ts'
 
 /*
- * A run's `status_reason` as of now. What a run waits for changes with each vote and each item, so it is counted when
- * it is asked for, not stored.
+ * A run's present `status_reason`. The things that a run waits for change with each vote and each item. So they are
+ * counted when somebody asks, and are not stored.
  */
 
 type Run = Pick<
@@ -26,11 +26,11 @@ interface Vote extends VoteWithRole {
 }
 
 interface Present {
-  /** Since when a person must decide or resolve something; null if nothing waits for a person. */
+  /** The time since which something waits for a person's decision or resolution; null if nothing waits for a person. */
   readonly waiting_since: Date | null
 }
 
-/** The runs of one organization with the sentence that holds now. */
+/** The runs of one organization, each with its present `status_reason`. */
 export async function withPresentReasons<R extends Run>(
   context: Pick<Context, 'db' | 'isTemporalAway'>,
   runs: readonly R[],
@@ -102,7 +102,7 @@ const goesOn = 'the run goes on as soon as a worker takes it up'
 
 function reasonOfWhole(run: Run, whole: Waiting, waits: Waits): string {
   if (whole.kind === 'approval') return `${run.status_reason}: ${votesOf(whole, waits)}`
-  // An approved run without a slot says so itself.
+  // The stored reason of an approved run without a slot says already that it waits for a slot.
   return run.slot === 'waits' ? run.status_reason : `the run is approved: ${goesOn}`
 }
 
@@ -123,7 +123,7 @@ function sentenceOf(waiting: Waiting, waits: Waits): string {
   return `${what} ${isOne ? 'waits' : 'wait'} for approval by ${who}${why}: ${votesOf(waiting, waits)}`
 }
 
-/** `1 of 2 votes given, 1 missing`, over all items. Only votes that count now are given. */
+/** `1 of 2 votes given, 1 missing`, over all items. Only votes that count now are included. */
 function votesOf(waiting: Waiting, { settings, votes }: Waits): string {
   const { approver, approvals_needed } = waiting
   if (approver === null || approvals_needed === null) return ''
@@ -143,7 +143,7 @@ function votesOf(waiting: Waiting, { settings, votes }: Waits): string {
 
 const away = 'Temporal cannot be reached'
 
-/** While Temporal is away no run goes on, whatever else it waits for. */
+/** Adds to the reason that Temporal cannot be reached: then no run goes on, whatever else it waits for. */
 function withTemporal(
   { status, slot, cancel_requested_at }: Run,
   reason: string,

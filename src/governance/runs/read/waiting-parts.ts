@@ -9,7 +9,7 @@ import type { Context } from '../../context.ts'
 import { listInParts, type JsonParts } from '../../../shared/json-parts.ts'
 import type { WaitingView } from './read.ts'
 
-/** The first pages of what waits for a person. */
+/** The first pages of the approvals and of the unknown outcomes that wait for a person. */
 export interface FirstWaiting {
   readonly pending: readonly PendingRow[]
   readonly unresolved: readonly UnresolvedRow[]
@@ -52,8 +52,8 @@ const pendingPage = (db: Db, of: Waiting, after = '') =>
     .execute()
 
 /**
- * What waits for a person: pending approvals of a run or an agent's session, then a run's unknown outcomes. `first` are
- * the first pages of both, if they were read already.
+ * Everything that waits for a person: pending approvals of a run or an agent's session, then a run's unknown outcomes.
+ * `first` has the first page of each of the two lists, if these pages were read already.
  */
 export function pendingInParts({ db }: Pick<Context, 'db'>, of: Waiting, first?: FirstWaiting): JsonParts {
   return listInParts(async function* (): AsyncGenerator<WaitingView> {

@@ -36,14 +36,14 @@ export interface AcceptRequest extends InputsOfRequest {
   readonly timeZone?: string | undefined
   /** Default: the current version. */
   readonly version?: number | undefined
-  /** A second request of the same person with the same key gets the same run, even if the first answer was lost. */
+  /** A repeated request of the same person with the same key gets the same run, even if the first answer was lost. */
   readonly idempotencyKey?: string | undefined
-  /** Marks the key in the same transaction, so a repeated request gets this run and not a later refusal. */
+  /** Marks the request's key in the same transaction, so a repeated request gets this run and not a later refusal. */
   readonly once?: Once | null | undefined
 }
 
 interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenInputs {
-  /** `inputs` as sealed JSON, and the hash of `given`. Up to 8 MiB, so prepared before the lock. */
+  /** `inputs` as sealed JSON; `inputHash` is the hash of `given`. Up to 8 MiB, so both are made before the lock. */
   readonly kept: SealedText
   readonly inputHash: string
   readonly runId: string
@@ -54,9 +54,9 @@ interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenI
 
 /**
  * Accepts a run of a frozen version (commit point `run.accept`). The run, its steps, its approval if it needs one, the
- * audit entry and the outbox row commit together. Without a free slot the run is `queued`; the transaction that frees a
- * slot starts it. Throws `not_found`, `validation_error` for inputs, `run_denied` if a rule would certainly deny a
- * step, `quota_exceeded`. The last two leave an audit entry but no run.
+ * audit entry and the outbox row commit together. If no slot is free, the run is `queued`; the transaction that frees
+ * a slot starts the run. Throws `not_found`, `validation_error` for inputs, `run_denied` if a rule would certainly deny
+ * a step, `quota_exceeded`. `run_denied` and `quota_exceeded` leave an audit entry but no run.
  */
 export async function acceptRun(context: Context, request: AcceptRequest): Promise<{ runId: string }> {
   const { caller } = request
@@ -122,7 +122,7 @@ async function acceptUnderLock(
   const { gate } = planned
   const { risk } = gate
   const needsApproval = gate.waits !== null
-  // A run that waits for its approval needs a slot only after it (enter.ts).
+  // A run that waits for its approval takes a slot only after the approval (enter.ts).
   const slot = needsApproval ? null : capacity.slot
   if (slot === 'queued' && capacity.queueIsFull !== null) return overQuota(tx, request, capacity.queueIsFull)
   const tooManyWait = needsApproval ? approvalsOver(tx) : null
@@ -192,7 +192,7 @@ function insertRun(tx: ChainTx, request: Prepared, gate: RunGate, slot: 'queued'
   void tx.send(trx.insertInto('run_steps').values(steps))
 }
 
-/** All labels of its inputs. */
+/** All labels of the run's inputs. */
 const labelsOf = ({ labels }: Prepared): Label[] =>
   unionLabels(Object.values(labels).flatMap((sources) => sources.map(({ label }) => label)))
 
@@ -229,13 +229,13 @@ function createRunApproval(
   })
 }
 
-/** The shorter of a rule's time and the installation's; 0 = never. */
+/** Seconds until the approval expires: the shorter of the rule's time and the installation's time. 0: never. */
 const expiryOf = ({ expiresAfterSeconds: seconds }: ApprovalTerms, usual: number): number =>
   seconds === null || usual === 0 ? (seconds ?? usual) : Math.min(seconds, usual)
 
 /**
- * A refusal over a quota leaves an audit entry but no run. A repeated request whose first answer was lost gets its run
- * instead.
+ * Refuses a run over a quota: this leaves an audit entry but no run. A repeated request whose first answer was lost is
+ * not refused: it gets its run.
  */
 async function overQuota(tx: ChainTx, request: Prepared, over: Exceeded): Promise<DomainError | null> {
   if (request.idempotencyKey !== undefined && (await findEarlierRun(tx.trx, request)) !== undefined)

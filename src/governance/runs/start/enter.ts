@@ -17,7 +17,7 @@ import { runActor } from '../effects/ledger-moves.ts'
 
 type Run = Selectable<RunsTable>
 
-/** Starts a run that waited for its own approval, or returns what it still waits for (commit point `run.enter`). */
+/** Starts a run that waited for its own approval, or returns why it still waits (commit point `run.enter`). */
 export async function enterRun(
   context: Pick<Context, 'combiner' | 'db'>,
   runId: string,
@@ -94,7 +94,7 @@ async function start(tx: ChainTx, run: Run, approval: ApprovalRecord): Promise<v
   })
 }
 
-/** The run is approved but no slot is free. When it gets one, its approval is checked again. */
+/** Lets an approved run wait for a slot. When the run gets a slot, its approval is checked again. */
 async function joinQueue(
   tx: ChainTx,
   run: { readonly id: string; readonly workflow_id: string },

@@ -9,18 +9,18 @@ import type { GovernanceSettings } from '../../../policy/settings.ts'
 
 /** Whether a run needs approval before it starts, and why. */
 export interface RunGate {
-  /** Risk of the whole plan; its reasons also name the settings that hold the run. */
+  /** Risk of the whole plan; the reasons of the risk also name the settings that hold the run. */
   readonly risk: Risk
   /** The run's `status_reason` while it waits for approval; null if it does not wait. */
   readonly waits: string | null
   readonly terms: ApprovalTerms
 }
 
-/** Who may approve a whole run, and until when. */
+/** The approvers of a whole run, the votes needed, and the time until the approval expires. */
 export interface ApprovalTerms {
   readonly approver: 'admin' | 'owner'
   readonly needed: number
-  /** Seconds until the approval expires if a rule wants that; null: as the installation says. */
+  /** Seconds until the approval expires, if a rule sets them; null: the installation's setting applies. */
   readonly expiresAfterSeconds: number | null
 }
 
@@ -31,12 +31,12 @@ function termsOf(settings: GovernanceSettings, { steps }: PlanAnalysis): Approva
   return {
     approver: terms.approver,
     needed: Math.max(settings.approval_threshold, terms.approvalsNeeded),
-    // 0 means that the held call may wait for ever, which says nothing of the run.
+    // 0 means that the held call may wait for ever. It does not set a time for the run.
     expiresAfterSeconds: terms.expiresAfterSeconds === 0 ? null : terms.expiresAfterSeconds,
   }
 }
 
-/** Whether the organization's settings hold a run of this plan. With approvals off, they hold none. */
+/** Whether the organization's settings hold a run of this plan. If approvals are off, no run is held. */
 export function gateOf(
   settings: GovernanceSettings,
   definition: WorkflowDefinition,
@@ -64,7 +64,7 @@ export function gateOf(
   }
 }
 
-/** Risk of the whole plan, with every label that its steps can have. */
+/** Risk of the whole plan, counting every label that its steps can have. */
 function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis): Risk {
   return assessRisk(
     // The analysis keeps the order of the steps.

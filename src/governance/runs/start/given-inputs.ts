@@ -33,11 +33,11 @@ const mostValues = 100_000
 export interface GivenInputs {
   /** With defaults filled in and references replaced by their values. */
   readonly inputs: JsonObject
-  /** The same with references as given: `input_hash` covers these. */
+  /** The inputs with defaults filled in, but references as given. `input_hash` is the hash of these. */
   readonly given: JsonObject
   readonly labels: InputLabels
   readonly refersToRuns: boolean
-  /** Whether a run could start with them; always true without `mayLack`. */
+  /** Whether a run could start with these inputs; always true without `mayLack`. */
   readonly areComplete: boolean
 }
 
@@ -64,10 +64,10 @@ interface Referred {
 }
 
 /**
- * The inputs of a run before it is accepted. With `mayLack`, those of a preview, which need not be complete. An input with the key `from_run` refers to the output of a completed step,
- * in a run that the caller can see. It gets that output's labels; `inputLabels` adds more. Throws `validation_error`
- * with an issue for each bad input. The message is the same for a missing run, an invisible one and one of another
- * organization.
+ * The inputs of a run before it is accepted. With `mayLack`, the inputs of a preview, which need not be complete. An
+ * input with the key `from_run` refers to the output of a completed step, in a run that the caller can see. Such an
+ * input gets that output's labels; `inputLabels` adds more. Throws `validation_error` with an issue for each bad input.
+ * The message is the same for a missing run, an invisible run and a run of another organization.
  */
 export async function givenInputs(
   context: Pick<Context, 'db' | 'sealer'>,
@@ -190,11 +190,11 @@ async function follow(
   return referred
 }
 
-const shown = (text: string): string => `\`${text.slice(0, 200)}\``
+const quotedStart = (text: string): string => `\`${text.slice(0, 200)}\``
 
 const unseen = ({ name, runId, stepId }: Reference): Issue => ({
   path: `inputs.${name}`,
-  message: `you can see no completed step ${shown(stepId)} of a run ${shown(runId)}, or its output was removed`,
+  message: `you can see no completed step ${quotedStart(stepId)} of a run ${quotedStart(runId)}, or its output was removed`,
 })
 
 /** Labels and bytes of an output that the caller can see, or null. */
@@ -266,7 +266,7 @@ function labelsOf(
   return Object.fromEntries(labelled.filter(([, sources]) => sources.length > 0))
 }
 
-/** The inputs of a run together may have as many labels as one call. */
+/** An issue if all inputs of a run together have more labels than one call may have. */
 function moreThanCarried(labels: InputLabels): Issue[] {
   const all = new Set(Object.values(labels).flatMap((sources) => sources.map(({ label }) => label)))
   return all.size > mostLabels ? [{ path: 'inputs', message: tooManyLabels('the inputs carry') }] : []

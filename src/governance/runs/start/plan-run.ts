@@ -8,15 +8,15 @@ import type { JsonObject, Role } from '../../../policy/types.ts'
 import type { LoadedPolicy } from '../../audit/policy-cache.ts'
 import { gateOf, type RunGate } from './gate.ts'
 
-/** A run that is asked for, as far as it is known. */
+/** A requested run, as far as its details are known. */
 export interface WantedRun {
   readonly definition: WorkflowDefinition
   readonly inputs: JsonObject
-  /** Whether inputs that are not given are absent (a run is about to start) or unknown (a preview without them). */
+  /** true: inputs that are not given are absent, as for a run. false: they are unknown, as for a preview. */
   readonly areInputsComplete: boolean
   readonly labels: InputLabels
   readonly requester: { readonly role: Role; readonly email: string }
-  /** null: unknown, as for a preview. */
+  /** The time when the run starts; null: unknown, as for a preview. */
   readonly startsAt: Date | null
   readonly timeZone: string
 }
@@ -27,8 +27,8 @@ export interface PlannedRun {
 }
 
 /**
- * What the policy says of a whole run before it starts. The only way to that answer: a run is accepted or refused by it,
- * and a preview shows it.
+ * The policy's answer about a whole run before it starts. No other function computes this answer. A run is accepted or
+ * refused by this answer, and a preview shows it.
  */
 export function planRun(
   policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess' | 'settings'>,

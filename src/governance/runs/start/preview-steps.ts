@@ -15,7 +15,7 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
   readonly labels: {
     readonly definite: readonly Label[]
     readonly possible: readonly Label[]
-    /** Steps and inputs that can bring further labels, which nothing declares. */
+    /** Steps and inputs that can bring further labels that are not declared. */
     readonly others_from: readonly string[]
     readonly left_out: number
   }
@@ -27,7 +27,7 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
     readonly because: string
   }[]
   readonly rules_left_out: number
-  /** What tool policies say against the call; null if they say nothing. */
+  /** How a tool policy denies the call; null if none does. */
   readonly role_policy: {
     readonly verdict: 'deny'
     readonly certainty: Certainty
@@ -39,10 +39,10 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
   readonly unavailable_because: string | null
 }
 
-/** Rules and labels shown of all steps together, so that an answer has a bounded size. */
+/** The most rules and the most labels that all steps together show, so that an answer has a bounded size. */
 const [mostRules, mostLabels] = [10_000, 50_000]
 
-/** The steps of an analysis as a preview shows them. Each of many steps shows fewer rules and labels. */
+/** The steps of an analysis as a preview shows them. If there are many steps, each shows fewer rules and labels. */
 export function viewSteps(
   steps: readonly StepAnalysis[],
   standingOf: (tool: string) => ToolStanding,
@@ -84,7 +84,7 @@ function runsWords(runs: Tri): PreviewedStep['runs'] {
   return runs === maybe ? 'possibly' : 'certainly'
 }
 
-/** Of too many rules those that decide are kept: the certain ones, then the strictest. In the order they were saved. */
+/** At most `most` rules: certain rules first, then the strictest. The result keeps the rules' original order. */
 function decidingFirst(rules: readonly PlannedRule[], most: number): readonly PlannedRule[] {
   if (rules.length <= most) return rules
   const weight = ({ certainty, verdict }: PlannedRule): number =>

@@ -20,11 +20,11 @@ import { viewSteps, type PreviewedStep } from './preview-steps.ts'
 export interface PreviewRequest extends Omit<InputsOfRequest, 'inputs'> {
   readonly caller: Caller
   readonly workflowId: string
-  /** Absent: nothing is known of the inputs. */
+  /** If absent, nothing is known about the inputs. */
   readonly inputs?: InputsOfRequest['inputs'] | undefined
   /** Default: the current version. */
   readonly version?: number | undefined
-  /** A definition that is not saved, in place of a version. */
+  /** An unsaved definition that is used instead of a version. */
   readonly definition?: WorkflowDefinition | undefined
 }
 
@@ -33,13 +33,13 @@ export interface Preview {
   /** false: the run would be refused with `run_denied`. */
   readonly executable: boolean
   readonly not_executable_because: string | null
-  /** Inputs whose values are not known; a run with them can get other verdicts within the bounds shown. */
+  /** Inputs whose values are not known. Their values can change the verdicts, but only within the shown bounds. */
   readonly unknown_inputs: readonly string[]
   readonly run_approval: {
     readonly required: boolean
     readonly risk_level: RiskLevel
     readonly reasons: readonly string[]
-    /** null: the run would not wait. */
+    /** null: the run would not wait for approval. */
     readonly approver: 'admin' | 'owner' | null
     readonly approvals_needed: number | null
   }
@@ -47,8 +47,8 @@ export interface Preview {
 }
 
 /**
- * What the policy would say now of a run that the caller starts. Nothing is recorded. Throws `not_found` for an unknown
- * version, and `validation_error` for a definition that could not be saved and for inputs that do not fit.
+ * The policy's present answer about a run that the caller would start. Nothing is recorded. Throws `not_found` for an
+ * unknown version. Throws `validation_error` for a definition that could not be saved and for inputs that do not fit.
  */
 export async function previewRun(
   context: Pick<Context, 'db' | 'combiner' | 'config' | 'runCaches' | 'sealer'>,
@@ -78,13 +78,16 @@ export async function previewRun(
   })
   const unknown = Object.keys(definition.inputs ?? {}).filter((name) => !Object.hasOwn(known, name))
   return {
-    ...viewOf((tool) => toolStanding(context.config.tools, policy.connections, tool, caller.userId), planned),
-    ...(await standing(context, caller, planned)),
+    ...previewView(
+      (tool) => toolStanding(context.config.tools, policy.connections, tool, caller.userId),
+      planned,
+    ),
+    ...(await executability(context, caller, planned)),
     unknown_inputs: areInputsComplete ? [] : unknown,
   }
 }
 
-/** The files are known also where the inputs are not. */
+/** The run's files, which are known even if no inputs are given. */
 const filesOf = (inputs: JsonObject): JsonObject =>
   Object.hasOwn(inputs, filesInput) ? { [filesInput]: inputs[filesInput] ?? null } : {}
 
@@ -107,7 +110,7 @@ async function definitionOf(
   return (await readVersion(context, workflowId, version ?? workflow.current_version)).definition
 }
 
-async function standing(
+async function executability(
   { db, config }: Pick<Context, 'db' | 'config'>,
   caller: Caller,
   { analysis }: PlannedRun,
@@ -128,7 +131,7 @@ async function standing(
   }
 }
 
-const viewOf = (
+const previewView = (
   standingOf: StandingOf,
   { analysis, gate }: PlannedRun,
 ): Pick<Preview, 'verdict' | 'run_approval' | 'steps'> => ({

@@ -60,7 +60,7 @@ export function refusePlan(tx: ChainTx, request: Refused, { analysis, gate }: Pl
   )
 }
 
-/** Why the plan's run is refused: the step, the rule, and "denied by ..." with what to change. */
+/** The refusal of the plan's run: the step, the rule, the text "denied by ...", and the reason or the remedy. */
 export function denialOf({ deniedBy: by, steps }: PlanAnalysis) {
   const ruleName = by?.ruleName ?? ''
   const denied = by?.isBlocked === true ? `denied: ${ruleName}` : `denied by ${quote(ruleName)}`

@@ -12,36 +12,36 @@ import { readVersion, type FrozenVersion, type VersionReader } from './version-c
 import { readRunSnapshot, type RunSnapshot, type SnapshotReader } from './run-snapshot.ts'
 import type { EffectKey } from '../../../contract/effect-key.ts'
 
-/** A call without the values that its templates name: loading.ts loads those. */
+/** A call without the values that its templates name: loading.ts loads the values. */
 export interface CallSpec {
   readonly key: EffectKey
   readonly run: RunSnapshot
   readonly definition: WorkflowDefinition
   readonly step: WorkflowStep
   readonly tool: ToolDeclaration | undefined
-  /** Steps whose outputs its templates name. */
+  /** Steps whose outputs the call's templates name. */
   readonly sources: readonly string[]
   /**
-   * Labels of the call's inputs: of every step it depends on, and of every step and run input it references. Cut by
-   * `cutLabels`: with more than `mostLabels` the call fails.
+   * Labels of every step that the call depends on, and of every step and run input that the call references. The list
+   * is cut by `cutLabels`: with more than `mostLabels` the call fails.
    */
   readonly labels: Label[]
   readonly labelSources: LabelSource[]
   readonly labelsOf: (stepId: string) => readonly Label[]
-  /** Bytes of an earlier attempt's sealed parameters, which every attempt uses; null if there are none. */
+  /** Size in bytes of the call's sealed parameters, which every attempt uses; null if none are stored yet. */
   readonly sealedBytes: number | null
-  /** Items of a `for_each` step; null before it is expanded. */
+  /** The number of items of a `for_each` step; null before the step is expanded. */
   readonly itemCount: number | null
   /**
-   * Why nothing is loaded. `over`: the call has its outcome, or its run is cancelled or has ended. `frozen`: a freeze
-   * denies it.
+   * The reason why nothing is loaded. `over`: the call has its outcome, or its run is cancelled or has ended. `frozen`:
+   * a freeze denies it.
    */
   readonly stopped: 'over' | 'frozen' | null
-  /** Started loads of the call that did not finish (load-starts.ts). */
+  /** The number of the call's loads that were started but did not finish (load-starts.ts). */
   readonly starts: number
-  /** The step that begins when this one has ended, because it waits for nothing else; null if there is none. */
+  /** The step that waits only for this step and begins when this step has ended; null if there is none. */
   readonly follower: string | null
-  /** Whether every step of the run has ended with this one. */
+  /** Whether this step is certainly the last: when it has ended, every step of the run has ended. */
   readonly isLast: boolean
 }
 
@@ -148,7 +148,7 @@ function labelsOf(
   return new Map(dependsOn.map((id) => [id, ended.get(id) ?? []]))
 }
 
-/** By source: the labels of every input that the step references. A source is an input, or a step of an earlier run. */
+/** The labels of the inputs that the step references, by source: an input, or a step of an earlier run. */
 function labelsOfInputs(run: RunSnapshot, step: WorkflowStep): Map<string, Label[]> {
   const labels = new Map<string, Set<Label>>()
   const names = stepReferences(step).flatMap(({ reference }) =>
@@ -164,7 +164,7 @@ function labelsOfInputs(run: RunSnapshot, step: WorkflowStep): Map<string, Label
   return new Map([...labels].map(([source, own]) => [source, [...own].sort()]))
 }
 
-/** Decided by the frozen version, not by the workflow: after a step that ended badly, no dependent step runs. */
+/** Whether step `id` ended so that no dependent step runs. The frozen version decides this, not the workflow. */
 function stopsTheRun(
   definition: WorkflowDefinition,
   found: NonNullable<Now['dependencies']>,

@@ -1,6 +1,6 @@
-/** Memory reserved for a load, and later for what is left of it. */
+/** Memory reserved for a load, and after the load for the value that stays in use. */
 export interface Permit {
-  /** Ends the load; `bytes` of it stay reserved until `release`. */
+  /** Ends the load; `bytes` of its memory stay reserved until `release`. */
   keep(bytes: number): void
   release(): void
 }
@@ -12,7 +12,7 @@ interface Waiting {
 }
 
 interface Organization {
-  /** Bytes reserved for its loads and their remains. */
+  /** Bytes reserved for the organization's loads, and for loaded values that stay in use. */
   held: number
   readonly waiting: Waiting[]
 }
@@ -20,17 +20,18 @@ interface Organization {
 /**
  * Memory for the loads of a process, shared between organizations.
  *
- * - Loads together take at most `total`. A larger one waits until it is the only one.
+ * - Loads together take at most `total`. A larger load waits until no other load is in progress.
  * - One organization takes at most half of `total`. A larger load waits until the organization holds nothing else.
- * - Organizations take turns. One that waits for its own half is skipped; one that waits for others' memory comes next.
- * - A load with `alone` runs while no other load does.
+ * - Organizations take turns. An organization that waits for memory in its own half is skipped. An organization that
+ *   waits for the memory of others is not skipped: it comes next.
+ * - A load with `alone` runs only while no other load runs.
  *
  * The holder of a permit never asks for a second one. So every load is admitted at the latest when all others are
  * released.
  */
 export class LoadBudget {
   readonly #total: number
-  /** In the order of their turns. */
+  /** In the order in which organizations take turns. */
   readonly #organizations = new Map<string, Organization>()
   /** Loads in progress, and their bytes. */
   #loads = 0
@@ -50,7 +51,7 @@ export class LoadBudget {
     const { alone, signal } = options
     signal.throwIfAborted()
     const organization = this.#organizations.get(organizationId) ?? { held: 0, waiting: [] }
-    // A new organization comes after all that wait already.
+    // An organization that did not wait before comes after all others.
     if (organization.waiting.length === 0) this.#organizations.delete(organizationId)
     this.#organizations.set(organizationId, organization)
     return new Promise((resolve, reject) => {
@@ -96,7 +97,7 @@ export class LoadBudget {
       const next = this.#next()
       if (next === null) break
       const [id, organization] = next
-      // Its next turn comes after all others.
+      // The next turn of this organization comes after all others.
       this.#organizations.delete(id)
       this.#organizations.set(id, organization)
       organization.waiting.shift()?.admit()

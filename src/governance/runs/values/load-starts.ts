@@ -4,8 +4,8 @@ import { countCallStart } from '../../../db/queries/runs/count-start.ts'
 import type { Db } from '../../../db/schema/index.ts'
 
 /**
- * Unfinished loads after which a call fails: each has probably ended a worker. After the first one the call is loaded
- * alone, so a load beside it is not blamed again.
+ * After this many unfinished loads a call fails, because each of them has probably crashed a worker. After its first
+ * unfinished load, the call is loaded alone. So no other load is blamed for its next crash.
  */
 export const mostStarts = 3
 
@@ -22,7 +22,7 @@ export async function countStart(db: Db, key: EffectKey): Promise<number | null>
   return rows[0]?.starts ?? null
 }
 
-/** The starts so far. */
+/** The number of starts so far. */
 export async function readStarts(db: Db, key: EffectKey): Promise<number> {
   const row = await db
     .selectFrom('call_starts')
@@ -37,8 +37,8 @@ export async function readStarts(db: Db, key: EffectKey): Promise<number> {
 const [settleEveryMilliseconds, mostSettles] = [1_000, 300]
 
 /**
- * Removes the count: the load has finished or failed in this process, so it ended no worker. Tries again while the
- * database is away, so that an outage does not count as a worker's end.
+ * Removes the count of a load that has finished or failed in this process, because it crashed no worker. Tries again if
+ * the statement fails, so that an outage of the database does not count as a crash.
  */
 export async function forgetStarts(db: Db, key: EffectKey, tries = mostSettles): Promise<void> {
   try {

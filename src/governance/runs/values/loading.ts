@@ -15,7 +15,7 @@ const smallBytes = 256 * 1024
 /** The most characters of one call's resolved parameters: 8 MiB. */
 export const mostParamText = 8 * 1024 * 1024
 
-/** In memory at the same time: resolved, as canonical JSON, and sealed. */
+/** Copies of the parameters in memory at the same time: resolved, as canonical JSON, and sealed. */
 const copiesOfParams = 3
 
 /** Milliseconds that a load waits for memory before it fails and is tried again later. */
@@ -34,9 +34,9 @@ export interface Load {
   readonly sources: readonly string[]
   /** The templates to resolve. */
   readonly templates: Json
-  /** Earlier loads that did not finish: each has probably ended a worker. */
+  /** The number of earlier loads that did not finish: each of them has probably crashed a worker. */
   readonly starts: number
-  /** Bytes of sealed parameters to open instead of the sources; null if there are none. */
+  /** Size in bytes of the sealed parameters, which are opened instead of the sources; null if there are none. */
   readonly sealedBytes: number | null
 }
 
@@ -48,9 +48,9 @@ export interface Loaded<T> {
 
 /**
  * Calls `work` with the values that a call names, after reserving memory. A large load waits until its organization has
- * memory left in this process. Its start commits first, so a load that has ended three workers is not repeated. `left`
- * returns the bytes that stay in use. Throws ResourceExhausted, the signal's reason, or `unavailable` if no memory
- * became free or the run was cancelled.
+ * memory left in this process. The start of a load is committed first, so a load that has crashed three workers is not
+ * repeated. `left` returns the bytes of the value that stay in use. Throws ResourceExhausted, the signal's reason, or
+ * `unavailable` if no memory became free or the run was cancelled.
  */
 export async function load<T>(
   context: Loader,
@@ -68,7 +68,7 @@ export async function load<T>(
     const starts = await countStart(context.db, what.key)
     if (starts === null) throw new DomainError('unavailable', 'the run was cancelled meanwhile')
     try {
-      // Another attempt may have started it meanwhile.
+      // Another attempt may have started the load meanwhile.
       if (starts > mostStarts) throw endedWorkers()
       const value = await work(await scopeOf(context, what))
       permit.keep(left(value))

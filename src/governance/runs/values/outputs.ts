@@ -15,7 +15,7 @@ export interface OutputReader {
   readonly runCaches: Pick<RunCaches, 'outputs' | 'inputs' | 'outputSizes'>
 }
 
-/** A stored value that is larger than today's limits, or that has ended workers. */
+/** A stored value is larger than today's limits, or loading it has crashed workers. */
 export class ResourceExhausted extends Error {
   override readonly name = 'ResourceExhausted'
 }
@@ -27,7 +27,7 @@ const tooLarge = (what: string): ResourceExhausted =>
 
 const nameOf = (stepId: string): string => `the output of step \`${stepId}\``
 
-/** Bytes of a run's sources in PostgreSQL: of all, and of those that are not in this process's memory. */
+/** Bytes of source outputs in PostgreSQL: `octets` of all; `missing` of outputs not in this process's memory. */
 export interface SourceSizes {
   readonly octets: number
   readonly missing: number
@@ -101,7 +101,7 @@ async function readOutput(
   if (first === undefined) throw new NotEnded()
   const size = new JsonSize()
   const values: Json[] = []
-  // One at a time: in parallel, all texts would be in memory together with their values.
+  // Open one text at a time. In parallel, all texts would be in memory together with their values.
   for (const row of rows) {
     if (row.item_index === null) continue
     const text = await openKept(sealer, outputPlace({ runId, stepId, itemIndex: row.item_index }), row)

@@ -6,7 +6,7 @@ import { SharedValues } from './shared-values.ts'
 import type { RunSnapshot } from './run-snapshot.ts'
 import type { FrozenVersion } from './version-cache.ts'
 
-/** A process's caches of runs. Cached values never change; dropped ones are read again. */
+/** A process's caches of runs. Cached values never change; dropped values are read again. */
 export interface RunCaches {
   readonly versions: ByteCache<FrozenVersion>
   readonly snapshots: ByteCache<RunSnapshot>
@@ -14,11 +14,11 @@ export interface RunCaches {
   readonly outputs: SharedValues<Json>
   /** Inputs of runs with large inputs, by run. */
   readonly inputs: SharedValues<JsonObject>
-  /** Bytes of outputs as PostgreSQL counts them, by run and step. */
+  /** Sizes of outputs in bytes, as PostgreSQL counts them, by run and step. */
   readonly outputSizes: ByteCache<number>
   /** Memory for the values that this process loads at the same time. */
   readonly loads: LoadBudget
-  /** Memory for large answers of services that are read at the same time. Apart, because a call may hold a load. */
+  /** Memory for large answers of services, read at the same time. Not part of `loads`: a call may hold a load too. */
   readonly answers: LoadBudget
 }
 
@@ -27,9 +27,9 @@ const mebibyte = 1024 ** 2
 export function createRunCaches(): RunCaches {
   const quarter = getHeapStatistics().heap_size_limit / 4
   return {
-    // Hundreds of ordinary versions, dozens of the largest.
+    // Enough for hundreds of ordinary versions, or dozens of the largest.
     versions: byteCache(32 * mebibyte),
-    // Thousands of runs with small inputs.
+    // Enough for thousands of runs with small inputs.
     snapshots: byteCache(16 * mebibyte),
     outputs: new SharedValues(64 * mebibyte),
     inputs: new SharedValues(16 * mebibyte),

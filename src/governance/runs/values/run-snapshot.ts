@@ -18,7 +18,7 @@ export interface RunSnapshot {
   readonly requestId: string | null
   /** The requester's address when the run was accepted: the value of `me`, however long the run takes. */
   readonly requesterEmail: string
-  /** null if they are large: then they are read when a call needs them (outputs.ts). */
+  /** null if the inputs are large: then they are read when a call needs them (outputs.ts). */
   readonly inputs: JsonObject | null
   /** Bytes of the inputs as PostgreSQL counts them. */
   readonly inputOctets: number
@@ -35,7 +35,7 @@ export class UnknownRun extends Error {
   }
 }
 
-/** Bytes above which inputs are not cached with the run. */
+/** The most bytes of inputs that are cached with the run. */
 const mostKeptInputs = 64 * 1024
 
 export interface SnapshotReader {

@@ -10,7 +10,7 @@ import type { EffectKey } from '../../../contract/effect-key.ts'
 /** A call's parameters, resolved once: the approval and every attempt use the same bytes. */
 export interface SealedParams {
   readonly params: JsonObject
-  /** Dotted path of a parameter → labels of the steps it was built from. */
+  /** Dotted path of a parameter → labels of the steps that its value comes from. */
   readonly paramLabels: readonly (readonly [string, readonly Label[]])[]
   /** The item of a `for_each`, for people who look for the reason of a failure; see `shownItem`. */
   readonly item?: Json
@@ -25,16 +25,16 @@ export function effectiveParams(
   return fillInMe(params, tool.people ?? [], requesterEmail) as JsonObject
 }
 
-/** The most characters of an item's JSON that are kept beside the parameters. */
+/** The most characters of an item's JSON that are stored with the parameters. */
 const mostItemText = 2_000
 
-/** An item as it is kept; a large one only by its size. */
+/** An item as it is stored with the parameters. Only the size of a large item is stored. */
 export function shownItem(item: Json): Json {
   const size = JSON.stringify(item).length
   return size <= mostItemText ? item : { truncated: true, size }
 }
 
-/** Seals parameters for this call only: they cannot be opened for another one. */
+/** Seals parameters for this call only: they cannot be opened for another call. */
 export function sealParams(sealer: Sealer, key: EffectKey, params: SealedParams): Promise<Buffer> {
   return sealer.seal(paramsPlace(key), canonicalJson(params))
 }

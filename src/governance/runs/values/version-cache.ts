@@ -6,11 +6,11 @@ import { counted, heapBytes, type ByteCache } from '../../../shared/byte-cache.t
 
 export interface FrozenVersion {
   readonly definition: WorkflowDefinition
-  /** Step → the steps it depends on or references. */
+  /** Step → the steps that it depends on or references. */
   readonly dependsOn: ReadonlyMap<string, readonly string[]>
-  /** Step → the one that begins when it has ended, because it waits for nothing else. */
+  /** Step → the step that waits only for it and begins when it has ended. */
   readonly followers: ReadonlyMap<string, string>
-  /** The step with which every step has ended; null if several can be the last. */
+  /** The step that always ends last; null if several steps can be the last. */
   readonly last: string | null
 }
 

@@ -28,7 +28,7 @@ beforeEach(async () => {
   for (const name of Object.keys(everyone) as BootstrapName[]) await setRole(name, everyone[name])
 })
 
-/** Changes a role under the same lock as every decision. */
+/** Changes a role under the same lock that every decision takes. */
 async function setRole(name: BootstrapName, role: Role | null): Promise<void> {
   const { organizationId, userId } = engine.caller(name)
   const { db } = engine.context
@@ -68,7 +68,7 @@ describe('an approval', () => {
     const [approval] = await approvalsOf(engine.context, op.key.runId)
     expect(await hold(engine, { ...op, key: { ...op.key, itemIndex: 0 } })).not.toBe(approval?.id)
     expect(await hold(engine, opOf(await engine.run()))).not.toBe(approval?.id)
-    // Even if the row of another call is forced to name it.
+    // The approval does not apply even if the row of another call is forced to name it.
     await go(engine, op)
     const thief = opOf(await engine.run())
     await hold(engine, thief)
@@ -91,7 +91,7 @@ describe('an approval', () => {
   })
 })
 
-/** Each change between the vote and the use, with the resulting state of the call. */
+/** Each change between the vote and the use of the approval, with the resulting state of the call. */
 const changes: readonly (readonly [string, string, (op: StepOp) => Promise<StepOp | void>])[] = [
   ['nothing', 'go', async () => {}],
   ['a label that was shown is gone', 'go', async (op) => ({ ...op, labels: ['internal'] })],
@@ -127,7 +127,7 @@ describe('between the vote and the use', () => {
     expect(second).toMatchObject({ status: 'pending', labels: [...now.labels].sort() })
     await setRole('admin', 'admin')
     await engine.vote(second?.id ?? '', 'owner')
-    // The approval has two votes where one is enough. A new approval does not take them over.
+    // If two votes are needed, a second person must vote: the new approval does not take over votes of the old one.
     if (second?.approvals_needed === 2) await engine.vote(second.id, 'approver')
     await go(engine, now)
   })
@@ -191,7 +191,7 @@ describe('a run whose calls are held', () => {
     const first = await hold(engine, at('a'))
     const second = await hold(engine, at('b'))
     expect(await status()).toBe('paused')
-    // Another branch continues, but the run stays paused.
+    // Another branch of the run continues, but the run stays paused.
     await engine.rules()
     await go(engine, at('c'))
     await engine.record(outcomeOf(at('c'), 1, 'completed'))

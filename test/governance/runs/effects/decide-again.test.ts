@@ -22,8 +22,8 @@ import {
 } from '../engine-fixture.ts'
 
 /*
- * Changes between the decision on a call and its act. The act is the mark of a mail, or a write in the service’s
- * database.
+ * Changes between the decision on a call and the moment when the call acts. A mail acts when it is marked as sent.
+ * Other tools act when they write to the service’s database.
  */
 
 let engine: Engine
@@ -61,7 +61,7 @@ async function ready(over: Parameters<typeof opOf>[1] = {}): Promise<Ready> {
   return { op, basis: await basisOf(engine.context, op) }
 }
 
-/** The same for a call that a person approved. */
+/** A call that a person approved, and that is about to act. */
 async function approved(): Promise<Ready & { readonly approvalId: string }> {
   await engine.rules(holdRule())
   const op = opOf(await engine.run())
@@ -71,7 +71,10 @@ async function approved(): Promise<Ready & { readonly approvalId: string }> {
   return { op, approvalId, basis: await basisOf(engine.context, op) }
 }
 
-/** For each change: how to undo it, whether the call must be decided again, and the new decision. */
+/**
+ * Columns: the change, how to undo it, the answer just before the act, and the new decision. The answer `changed` means
+ * that the call must be decided again.
+ */
 const changes: readonly (readonly [
   string,
   () => Promise<unknown>,

@@ -22,7 +22,10 @@ import {
   type StepOp,
 } from '../engine-fixture.ts'
 
-/* What follows a call shares the transaction of its outcome: the decision of the next call, or the end of the run. */
+/*
+ * The decision of the next call, or the end of the run, is saved in the same transaction as the outcome of the call
+ * before.
+ */
 
 let engine: Engine
 useEngine((started) => (engine = started))
@@ -39,7 +42,7 @@ interface Pair {
   readonly second: StepOp
 }
 
-/** A run whose first call is allowed, with the call that follows it. */
+/** A run whose first call is allowed. Returns this call and the call that follows it. */
 async function begun(): Promise<Pair> {
   const runId = await engine.run(twoSteps)
   const tool = toolOf('free')
@@ -49,7 +52,7 @@ async function begun(): Promise<Pair> {
   return { runId, first, second }
 }
 
-/** Saves the outcome of the first call, and decides the second one right behind it. */
+/** Saves the outcome of the first call, and decides the second call directly after it. */
 async function follow({ first, second }: Pair, how = 'completed', expectedLabels: readonly string[] = []) {
   const { combiner } = engine.context
   const outcome = combiner.join(engine.organizationId, recordOutcomes, outcomeOf(first, 1, how))
@@ -142,7 +145,7 @@ describe('the end of the run', () => {
   const finish = async (runId: string) =>
     finishWithLastCall(engine.context, await readRunSnapshot(engine.context, runId))
 
-  /** A run of one step, whose outcome is saved with the end of the run behind it. */
+  /** A run of one step. The end of the run is saved together with the outcome of the step. */
   async function ended(how: string, cancelled = false) {
     const op = opOf(await engine.run(), { tool: toolOf('free') })
     await go(engine, op)

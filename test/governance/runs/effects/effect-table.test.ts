@@ -24,7 +24,7 @@ useEngine((started) => (engine = started))
 const choose = (outcome: 'retry', { key: { runId, stepId } }: StepOp) =>
   resolveStep(engine.context, { caller: engine.caller('admin'), runId, stepId, items: null, outcome })
 
-/** Brings a new call into a state, in the usual way. */
+/** Brings a new call into a state by the normal operations. */
 const states: Record<string, (op: StepOp) => Promise<unknown>> = {
   'no row': async () => {},
   'held, pending': async (op: StepOp) => {
@@ -137,8 +137,8 @@ const states: Record<string, (op: StepOp) => Promise<unknown>> = {
 const reach = async (state: string, op: StepOp): Promise<string> => (await states[state]?.(op)) as string
 
 /**
- * For each state: the new decision if the rules now allow, hold or deny. `go 2` runs the body as attempt 2, and `look 2`
- * looks for what an earlier attempt made.
+ * For each state: the new decision if the rules now allow, hold or deny the call. `go 2` means that the body runs as
+ * attempt 2. `look 2` means that attempt 2 first looks for the result of an earlier attempt.
  */
 const everyKind: readonly (readonly [string, string, string, string])[] = [
   ['no row', 'go 1', 'held', 'denied'],
@@ -162,7 +162,7 @@ const unresolved: typeof everyKind = [
   ['unknown', 'unknown_outcome', 'unknown_outcome', 'unknown_outcome'],
   ['unknown, retry chosen', 'go 2', 'held', 'unknown_outcome'],
   ['unknown, retry held', 'go 2', 'held', 'unknown_outcome'],
-  // A rejection refuses the retry, but does not mean that the call never happened.
+  // A rejection only refuses the retry. It does not mean that the call never happened.
   ['unknown, retry rejected', 'unknown_outcome', 'unknown_outcome', 'unknown_outcome'],
 ]
 const tables: Record<Repeat, typeof everyKind> = {

@@ -18,7 +18,7 @@ import {
   type StepOp,
 } from '../engine-fixture.ts'
 
-/* Many callers choose different ends of one unknown outcome at the same time, in two processes. */
+/* Several callers in two processes choose different resolutions for one unknown outcome at the same time. */
 
 let engine: Engine
 let processes: readonly Context[]
@@ -49,7 +49,7 @@ const resolve = (op: StepOp, n: number, over: Partial<ResolveRequest> = {}) =>
     ...over,
   })
 
-/** The codes of refused calls, and the numbers of the others. */
+/** The error codes of the refused calls, and the indexes of the successful calls. */
 async function race(calls: readonly Promise<unknown>[]): Promise<{ won: number[]; codes: Set<string> }> {
   const settled = await Promise.allSettled(calls)
   return {
@@ -58,7 +58,7 @@ async function race(calls: readonly Promise<unknown>[]): Promise<{ won: number[]
   }
 }
 
-/** Audit entries of the people who settled calls. */
+/** The audit entries of people who resolved calls. */
 const settlements = (runId: string) =>
   engine.context.db
     .selectFrom('audit_events')
@@ -140,7 +140,7 @@ test('items: overlapping choices settle each item once, or none of theirs', asyn
   const before = await settlements(runId)
   const run = await runOf(engine.context, runId)
   expect(before).toHaveLength(run.nodes_executed + run.nodes_failed)
-  // Whoever names all of the step settles the rest.
+  // If any items are still unknown, resolve all remaining items of the step.
   if (run.status === 'paused') await resolve(ops[0] as StepOp, 0, { items: 'all', outcome: 'fail' })
   expect(await settlements(runId)).toHaveLength(8)
   expect(await runOf(engine.context, runId)).toMatchObject({ status: 'running' })

@@ -86,7 +86,7 @@ describe('a connection that is gone at the point of no return sends nothing', ()
     const account = `${connection.id} https://api.search.brave.com`
     expect(await send(first, account)).toBe('yes')
     await end(connection)
-    // The change of the connection leads to a new decision, which may allow the call with another one.
+    // The changed connection leads to a new decision, which may allow the call with another connection.
     expect(await send(second, account)).toBe('changed')
     await go(engine, second)
     expect(await send(second, account, 2)).toBe('disconnected')

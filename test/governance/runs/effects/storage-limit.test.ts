@@ -29,7 +29,7 @@ beforeEach(async () => {
   runId = await engine.run()
 })
 
-/** Leaves the run this many bytes. */
+/** Leaves this many bytes of the run's storage limit. */
 const leave = (bytes: number) =>
   engine.context.db
     .updateTable('runs')
@@ -54,7 +54,7 @@ describe('the stored bytes of one run', () => {
     })
     expect((await runOf(engine.context, runId)).stored_bytes).toBe(2 * op.sealed.length + 4)
     const { rows } = await engine.context.pool.query(
-      // Sealed as by older versions, with 29 more bytes.
+      // The values are counted as if sealed by older versions. The newer format has 29 bytes more.
       `select (select sum(length(params_sealed) + octet_length(output_sealed) - 29) from effects where run_id = $1) +
               (select sum(length(params_sealed)) from approvals where run_id = $1) as bytes`,
       [runId],

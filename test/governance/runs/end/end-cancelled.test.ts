@@ -11,7 +11,7 @@ useEngine((started) => (engine = started))
 const cancel = (op: StepOp) =>
   cancelRun(engine.context, { caller: engine.caller('member'), runId: op.key.runId })
 const statusOf = async (op: StepOp) => (await runOf(engine.context, op.key.runId)).status
-/** Makes the cancellation look older. */
+/** Makes every open cancellation one minute older. */
 const later = () =>
   engine.context.pool.query(`update runs set cancel_requested_at = cancel_requested_at - interval '1 minute'
                              where finished_at is null and cancel_requested_at is not null`)

@@ -30,7 +30,7 @@ const eachItem = (count: number) => ({
     { id: 's', tool: 'memory_get', params: { key: 'k' }, for_each: Array.from({ length: count }, () => 1) },
   ],
 })
-/** The sentence of the run, which must be the same in the list of runs. */
+/** The `status_reason` of the run, which must be the same in the list of runs. */
 async function reasonOf(runId: string): Promise<string> {
   const run = await readRun(engine.context, engine.organizationId, runId)
   const list = await listRuns(engine.context, engine.organizationId, {}, { limit: 200, cursor: null })

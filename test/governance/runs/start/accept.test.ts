@@ -270,7 +270,7 @@ describe('finishing', () => {
 
   test.each([
     ['{{s.output}}', 'completed', { it: { ok: true } }],
-    // The simulated output has no `value`.
+    // The output of the simulated call has no field `value`.
     ['{{s.output.value}}', 'failed', null],
   ])('resolves the result %s', async (template, status, result) => {
     const runId = await engine.run({

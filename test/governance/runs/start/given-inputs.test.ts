@@ -19,7 +19,7 @@ let engine: Engine
 let earlier: string
 useEngine((started) => (engine = started))
 
-/** Decides a call as the interceptor does, and ends it with this output. */
+/** Decides a call as the interceptor does, and completes it with this output. */
 async function done(runId: string, stepId: string, output: object | null, item = -1) {
   const frame = await readCallSpec(engine.context, { runId, stepId, itemIndex: item })
   const { value: op } = await prepareCall(

@@ -7,7 +7,7 @@ import { go, opOf, outcomeOf, useEngine, type Engine } from '../engine-fixture.t
 let engine: Engine
 useEngine((started) => (engine = started))
 
-/** Changes rows that never change, to show which values come from memory. */
+/** Changes rows that the service never changes. A test can then see which values were read from memory. */
 async function change(runId: string): Promise<void> {
   const { db } = engine.context
   await db.updateTable('runs').set({ requester_email: 'changed@example.com' }).where('id', '=', runId).execute() // prettier-ignore

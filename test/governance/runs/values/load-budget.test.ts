@@ -5,7 +5,7 @@ import { LoadBudget, type Permit } from '../../../../src/governance/runs/values/
 const never = new AbortController().signal
 const tick = () => new Promise((resolve) => setImmediate(resolve))
 
-/** Loads by name, and the admitted ones in order. */
+/** Starts loads by name, and records the names in the order in which the loads were admitted. */
 function loader(total: number) {
   const budget = new LoadBudget(total)
   const admitted: string[] = []

@@ -4,14 +4,14 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { installPythonPackages } from '../../../support/python-packages.ts'
 
-/** AWS on this machine, played by moto. */
+/** AWS on this machine, simulated by moto. */
 export interface Moto {
   readonly url: string
   close(): Promise<void>
 }
 
 const requirements = fileURLToPath(new URL('requirements.txt', import.meta.url))
-// Port 0: the program prints the port that it got.
+// The port is 0, so the program prints the port that it got.
 const program = `
 import sys, os, threading
 from moto.server import ThreadedMotoServer
@@ -35,7 +35,7 @@ export async function startMoto(): Promise<Moto> {
     url: `http://127.0.0.1:${String(port)}`,
     async close() {
       const ended = once(child, 'exit')
-      // Its program ends with its input, also when the tests die.
+      // The program ends when its standard input ends. This also happens if the test process dies.
       child.stdin.end()
       await ended
     },

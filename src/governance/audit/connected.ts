@@ -1,4 +1,4 @@
-import type { Integration } from '../catalog/tool.ts'
+import type { Integration } from '../../catalog/tool.ts'
 
 /** A connection that was not revoked. `expired`: the service no longer accepts its credential. */
 export type LiveStatus = 'active' | 'expired'
@@ -10,7 +10,7 @@ export interface LiveConnection {
   readonly lacking: readonly string[]
 }
 
-/** A row of it; the owner is null for the organization. */
+/** A row of a live connection; `ownerId` is null for a connection of the organization. */
 export type LiveRow = readonly [
   ownerId: string | null,
   integration: string,
@@ -18,11 +18,11 @@ export type LiveRow = readonly [
   lacking: readonly string[],
 ]
 
-/** What an organization and its members have connected. */
+/** The tools of the installation, and the connections, that an organization and its members can use. */
 export interface Connected {
   /** Tools of the installation that the organization may use. */
   readonly installation: ReadonlySet<string>
-  /** By `keyOf`. */
+  /** Live connections; the key comes from `keyOf`. */
   readonly live: ReadonlyMap<string, LiveConnection>
 }
 
@@ -41,7 +41,7 @@ export function connectedOf(installation: readonly string[], live: readonly Live
 const keyOf = (ownerId: string | null, integration: string): string => `${ownerId ?? ''} ${integration}`
 
 /**
- * The connection that a person's call uses: their own, else the organization's; null without one. An
+ * The connection that a person's call uses: the person's own, else the organization's; null if there is neither. An
  * expired personal connection is not replaced by the organization's, because the call would act as another account.
  */
 export function liveConnection(

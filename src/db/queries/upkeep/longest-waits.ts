@@ -1,0 +1,30 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { ApprovalKind } from '../../../contract/status.ts'
+
+/** The item of one kind that has waited longest for a person. */
+export interface LongestWait {
+  readonly kind: ApprovalKind | 'resolution'
+  /** null for an unknown outcome. */
+  readonly approval_id: string | null
+  readonly organization_id: string
+  readonly workflow_id: string | null
+  /** null for a call of an agent. */
+  readonly run_id: string | null
+  readonly step_id: string | null
+  readonly item_index: number | null
+  readonly session_id: string | null
+  readonly waiting_seconds: number
+}
+
+/** Reads the oldest pending approval of each kind and the oldest unknown outcome. Looks at `mostRows` rows of each. */
+export const longestWaits = (mostRows: number): RawBuilder<LongestWait> => sql`
+  with a as (select kind, id, organization_id, workflow_id, run_id, step_id, item_index, session_id, created_at as since
+             from approvals where status = 'pending' order by created_at limit ${mostRows}),
+       e as (select organization_id, run_id, step_id, item_index, coalesce(sent_at, intent_at) as since
+             from effects where state = 'unknown_outcome' and resolved_outcome is null limit ${mostRows}),
+       u as (select 'resolution' as kind, null as id, e.organization_id, r.workflow_id, e.run_id, e.step_id,
+                    nullif(e.item_index, -1) as item_index, null as session_id, e.since
+             from e join runs r on r.id = e.run_id where r.finished_at is null)
+  select distinct on (kind) kind, id as approval_id, organization_id, workflow_id, run_id, step_id, item_index, session_id,
+         floor(extract(epoch from clock_timestamp() - since))::int as waiting_seconds
+  from (select * from a union all select * from u) w where since is not null order by kind, since, id`

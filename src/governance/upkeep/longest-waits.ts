@@ -1,0 +1,31 @@
+import { longestWaits, type LongestWait } from '../../db/queries/upkeep/longest-waits.ts'
+import type { Context } from '../context.ts'
+
+/** The most rows that one reading looks at. */
+const mostRows = 10_000
+/** A shorter wait is not logged, because most such things are about to be decided. */
+const leastSeconds = 60
+/** The same wait is logged again after this time, so that the newest log file contains it too. */
+const againMilliseconds = 3_600_000
+
+/**
+ * Returns a function that logs what has waited longest for a person. It writes one line for each kind of approval and
+ * one for unknown outcomes. It logs a kind when another item has become the oldest, and once an hour. The metrics
+ * contain only the time of the longest wait, not the item.
+ */
+export function longestWaitsTeller({ db, log }: Pick<Context, 'db' | 'log'>): () => Promise<void> {
+  const told = new Map<LongestWait['kind'], { readonly what: string; readonly at: number }>()
+  return async () => {
+    const { rows } = await longestWaits(mostRows).execute(db)
+    for (const { kind, ...wait } of rows) {
+      if (wait.waiting_seconds < leastSeconds) continue
+      const what = wait.approval_id ?? `${wait.run_id}/${wait.step_id}/${wait.item_index}`
+      const last = told.get(kind)
+      const now = performance.now()
+      if (last?.what === what && now < last.at + againMilliseconds) continue
+      told.set(kind, { what, at: now })
+      const known = Object.entries(wait).filter(([, value]) => value !== null)
+      log.info({ kind, ...Object.fromEntries(known) }, 'this waits longest')
+    }
+  }
+}
