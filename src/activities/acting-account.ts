@@ -1,9 +1,9 @@
 import { OtherAccount, ToolError } from './tools/executor.ts'
 
 /**
- * The account with which one call acts. Another account does not see what the first one made, and its service does not
- * recognize the keys of the first one. So a call that may have been made is looked for, and made again, with the same
- * account alone.
+ * The account with which one call acts. A second account does not see the things that the first account made. The
+ * service does not recognize the first account's keys there. So only the same account looks for a call that may have
+ * happened, or makes it again.
  */
 export class ActingAccount {
   readonly #earlier: string | null
@@ -14,12 +14,15 @@ export class ActingAccount {
     this.#earlier = earlier
   }
 
-  /** null: the tool has named none. */
+  /** The account that the tool has named; null: none yet. */
   get name(): string | null {
     return this.#name
   }
 
-  /** Throws OtherAccount. `looks`: an earlier attempt may have acted, also if its account is unknown. */
+  /**
+   * Throws OtherAccount if an earlier attempt may have acted with another account. `looks`: an earlier attempt may have
+   * acted, even if its account is unknown.
+   */
   take(name: string, looks: boolean): void {
     const first = this.#name ?? this.#earlier
     if ((looks || first !== null) && first !== name) throw new OtherAccount()

@@ -5,7 +5,9 @@ import type { Outdated, OutcomeOp } from '../governance/runs/effects/outcome.ts'
 import { errorPlace, outputPlace } from '../governance/sealing/places.ts'
 import { sealText } from '../governance/sealing/sealer.ts'
 import { answer } from './answers.ts'
-import { Control, type Attempt } from './call-control.ts'
+import { changedBy } from './approved.ts'
+import type { Attempt } from './call-attempt.ts'
+import { Control } from './call-control.ts'
 import type { Ended } from './ended.ts'
 import { throughOutages } from './patience.ts'
 import { retryLater } from './retry.ts'
@@ -24,7 +26,7 @@ export async function runAttempt(
   const ended = await control.run(body)
   // The call was decided again before it acted. That decision is already recorded.
   if ('refused' in ended) return answer(ended.refused, attempt.activity)
-  if ('hasChanged' in ended) return heldAgain(attempt, control)
+  if ('changed' in ended) return heldAgain(attempt, control, ended.changed)
   const result = await sealed(attempt, ended.result)
   const follow = 'output' in ended.result ? await followUpOf(attempt, result, ended.result.output) : null
   const outcome = (): OutcomeOp => ({
@@ -40,19 +42,19 @@ export async function runAttempt(
       if (refused === null) continue
       return refused === 'superseded' ? conclude(attempt, 'intent') : answer(refused, attempt.activity)
     }
-    if (state === 'outdated') return heldAgain(attempt, control)
+    if (state === 'outdated') return heldAgain(attempt, control, changedBy(attempt.tool))
     if (state === 'retry') throw retryLater(attempt, ended.retryAfterSeconds)
     if (state === 'completed' && ended.result.state === 'completed') return { outcome: 'completed' }
     return conclude(attempt, state)
   }
 }
 
-/** What the call changes is not what its approvers saw, and nothing was done: the call is held for a new approval. */
-async function heldAgain(attempt: Attempt, control: Control): Promise<StepDone> {
-  control.logState('what the call changes has changed since it was approved')
-  const refused = await throughOutages(() => control.holdAgain())
+/** Holds the call for a new approval. `changed` is not as the approvers saw it, and nothing was done. */
+async function heldAgain(attempt: Attempt, control: Control, changed: string): Promise<StepDone> {
+  control.logState(`${changed} has changed since it was approved`)
+  const refused = await throughOutages(() => control.holdAgain(changed))
   if (refused === 'superseded') return conclude(attempt, 'intent')
-  // No rule holds the call any more, so the next attempt makes it whatever the state is.
+  // No rule holds the call any more, so the next attempt makes the call in any state.
   if (refused === null) throw retryLater(attempt)
   return answer(refused, attempt.activity)
 }
@@ -65,7 +67,10 @@ function conclude({ activity }: Attempt, state: EffectState): StepDone {
   return answer({ go: false, state, reason: state }, activity)
 }
 
-/** Saves a known outcome with what follows. During an outage it tries again, so that the outcome does not become unknown. */
+/**
+ * Saves a known outcome together with the operation that follows. During an outage saving is tried again, so that the
+ * outcome does not become unknown.
+ */
 function save(
   control: Control,
   op: OutcomeOp,

@@ -1,10 +1,8 @@
-import type { Context as ActivityContext } from '@temporalio/activity'
 import { parseParams } from '../contract/tool-params.ts'
 import type { EffectState } from '../contract/status.ts'
-import { approvedRevision } from '../governance/approvals/approved-state.ts'
 import { decideAgain } from '../governance/runs/effects/decide-again.ts'
 import type { StepOp } from '../governance/runs/effects/step-op.ts'
-import { callOf, type StepVerdict, type Unseen } from '../governance/runs/effects/effect.ts'
+import { callOf } from '../governance/runs/effects/effect.ts'
 import {
   markSent,
   recordOutcomes,
@@ -17,11 +15,13 @@ import { logFields } from './log-fields.ts'
 import { isOutage, raceWithLimit } from './patience.ts'
 import { isCancelled, isShutdown } from './cancellation.ts'
 import { ActingAccount, disconnected } from './acting-account.ts'
+import { Approved, changedBy, coversMore } from './approved.ts'
+import type { Allowed, Attempt, Refused, Stopped } from './call-attempt.ts'
 import { failed, refusalOfSize, unknownOutcome, type Ended } from './ended.ts'
 import { retryLater, retryOf } from './retry.ts'
-import type { DecidedAhead } from './decided-ahead.ts'
 import { issueDecidedCall, type DecidedCall } from './decided-call.ts'
-import { type CallInHand, askSeeing, readPresent, seenNow, toolCallOf } from './seen-state.ts'
+import { requireAudience } from './audience.ts'
+import { askSeeing, requireRevision, seenNow, toolCallOf } from './seen-state.ts'
 import {
   lookOnce,
   notMade,
@@ -43,20 +43,6 @@ import {
 } from './tools/executor.ts'
 import { createToolServices } from './tools/services.ts'
 
-export interface Attempt extends CallInHand {
-  readonly activity: ActivityContext
-  /** The decision that allows the call, with the number of the attempt. */
-  readonly verdict: Allowed
-  /** Where a call that follows this one waits for its activity. */
-  readonly ahead: DecidedAhead
-}
-
-type Allowed = Extract<StepVerdict, { go: true }>
-type Refused = Exclude<Extract<StepVerdict, { go: false }>, Unseen>
-
-/** The call was decided again before it acted, and was refused; or what it changes is not as its approvers saw it. */
-type Stopped = { readonly refused: Refused } | { readonly hasChanged: true }
-
 /** Controls one body: time limit, cancellation and point of no return. */
 export class Control {
   readonly #attempt: Attempt
@@ -64,12 +50,11 @@ export class Control {
   #verdict: Allowed
   #isSent = false
   #sentAt = 0
-  /** The service knows the call by a key, so that it can be sent again. */
+  /** Whether the service knows the call by a key, so that it can be sent again. */
   #isKeyed = false
   #isSuperseded = false
   #refused: Refused | null = null
-  /** What the call changes must have this revision; null: any. */
-  #revision: string | null = null
+  #approved = new Approved()
   readonly #account: ActingAccount
 
   constructor(attempt: Attempt) {
@@ -92,8 +77,7 @@ export class Control {
     const { sentSecondsAgo, sentWith, approvalId } = this.#verdict
     const look = sentSecondsAgo === null ? null : { sentSecondsAgo }
     this.#isKeyed = look !== null && sentWith !== null && tool.repeat !== 'findable'
-    if (look === null && approvalId !== null && tool.precondition !== undefined)
-      this.#revision = await approvedRevision(context, approvalId)
+    this.#approved = await Approved.read(context, tool, look === null ? approvalId : null)
     const seconds = spec.step.timeout_seconds ?? tool.timeoutSeconds
     const limit = AbortSignal.timeout(seconds * 1_000)
     const signal = AbortSignal.any([limit, activity.cancellationSignal])
@@ -111,21 +95,27 @@ export class Control {
 
   #issued(params: JsonObject, signal: AbortSignal, look: Look | null): DecidedCall {
     const { context } = this.#attempt
-    const actAs = (account: string): void => this.#account.take(account, look !== null)
+    const actAs = (account: string | null): void => {
+      this.#approved.requireConnection(account)
+      if (account !== null) this.#account.take(account, look !== null)
+    }
     const services = {
       signal,
       pointOfNoReturn: (isKeyed?: boolean) => this.#pointOfNoReturn(isKeyed === true),
       reserve: (most: number) => this.#spend.reserve(this.attempt, most),
       tools: createToolServices(context, actAs),
     }
-    return issueDecidedCall(toolCallOf(this.#attempt, params, this.#revision), services, look)
+    return issueDecidedCall(toolCallOf(this.#attempt, params, this.#approved.revision), services, look)
   }
 
-  /** Ends an attempt that looks for what an earlier one may have made, or sends the call again with its key. */
+  /**
+   * Ends an attempt that looks for a call which an earlier attempt may have made, or that sends the call again with its
+   * key.
+   */
   async #look(find: () => Promise<unknown>, limit: AbortSignal, ago: number): Promise<Ended | Stopped> {
     const { activity, tool } = this.#attempt
     const patience = patienceWith(tool, this.#isKeyed)
-    // The service may have forgotten the key, and would make the call once more.
+    // The service may have forgotten the key, and would then make the call once more.
     if (this.#isKeyed && ago > patience.most) return unknownOutcome
     let looked: Looked
     try {
@@ -137,7 +127,7 @@ export class Control {
       looked = readLookError(limit.aborted ? tookTooLong(tool) : error, patience, ago)
     }
     this.logState(`the call was looked for: ${looked.kind}`)
-    // The call that was found has happened, so its output is kept at any size.
+    // A call that is found has happened, so its output is stored at any size.
     this.#isSent = true
     if (looked.kind === 'done') return this.#completed({ output: looked.output })
     if (looked.kind === 'absent') return this.#toolError(notMade())
@@ -145,12 +135,15 @@ export class Control {
     throw retryLater(this.#attempt, looked.seconds)
   }
 
-  /** Bytes have left, and no answer tells the outcome. The next attempt looks for a findable call, or sends a keyed one again. */
+  /**
+   * Ends an attempt whose bytes have left and that got no answer. The next attempt looks for a findable call, or sends
+   * a keyed call again.
+   */
   async #lost(find: (signal: AbortSignal, look: Look) => Promise<unknown>): Promise<Ended> {
     const { activity, tool } = this.#attempt
     if (tool.repeat !== 'findable' && !this.#isKeyed) return unknownOutcome
     if (!isCancelled(activity) || isShutdown(activity)) throw retryLater(this.#attempt)
-    // Sending it again could make the call of a cancelled run.
+    // The run is cancelled. Sending the call again could make it now for the first time.
     if (this.#isKeyed) return unknownOutcome
     const found = await lookOnce(find, this.#sentAt)
     this.logState('the cancelled call was looked for')
@@ -158,10 +151,13 @@ export class Control {
   }
 
   async #pointOfNoReturn(isKeyed: boolean): Promise<void> {
-    const { context, op, tool } = this.#attempt
-    await this.#compare()
-    const asked = performance.now()
+    const { activity, context, op, tool } = this.#attempt
+    const signal = activity.cancellationSignal
+    await requireRevision(this.#attempt, signal, this.#approved.revision)
+    let asked: number
     for (;;) {
+      await requireAudience(this.#attempt, signal, this.#verdict.audience)
+      asked = performance.now()
       const answered = await markSent(context, op.key, this.attempt, this.#verdict.basis, this.#account.name)
       if (answered === 'yes') break
       if (answered === 'disconnected') throw disconnected()
@@ -175,22 +171,15 @@ export class Control {
     this.#isSent = true
     this.#isKeyed = isKeyed
     this.#sentAt = performance.now()
-    // A process that was stopped meanwhile must not send what another attempt has looked for already.
+    // This process may have been stopped meanwhile. It must not send a call that another attempt has looked for
+    // already.
     const mayBeMadeElsewhere = tool.repeat === 'findable' || this.#isKeyed
     if (mayBeMadeElsewhere && performance.now() - asked > longestMarkMilliseconds)
       throw new ToolError('stalled', 'the worker was too slow: nothing was sent', { retryable: true })
     this.logState('the call is sent')
   }
 
-  /** For a service that takes no revision with the write. */
-  async #compare(): Promise<void> {
-    const { activity, tool } = this.#attempt
-    if (this.#revision === null || tool.precondition?.check !== 'before') return
-    const { revision } = await readPresent(this.#attempt, activity.cancellationSignal)
-    if (revision !== this.#revision) throw new StateChanged()
-  }
-
-  /** The states that no audit entry tells. */
+  /** Logs a state that has no audit entry. */
   logState(message: string): void {
     const { context } = this.#attempt
     context.log.debug({ ...logFields(this.#attempt), attempt: this.attempt }, message)
@@ -204,10 +193,10 @@ export class Control {
     return this.#decided(this.#attempt.op)
   }
 
-  /** The same after what the call changes has changed. null: nothing holds the call now. */
-  async holdAgain(): Promise<Refused | 'superseded' | null> {
+  /** Does the same after a change of something that the approvers saw. null: nothing holds the call now. */
+  async holdAgain(changed: string): Promise<Refused | 'superseded' | null> {
     const seen = await seenNow(this.#attempt, this.#attempt.activity.cancellationSignal)
-    return this.#decided({ ...this.#attempt.op, seen, hasChanged: true })
+    return this.#decided({ ...this.#attempt.op, seen, changed })
   }
 
   async #decided(op: StepOp): Promise<Refused | 'superseded' | null> {
@@ -221,14 +210,14 @@ export class Control {
     )
     if (verdict === null) return 'superseded'
     if (!verdict.go) return verdict
-    // The body runs without the revision of another approval, so another attempt must make the call.
+    // The running body did not get the state that another approval covers. So another attempt must make the call.
     const isOther = verdict.approvalId !== null && verdict.approvalId !== this.#verdict.approvalId
-    if (isOther && tool.precondition !== undefined) return 'superseded'
+    if (isOther && coversMore(tool)) return 'superseded'
     this.#verdict = verdict
     return null
   }
 
-  /** Saves an outcome. The write of a transactional tool is saved with it, unless the call must be decided again first. */
+  /** Saves an outcome with the write of a transactional tool, unless the call must be decided again first. */
   save(op: OutcomeOp, commit: ToolResult['commit']): Promise<EffectState | 'changed' | Outdated> {
     const { context, spec } = this.#attempt
     if (commit === undefined) return context.combiner.join(spec.run.organizationId, recordOutcomes, op)
@@ -247,15 +236,15 @@ export class Control {
   }
 
   /**
-   * Converts a thrown error to an outcome; `lost`: bytes have left. A timeout or cancellation after that counts like
-   * the death of the process.
+   * Converts a thrown error to an outcome. `lost`: bytes have left. A timeout or cancellation after bytes have left
+   * counts like the death of the process.
    */
   #ended(error: unknown, limit: AbortSignal, seconds: number): Ended | Stopped | 'lost' {
     const { activity, context, tool } = this.#attempt
     if (this.#refused !== null) return { refused: this.#refused }
-    if (error instanceof StateChanged) return { hasChanged: true }
+    if (error instanceof StateChanged) return { changed: error.what ?? changedBy(tool) }
     if (error instanceof OutcomeUnknown) return 'lost'
-    // Only an earlier attempt may have acted.
+    // This attempt has sent nothing, but an earlier attempt may have acted.
     if (error instanceof OtherAccount && !this.#isSent) return unknownOutcome
     // A tool that knows that nothing was done throws ToolError, even after its point of no return (e.g. a server's
     // refusal).
@@ -296,5 +285,5 @@ export class Control {
   }
 }
 
-/** Longest time from asking for the point of no return until a findable call is sent. */
+/** Longest time in milliseconds from asking for the point of no return until a findable or keyed call is sent. */
 const longestMarkMilliseconds = 10_000

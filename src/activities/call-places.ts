@@ -2,40 +2,46 @@ import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/comm
 import { failureTypes } from '../contract/messages.ts'
 
 /*
- * Shares the activity slots and the thread of a worker between organizations (docs/decisions/0081). Temporal hands out
- * the calls of organizations in turns, but only into free slots.
+ * This module shares the activity slots and the thread of a worker between organizations (docs/decisions/0081).
+ * Temporal takes the calls of organizations in turn, but hands out a call only if a slot is free.
  */
 
-/** Slots of a worker, which are the calls that it has taken from Temporal and not finished. */
+/**
+ * The number of a worker's slots. A call uses a slot from when the worker takes it from Temporal until it has ended.
+ */
 export const callSlots = 120
-/** Calls of one organization in progress. The other slots stay free, even if none of these calls ever ends. */
+/** The most calls of one organization in progress. The other slots stay free, even if none of these calls ever ends. */
 const mostInProgress = 100
-/** Calls of one organization at work, while the worker serves other organizations too. */
+/** The most calls of one organization at work (`working`), while the worker serves other organizations too. */
 const mostAtWork = 2
-/** A body that takes longer than this many milliseconds waits for something outside, and counts as not at work. */
+/**
+ * A body that runs longer than this many milliseconds waits for something outside. Its call no longer counts as at
+ * work.
+ */
 const longBody = 100
-/** Another organization counts as served for this many milliseconds after its last call. */
+/** An organization counts as served for this many milliseconds after one of its calls last arrived or ended. */
 const rememberedMilliseconds = 10_000
-/** If no slot became free for this many milliseconds, a waiting call gives its own back. */
+/** If all slots are in use for this many milliseconds, one waiting call gives its slot back. */
 const longestFull = 100
-/** A call that gave its slot back asks for one again after this many milliseconds, or up to twice as many. */
+/** A call that gave its slot back asks for a slot again after this many milliseconds, or after up to twice as many. */
 const returnsAfter = 2_500
-/** A quick call waits for its place for this many milliseconds. */
+/** A quick call waits for its place for at most this many milliseconds. */
 const quickPatience = 100
 
 /** One call's place among the calls of its organization. */
 export interface CallPlace {
-  /** From now on, the body runs. */
+  /** Notes that the body of the call starts. */
   bodyBegins(): void
-  /** Ends the call. */
+  /** Ends the call and frees its place. */
   leave(): void
 }
 
 export interface CallPlaces {
   /**
-   * Waits for a place of the organization. Rejects with the signal's reason if it is aborted, or with a failure after
-   * which Temporal hands out the call again. A quick call waits for a tenth of a second, because its run keeps a slot
-   * for workflow tasks. Then it gives up, and Temporal hands it out in the turn of its organization.
+   * Waits for a place of the organization. Rejects with the signal's reason if the signal is aborted. Otherwise it may
+   * reject with a failure after which Temporal hands out the call again. A quick call waits only for `quickPatience`,
+   * because its run occupies a slot for workflow tasks. Then it gives up, and Temporal hands it out in the turn of its
+   * organization.
    */
   enter(organizationId: string, signal: AbortSignal, isQuick: boolean): Promise<CallPlace>
 }
@@ -47,10 +53,10 @@ interface Waiting {
 
 interface Organization {
   working: number
-  /** Calls with long bodies. */
+  /** The number of calls with long bodies. */
   outside: number
   readonly waiting: Waiting[]
-  /** When its last call began or ended, by the clock. */
+  /** When one of its calls last arrived or ended, by the clock. */
   servedAt: number
 }
 
@@ -61,7 +67,7 @@ export function createCallPlaces(clock: () => number = () => performance.now()):
 class Places implements CallPlaces {
   readonly #clock: () => number
   readonly #organizations = new Map<string, Organization>()
-  /** Calls that work or have long bodies. */
+  /** The number of calls of all organizations that are at work or have long bodies. */
   #inProgress = 0
   #waiting = 0
   #full: NodeJS.Timeout | undefined
@@ -79,7 +85,7 @@ class Places implements CallPlaces {
     return this.#place(organization)
   }
 
-  /** Notes that the organization is served. Forgets those that were not served lately. */
+  /** Notes that the organization is served. Forgets idle organizations that were not served lately. */
   #served(id: string): Organization {
     const now = this.#clock()
     const organization = this.#organizations.get(id) ?? { working: 0, outside: 0, waiting: [], servedAt: now }
@@ -140,7 +146,8 @@ class Places implements CallPlaces {
     let hasLeft = false
     let timer: NodeJS.Timeout | undefined
     const goOutside = (): void => {
-      // At most as many as slots are left, so that several organizations together never take all of them.
+      // An organization may have at most as many long bodies as there are free slots. So several organizations together
+      // never take all slots.
       if (organization.outside >= callSlots - this.#inProgress) return
       organization.working -= 1
       organization.outside += 1
@@ -164,7 +171,10 @@ class Places implements CallPlaces {
     }
   }
 
-  /** While no slot becomes free, one waiting call at a time gives its slot back, so that other organizations get it. */
+  /**
+   * While all slots are in use, one waiting call at a time gives its slot back. So calls of other organizations get
+   * slots.
+   */
   #noteFull(): void {
     const isFull = this.#inProgress + this.#waiting >= callSlots
     if (!isFull) {

@@ -3,7 +3,7 @@ import type { Context as ActivityContext } from '@temporalio/activity'
 /** The run was cancelled, or the worker stops. */
 export const isCancelled = (activity: ActivityContext): boolean => activity.cancellationSignal.aborted
 
-/** A worker that stops leaves its calls to another one; they are not cancelled. */
+/** Whether the worker stops. It leaves its calls to another worker, so these calls are not cancelled. */
 export function isShutdown(activity: ActivityContext): boolean {
   const { reason } = activity.cancellationSignal as { reason?: unknown }
   return !(reason instanceof Error) || reason.message !== 'CANCELLED'

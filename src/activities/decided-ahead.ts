@@ -14,9 +14,9 @@ import { prepareNext } from './prepare.ts'
 import type { CallInHand } from './seen-state.ts'
 
 /*
- * What follows a call shares the transaction that saves its outcome: the decision of the next call, or the end of the
- * run. The next call's activity arrives some milliseconds later and makes the call, if the decision still holds. If it
- * goes to another worker, or this one dies, the call is decided again from its row, as after every crash.
+ * The transaction that saves the outcome of a call also decides the next call, or ends the run. The next call's
+ * activity arrives some milliseconds later and makes the call, if the decision still holds. If the activity goes to
+ * another worker, or this worker dies, the call is decided again from its row, as after every crash.
  */
 
 /** A call that was decided before its activity has arrived. */
@@ -29,14 +29,14 @@ export interface DecidedCallAhead {
 
 /** Calls of one worker that were decided ahead. */
 export interface DecidedAhead {
-  /** The call, once, if its decision still holds. */
+  /** Returns a kept call if its decision still holds. Each call is returned at most once. */
   take(context: Context, key: EffectKey): Promise<DecidedCallAhead | null>
   keep(call: DecidedCallAhead): void
 }
 
-/** More than calls can be in progress. */
+/** The most calls that are kept. Fewer calls than this can be in progress. */
 const mostKept = 200
-/** Longer than an activity takes to arrive. */
+/** How long a call is kept. An activity arrives sooner. */
 const keptMilliseconds = 10_000
 
 export function createDecidedAhead(clock: () => number = () => performance.now()): DecidedAhead {
@@ -61,7 +61,9 @@ export function createDecidedAhead(clock: () => number = () => performance.now()
   }
 }
 
-/** Made twice, such a call changes nothing that its outcome does not show: it may begin although another worker decides it again. */
+/**
+ * A call of these kinds can run twice without a second effect. So it may begin even if another worker decides it again.
+ */
 const mayBeDecidedAhead: ReadonlySet<Repeat> = new Set(['free', 'transactional'])
 
 /** A call whose body has run. */
@@ -71,10 +73,16 @@ interface Leading extends CallInHand {
   readonly ahead: DecidedAhead
 }
 
-/** Submits what follows a call. Call it right behind the outcome, so that both share a transaction. Never throws. */
+/**
+ * Submits the operation that follows a call. Call this right after the outcome, so that both operations share a
+ * transaction. Never throws.
+ */
 export type FollowUp = () => Promise<void>
 
-/** Makes ready what follows the call if its outcome is `result`; null if nothing can. The outcome is saved whatever fails here. */
+/**
+ * Prepares the operation that follows a call with the outcome `result`; null if there is none. The outcome is saved
+ * even if this preparation fails.
+ */
 export const followUpOf = (
   call: Leading,
   result: OutcomeOp['result'],
@@ -108,7 +116,7 @@ async function prepared(
     )
 }
 
-/** What follows is done again by its own activity. */
+/** Ignores a failure, because the next operation's own activity does the operation again. */
 const quietly = (work: Promise<unknown>): Promise<void> =>
   work.then(
     () => undefined,

@@ -6,7 +6,7 @@ const issued = new WeakSet<object>()
 export interface DecidedCall {
   readonly call: ToolCall<unknown>
   readonly context: ToolContext
-  /** Set if the call is only looked for; null: it is made. */
+  /** Set if the call is only looked for; null: the call is made. */
   readonly look: Look | null
 }
 

@@ -14,7 +14,10 @@ export interface Ended {
     | (Omit<Failed, 'errorDetail'> & { readonly detail?: JsonObject | undefined })
     | (Omit<Completed, 'output'> & { readonly output: string })
   readonly commit?: ToolResult['commit']
-  /** Seconds that the service asks to wait before the next attempt. Only a failed call that is tried again has them. */
+  /**
+   * Seconds that the service asks to wait before the next attempt. Only a failed call that is tried again has this
+   * value.
+   */
   readonly retryAfterSeconds?: number | null
 }
 
@@ -28,7 +31,7 @@ export const unknownOutcome: Ended = { result: { state: 'unknown_outcome' } }
 export const maxOutputLength = 32 * 1024 * 1024
 const tooLarge = `the output has more than ${mostValues} values, or takes more than ${mostHeapBytes / 1024 / 1024} MiB in memory`
 
-/** For the JSON text of an output; null if it can be kept. */
+/** Returns the refusal for an output's JSON text; null if the text is small enough to be stored. */
 export function refusalOfSize(output: string): Ended | null {
   if (output.length > maxOutputLength)
     return failed('output_too_large', `the output is larger than ${maxOutputLength / 1024 / 1024} MiB`)

@@ -6,14 +6,12 @@ import { finishRun } from '../governance/runs/end/finish.ts'
 import { finishItems } from '../governance/runs/end/finish-items.ts'
 import { expandStep } from '../governance/runs/effects/items.ts'
 
-/**
- * Activities of the interpreter besides tool calls. They are local activities, and idempotent because of their rows.
- */
+/** Activities of the interpreter besides tool calls. They are local activities. Their rows make them idempotent. */
 export interface EngineActivities {
   enterRun(runId: string): Promise<EnterResult>
   expandStep(runId: string, stepId: string): Promise<ExpandResult>
   finishItems(runId: string, stepId: string): Promise<void>
-  /** The end that the run has now: an ended run does not change. */
+  /** Returns the status with which the run has ended. The status of an ended run does not change. */
   finishRun(input: FinishInput): Promise<FinalStatus>
 }
 
@@ -29,7 +27,9 @@ export function createEngineActivities(context: Context): EngineActivities {
   }
 }
 
-/** The policy interceptor lets these run without a decision: they change only the service's own rows. */
+/**
+ * The policy interceptor lets these activities run without a decision, because they change only Countersign's own rows.
+ */
 export const engineActivityNames: ReadonlySet<string> = new Set<keyof EngineActivities>([
   'enterRun',
   'expandStep',

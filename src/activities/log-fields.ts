@@ -1,6 +1,6 @@
 import type { CallInHand } from './seen-state.ts'
 
-/** What lines of the log say of a call. */
+/** The fields of log lines about a call. */
 export const logFields = ({ spec: { run, key }, tool }: Pick<CallInHand, 'spec' | 'tool'>) => ({
   organization_id: run.organizationId,
   request_id: run.requestId ?? undefined,

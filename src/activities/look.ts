@@ -3,13 +3,14 @@ import { raceWithLimit } from './patience.ts'
 import { ToolError, type Found, type Look } from './tools/executor.ts'
 
 /*
- * A `findable` call whose worker died, or whose answer was lost, is looked for before it is made again. A call whose service
- * knows it by a key is sent again. What such a look says:
+ * A `findable` call whose worker died, or whose answer was lost, is looked for before it is made again. A call whose
+ * service knows it by a key is sent again instead. The results of such a look are:
  *
  * - `done`: the call has happened; its output is the outcome.
- * - `absent`: not there, although `findableAfterSeconds` have passed. The attempt has failed, and nothing was done.
- * - `later`: not known yet. The call is looked for again.
- * - `unknown`: it cannot be found out. A person decides.
+ * - `absent`: the call is not there, although `findableAfterSeconds` have passed. The attempt has failed, and nothing
+ *   was done.
+ * - `later`: the result is not known yet. The call is looked for again.
+ * - `unknown`: the result cannot be found out. A person decides.
  */
 export type Looked =
   | Extract<Found, { kind: 'done' | 'absent' }>
@@ -18,19 +19,22 @@ export type Looked =
 
 /** How long a call is looked for. */
 export interface Patience {
-  /** Seconds after the point of no return. Afterwards a person decides. */
+  /** How many seconds after the point of no return the call is looked for. Afterwards a person decides. */
   readonly most: number
   /** Seconds before the next look, if nothing says how long to wait. */
   pause(ago: number): number
-  /** Seconds after the point of no return until an absent call was certainly not made. */
+  /** This many seconds after the point of no return, a call that is absent was certainly not made. */
   readonly absentAfter: number
 }
 
 const pauseSeconds = 15
-/** The longest pause between two requests with the same key. All of them must be fewer than the attempts of a call. */
+/**
+ * The longest pause in seconds between two requests with the same key. It must be so long that these requests are fewer
+ * than the attempts of a call.
+ */
 const longestPauseSeconds = 1_800
 
-/** `isKeyed`: the call is sent again with its key, and the answer is that of the first request. */
+/** `isKeyed`: the call is sent again with its key, and the service repeats the answer to the first request. */
 export function patienceWith(tool: ToolDeclaration, isKeyed: boolean): Patience {
   if (!isKeyed)
     return { most: 900, pause: () => pauseSeconds, absentAfter: tool.findableAfterSeconds ?? Infinity }
@@ -71,8 +75,8 @@ export const tookTooLong = ({ name }: Pick<ToolDeclaration, 'name'>): ToolError 
 const lastLookMilliseconds = 30_000
 
 /**
- * Looks for a call that was cancelled and sent at `sentAt` (`performance.now()`), because it has no other attempt. Only
- * what is found is certain so early.
+ * Looks once for a cancelled call that was sent at `sentAt` (`performance.now()`), because a cancelled call has no
+ * other attempt. A call that is not found so early may still appear, so only a call that is found gives a result.
  */
 export async function lookOnce(
   find: (signal: AbortSignal, look: Look) => Promise<unknown>,

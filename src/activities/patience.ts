@@ -8,7 +8,7 @@ export const isOutage = (error: unknown): boolean =>
 /** How long a body may continue after its time limit; longer if bytes have left. */
 const graceMilliseconds = { unsent: 2_000, sent: 45_000 }
 
-/** Waits for the body, but only a limited time after `limit`, in case it ignores its signal. */
+/** Waits for the body, but only a limited time after `limit`, in case the body ignores its signal. */
 export function raceWithLimit<T>(body: Promise<T>, limit: AbortSignal, isSent: () => boolean): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const onLimit = (): void => {

@@ -21,19 +21,25 @@ import { isOutage } from './patience.ts'
 import { brokenCall, prepareCall, type Prepared } from './prepare.ts'
 import { askSeeing } from './seen-state.ts'
 
-/** Temporal's delay in milliseconds after a database outage. Outages do not use up a step's attempts. */
+/** Milliseconds until Temporal retries after a database outage. Outages do not use up a step's attempts. */
 const outageRetryDelay = 1_000
-/** Maximum tries after unexpected errors, hours in all, not counting outages. Then the run ends as failed. */
+/**
+ * The most unexpected errors of one activity, without outages. All tries together take hours. Then the run ends as
+ * failed.
+ */
 const mostUnexpected = 2_000
-/** Delay in milliseconds for a run of another installation on this task queue, so that a worker that knows it can take it. */
+/**
+ * Retry delay in milliseconds for a run of another installation on this task queue. A worker that knows the run can
+ * take it meanwhile.
+ */
 const foreignRetryDelay = 5_000
-/** Delay in milliseconds of a quick call whose failure names none. */
+/** Retry delay in milliseconds for a quick call whose failure names no delay. */
 const localRetryDelay = 500
 
 /**
  * Runs before every tool's body, on every attempt: reads the call's row, resolves and seals its parameters, decides,
- * and only then lets the body run. It returns `completed` or `skipped`. All other results are failures of a known
- * type that contain no parameter.
+ * and only then lets the body run. The interceptor returns `completed` or `skipped`. All other results are failures of
+ * a known type that contain no parameter.
  */
 export function createPolicyInterceptor(context: Context) {
   const worker: OfWorker = { places: createCallPlaces(), ahead: createDecidedAhead() }
@@ -47,13 +53,15 @@ export function createPolicyInterceptor(context: Context) {
   })
 }
 
-/** What the calls of one worker share. */
+/** State that the calls of one worker share. */
 interface OfWorker {
   readonly places: CallPlaces
   readonly ahead: DecidedAhead
 }
 
-/** Runs one of the interpreter's own activities. They change only rows of their own run and return no data. */
+/**
+ * Runs one of the interpreter's own activities. Such an activity changes only rows of its own run and returns no data.
+ */
 async function engine(
   context: Context,
   activity: ActivityContext,
@@ -170,7 +178,9 @@ async function admit(
 const refused = (message: string): ApplicationFailure =>
   ApplicationFailure.nonRetryable(message, failureTypes.refused)
 
-/** The SDK does not tell a workflow a failure's delay, so a local activity tells it in the details. */
+/**
+ * The SDK does not pass the delay of a failure to the workflow. So a local activity puts the delay into the details.
+ */
 function withDelay(activity: ActivityContext, failure: unknown): unknown {
   const isDelayed =
     activity.info.isLocal &&

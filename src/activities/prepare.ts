@@ -21,13 +21,13 @@ import { references, resolve, type Resolved, type Scope } from '../policy/templa
 import { mostLabels, tooManyLabels, unionLabels, type Json, type JsonObject } from '../policy/types.ts'
 import { holds } from '../policy/when.ts'
 
-/** A call that is ready to be decided, with the memory it may use until it ends. */
+/** A call that is ready to be decided, with a permit for the memory that it may use until it ends. */
 export type Prepared = Loaded<StepOp>
 
 /**
  * Makes a call ready to be decided: evaluates `when`, resolves its templates once and seals the result. The approval
- * and all later attempts use the same sealed bytes. A call that cannot run gets a `problem`. If the call can only
- * end, nothing is read. The caller must release `permit`.
+ * and all later attempts use the same sealed bytes. A call that cannot run gets a `problem`. If the call can do nothing
+ * but end, nothing is read. The caller must release `permit`.
  */
 export async function prepareCall(
   context: Context,
@@ -58,8 +58,8 @@ const tooMany: StepError = {
 }
 
 /**
- * Makes a call ready from the values that this process has: the run's inputs and the JSON text of the output before it.
- * null if it needs more of them, or much memory. A worker's activity then prepares the call.
+ * Makes a call ready from values that this process has: the run's inputs and the JSON text of the output before it.
+ * Returns null if the call needs other values or much memory. Then a worker's activity prepares the call.
  */
 export async function prepareNext(
   context: Context,
@@ -78,7 +78,10 @@ export async function prepareNext(
   return op.problem === null && op.sealed.length <= mostNextCharacters ? op : null
 }
 
-/** The most characters that the templates of a call may name, and of its parameters, to be made ready ahead. */
+/**
+ * The most characters of a call that is made ready ahead. The limit holds for the values that its templates name, and
+ * for its sealed parameters.
+ */
 const mostNextCharacters = 32 * 1024
 
 /** Copies of the parameters in memory while a call is made: opened, sealed, and as the tool gets them. */
@@ -130,7 +133,7 @@ async function resolved(
     if (checked.ok) parsed = checked.params
     else problem = { code: 'invalid_params', message: checked.message }
   }
-  // Parameters of a call that cannot run are not stored, since they may only be there to fill the disk.
+  // Parameters of a call that cannot run are not stored. Their only purpose may be to fill the disk.
   if (problem !== null) stored = noParams
   const sealed = await sealParams(context.sealer, spec.key, {
     ...stored,
@@ -219,7 +222,10 @@ function isWanted(spec: CallSpec, scope: Scope): boolean {
   return holds(when.operator, resolve(when.value, scope).value, compare)
 }
 
-/** Labels of all parameters of a call together, one for each source of each value. The rules read them under the lock. */
+/**
+ * The most labels of all parameters of a call together: one for each source of each value. The rules read these labels
+ * under the lock.
+ */
 const mostParamLabels = 100_000
 
 function labelsOfParams(spec: CallSpec, sources: Resolved['sources']): SealedParams['paramLabels'] {

@@ -14,7 +14,10 @@ interface Failing {
 
 export const retryOf = ({ spec }: Failing) => spec.step.retry ?? defaultRetry
 
-/** Asks the workflow to call again after a pause: that of the step's `retry`, or the longer one that a service asks for. */
+/**
+ * Asks the workflow to call again after a pause. The pause comes from the step's `retry`, or is the longer one that a
+ * service asks for.
+ */
 export function retryLater(call: Failing, retryAfterSeconds: number | null = null): ApplicationFailure {
   const wanted = Math.max(retryOf(call).backoff_seconds * 2 ** call.verdict.failures, retryAfterSeconds ?? 0)
   const seconds = Math.min(wanted, longestRetryAfter)

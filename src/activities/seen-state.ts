@@ -1,25 +1,35 @@
-import type { ToolDeclaration } from '../catalog/tool.ts'
+import { integrationNamed } from '../catalog/integrations/index.ts'
+import { serviceOf, type ToolDeclaration } from '../catalog/tool.ts'
 import { diffOf, fieldsOf } from '../catalog/preview.ts'
 import { effectId } from '../contract/effect-key.ts'
 import { newId } from '../contract/ids.ts'
 import { parseParams } from '../contract/tool-params.ts'
 import { sealState, type ApprovedState } from '../governance/approvals/approved-state.ts'
+import { liveRow } from '../governance/connections/credential.ts'
 import type { Context } from '../governance/context.ts'
 import type { Unseen } from '../governance/runs/effects/effect.ts'
 import type { Seen, StepOp } from '../governance/runs/effects/step-op.ts'
 import type { CallSpec } from '../governance/runs/values/call-spec.ts'
 import type { JsonObject } from '../policy/types.ts'
 import { isOutage, raceWithLimit } from './patience.ts'
-import { ToolError, type State, type StateReader, type ToolCall } from './tools/executor.ts'
+import {
+  StateChanged,
+  ToolError,
+  type State,
+  type StateReader,
+  type ToolCall,
+  type ToolContext,
+} from './tools/executor.ts'
 import { stateReaders } from './tools/index.ts'
 import { createToolServices } from './tools/services.ts'
 
 /*
- * What a call changes is read when the call is held, so that its approvers see it. The approval is stored together with
- * what was read, in one commit. A crash before that leaves no approval, and the next attempt reads again.
+ * When a call is held, the thing that it changes and the connection that it uses are read, so that its approvers see
+ * them. The approval is stored together with this state, in one commit. A crash before the commit leaves no approval,
+ * and the next attempt reads the state again.
  */
 
-/** A call of a run, as a worker has it. */
+/** A call of a run, with the values that a worker has for it. */
 export interface CallInHand {
   readonly context: Context
   readonly spec: CallSpec
@@ -27,10 +37,10 @@ export interface CallInHand {
   readonly op: StepOp
 }
 
-/** The longest time to read what a call changes. */
+/** The longest time that `readWith` takes. */
 const readMilliseconds = 10_000
 
-/** Looked up at each call, because tests replace readers. */
+/** The reader is looked up at each call, because tests replace readers. */
 const readerOf = (name: string): StateReader<never> | undefined =>
   Object.hasOwn(stateReaders, name)
     ? (stateReaders as Readonly<Record<string, StateReader<never>>>)[name]
@@ -54,10 +64,31 @@ export function toolCallOf(
   }
 }
 
-/** Reads what a call changes, with the credential of the call. Throws ToolError if that is not possible. */
+/** Reads the thing that a call changes, with the credential of the call. Throws ToolError if that is not possible. */
 export async function readPresent(hand: CallInHand, signal: AbortSignal): Promise<State> {
   const read = readerOf(hand.tool.name)
   if (read === undefined) throw new Error(`no reader for the precondition of \`${hand.tool.name}\``)
+  return readWith(hand, signal, read)
+}
+
+/** Throws StateChanged if the thing that the call changes is not as its approvers saw it. */
+export async function requireRevision(
+  hand: CallInHand,
+  signal: AbortSignal,
+  approved: string | null,
+): Promise<void> {
+  // With the other kinds of `check`, the revision is compared elsewhere.
+  if (approved === null || hand.tool.precondition?.check !== 'before') return
+  const { revision } = await readPresent(hand, signal)
+  if (revision !== approved) throw new StateChanged()
+}
+
+/** Reads something from the service of a call, with the credential of the call and within 10 seconds. */
+export async function readWith<T>(
+  hand: CallInHand,
+  signal: AbortSignal,
+  read: (call: ToolCall<never>, context: Pick<ToolContext, 'signal' | 'tools'>) => Promise<T>,
+): Promise<T> {
   const parsed = hand.op.parsed ?? parsedParams(hand)
   const limit = AbortSignal.timeout(readMilliseconds)
   const tools = createToolServices(hand.context)
@@ -74,7 +105,10 @@ function parsedParams({ tool, op }: CallInHand): JsonObject {
   throw new ToolError('invalid_params', 'the parameters do not fit', { retryable: false })
 }
 
-/** Asks for a decision. If a person must decide, what the call changes is read, and the question asked again. */
+/**
+ * Asks for a decision. If a person must decide, reads the state that this person sees besides the parameters, and asks
+ * again.
+ */
 export async function askSeeing<Verdict extends { readonly go: boolean } | null>(
   hand: CallInHand,
   signal: AbortSignal,
@@ -83,21 +117,48 @@ export async function askSeeing<Verdict extends { readonly go: boolean } | null>
   const verdict = await ask(hand.op)
   if (!isUnseen(verdict)) return verdict
   const again = await ask({ ...hand.op, seen: await seenNow(hand, signal) })
-  if (isUnseen(again)) throw new Error('the call was held without what it changes')
+  if (isUnseen(again)) throw new Error('the call was held without what its approvers see')
   return again
 }
 
 const isUnseen = (verdict: object | null): verdict is Unseen =>
   verdict !== null && 'state' in verdict && verdict.state === 'unseen'
 
-/** What the call changes, sealed for its next approval. If it cannot be read, the preview says so. */
+/**
+ * Reads the thing that the call changes and the connection that it uses, and seals this state for the next approval. If
+ * the state cannot be read, the preview says so.
+ */
 export async function seenNow(hand: CallInHand, signal: AbortSignal): Promise<Seen> {
   const approvalId = newId('approval')
-  const state = await readForApprovers(hand, signal)
-  return { approvalId, sealed: await sealState(hand.context.sealer, approvalId, state) }
+  const { fields, ...used } = await readUsed(hand)
+  const state = await readChanged(hand, signal)
+  const all = { ...used, ...state, fields: [...fields, ...state.fields] }
+  return { approvalId, sealed: await sealState(hand.context.sealer, approvalId, all) }
 }
 
-async function readForApprovers(hand: CallInHand, signal: AbortSignal): Promise<ApprovedState> {
+/**
+ * Reads the connection that the call would use now. It is read first, because it is used to read the thing that the
+ * call changes.
+ */
+async function readUsed({
+  context,
+  spec,
+  tool,
+}: CallInHand): Promise<Pick<ApprovedState, 'connection' | 'fields'>> {
+  const integration = serviceOf(tool)
+  if (integration === null) return { fields: [] }
+  const { organizationId, requestedBy: requesterId } = spec.run
+  const row = await liveRow(context.db, { organizationId, requesterId, integration })
+  if (row === undefined) return { connection: null, fields: [] }
+  const whose = row.owner_id === null ? 'the organization' : 'the person who runs the workflow'
+  const { title = integration } = integrationNamed(integration) ?? {}
+  // The service chooses the text of `account`, so this text comes last.
+  const account = row.account === null ? '' : ` as ${row.account}`
+  return { connection: row.id, fields: fieldsOf({ connection: `of ${whose}, to ${title}${account}` }) }
+}
+
+async function readChanged(hand: CallInHand, signal: AbortSignal): Promise<ApprovedState> {
+  if (hand.tool.precondition === undefined) return { revision: null, fields: [] }
   try {
     const { revision, fields = {}, diff, note } = await readPresent(hand, signal)
     return {
@@ -114,7 +175,8 @@ async function readForApprovers(hand: CallInHand, signal: AbortSignal): Promise<
       { err: error, tool: tool.name, run_id: spec.run.id, step_id: spec.key.stepId },
       'what a held call changes could not be read',
     )
-    const note = `It could not be read what the call changes${why}. The approval covers the parameters alone.`
+    const covered = serviceOf(tool) === null ? 'the parameters' : 'the parameters and the connection'
+    const note = `It could not be read what the call changes${why}. The approval covers ${covered} alone.`
     return { revision: null, fields: [], note }
   }
 }

@@ -11,7 +11,7 @@ interface Spending {
   readonly tool: Pick<ToolDeclaration, 'name'>
 }
 
-/** What one attempt has counted for the month before it spends. */
+/** The cost that one attempt has counted for the month before it spends. */
 export class Spend {
   readonly #of: Spending
   #reserved = 0
@@ -48,7 +48,7 @@ export class Spend {
     return this.#isSuperseded
   }
 
-  /** What the outcome of a call with this cost changes about the counted cost. */
+  /** The amount that the outcome adds to the counted cost, so that the real cost is counted. */
   correction(cost = 0): number {
     return cost - this.#reserved
   }

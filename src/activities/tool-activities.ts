@@ -7,14 +7,14 @@ import { executors, finders } from './tools/index.ts'
 
 type Body = (decided: unknown) => Promise<ToolResult | Found>
 
-/** Looked up at each call, because tests replace bodies. */
+/** The body is looked up at each call, because tests replace bodies. */
 const bodyOf = (name: string): Executor<never> | undefined =>
   Object.hasOwn(executors, name) ? (executors as Readonly<Record<string, Executor<never>>>)[name] : undefined
 
 const finderOf = (name: string): Finder<never> | undefined =>
   Object.hasOwn(finders, name) ? (finders as Readonly<Record<string, Finder<never>>>)[name] : undefined
 
-/** One activity for each tool of the catalogue, with the tool's name. It runs only for a decided call. */
+/** One activity for each tool of the catalogue, with the tool's name. Each activity runs only for a decided call. */
 export function createToolActivities(): Record<string, Body> {
   return Object.fromEntries(
     Object.keys(catalog).map((name): [string, Body] => [

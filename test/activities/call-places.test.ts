@@ -12,7 +12,7 @@ afterEach(() => {
   jest.useRealTimers()
 })
 
-/** Enters this many calls; `isIn` counts those with a place, and `failures` are the errors of the others. */
+/** Lets this many calls ask for a place. `inside` gets the places, and `failures` the errors of the other calls. */
 function calls(organizationId: string, count: number, signal = never, isQuick = false) {
   const inside: CallPlace[] = []
   const failures: ApplicationFailure[] = []
@@ -33,7 +33,7 @@ describe('places for calls', () => {
     const other = calls('b', 5)
     await settled()
     expect(other.inside).toHaveLength(2)
-    // The first one gets no further place until it is down to one call at work.
+    // The first organization gets no further place while more than one of its calls is at work.
     for (const place of first.inside.slice(0, 98)) place.leave()
     await settled()
     expect(first.inside).toHaveLength(100)
@@ -85,7 +85,7 @@ describe('places for calls', () => {
     jest.advanceTimersByTime(1)
     await settled()
     expect(first.inside).toHaveLength(3)
-    // A place that is left once counts once.
+    // A call that leaves its place twice frees one place.
     const [place] = first.inside
     place?.leave()
     place?.leave()
@@ -100,7 +100,7 @@ describe('places for calls', () => {
     expect(inside.length).toBeLessThan(callSlots - 15)
   })
 
-  /** Calls whose bodies never end, until no further one gets a place. */
+  /** Starts calls whose bodies never end, until no further call gets a place. */
   async function hang(organizationId: string): Promise<CallPlace[]> {
     const { inside } = calls(organizationId, 100)
     let begun = 0

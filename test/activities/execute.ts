@@ -10,7 +10,7 @@ export interface Scheduled {
   readonly args: unknown[]
   /** The tool's body; the default returns a text. */
   readonly body?: (decided: unknown) => Promise<unknown>
-  /** Temporal's; it cancels with an error `CANCELLED`. */
+  /** Temporal's signal, which cancels with an error `CANCELLED`. */
   readonly signal?: AbortSignal
 }
 

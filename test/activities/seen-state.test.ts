@@ -350,7 +350,7 @@ describe('a service outside', () => {
     engine.run({
       steps: [{ id: 's', tool: 'mail_send', params: { to: 'a@b.test', subject: 's', text: 't' } }],
     })
-  /** One attempt; its body sends after its point of no return, or finds that the service refuses the revision. */
+  /** One attempt. After the point of no return, its body sends, or reports that the service refuses the revision. */
   async function send(
     runId: string,
     accepts: (given: string | null) => boolean = () => true,
@@ -424,7 +424,7 @@ test('whatever happens meanwhile, a call stores only over the value that the app
   await fc.assert(
     fc.asyncProperty(acts, async (each) => {
       const call = await storing(newKey())
-      /** The value at the time of each approval, by its id. */
+      /** The stored value when each approval was requested, by the approval's id. */
       const shown = new Map<string, Json | undefined>()
       let approved: string | null = null
       for (const act of ['attempt', ...each, 'approve', 'attempt']) {

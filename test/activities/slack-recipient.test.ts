@@ -8,7 +8,7 @@ import { startScriptedServer, type ScriptedServer } from '../support/scripted-se
 import { approvalsOf, holdRule, useEngine, type Engine } from '../governance/runs/engine-fixture.ts'
 import { execute } from './execute.ts'
 
-/* An approval of a call that reaches its requester in Slack covers the account that is linked then. */
+/* If a call reaches its requester in Slack, its approval covers the linked account that the approvers saw. */
 
 let engine: Engine
 let slack: ScriptedServer
@@ -36,7 +36,9 @@ beforeEach(async () => {
 })
 
 const link = (account: string) =>
-  linkSlackAccount(engine.context, engine.caller('member'), engine.caller('member').userId, account)
+  linkSlackAccount(engine.context, engine.caller('owner'), engine.caller('member').userId, {
+    external_id: account,
+  })
 const unlink = () =>
   unlinkSlackAccount(engine.context, engine.caller('member'), engine.caller('member').userId)
 

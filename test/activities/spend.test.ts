@@ -47,9 +47,9 @@ beforeEach(async () => {
 })
 
 const answer = { status: 200, body: modelAnswer('because') }
-/** In millionths: 3 tokens for 5 units a million, and 2 for 25. */
+/** A cost in millionths: 3 input tokens at 5 units a million, and 2 output tokens at 25. */
 const real = 65
-/** The same of the highest cost: 4 bytes and 2,000 tokens, and 5 tokens. */
+/** The highest possible cost in millionths: input of 4 bytes and 2,000 tokens, and output of 5 tokens. */
 const most = 10_145
 
 const asking = (retry?: object) => ({
@@ -219,7 +219,7 @@ describe('a worker that dies', () => {
     await asked.opened
     expect((await attempt(runId)).answer).toEqual({ outcome: 'completed' })
     expect(await millionths(runId)).toBe(most + real)
-    // It was only slow: what it says now changes nothing.
+    // The first attempt was only slow: the late result changes nothing.
     dead.open()
     await stuck
     expect(await millionths(runId)).toBe(most + real)

@@ -31,8 +31,8 @@ export async function record(stack: Stack, reads: FakeReads, name: string, scena
 }
 
 /**
- * Leaves out everything about the machine that recorded it. The flags in `sdkMetadata` stay, because replay needs
- * them.
+ * The text of a history without everything about the machine that recorded it. The flags in `sdkMetadata` stay, because
+ * replay needs them.
  */
 function textOf(history: History): string {
   const machine = new Set(['stackTrace', 'identity', 'workerVersion', 'requestId', 'binaryChecksum'])

@@ -9,9 +9,9 @@ import { until } from '../stack/until.ts'
 export type Scenario = (stack: Stack, reads: FakeReads) => Promise<{ runId: string; ends: string }>
 
 /**
- * One run of every kind. Each function returns the run's id, and the run then reaches the end that its name says. The
- * recorded histories (`*.json` beside this file) must replay for ever, because an interpreter that old runs need
- * never changes.
+ * One run of every kind. Each function returns the run's id, and the end that the run then reaches. The recorded
+ * histories (`*.json` beside this file) must replay for ever: old runs need the interpreter with which they began, so
+ * that interpreter never changes.
  */
 export const scenarios: Readonly<Record<string, Scenario>> = {
   plain: async (stack) => ({
@@ -127,6 +127,14 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
     for (const _ of [1, 2]) await stack.vote(await stack.held(runId), 'admin')
     return { runId, ends: 'completed' }
   },
+  'quick-for-each': async (stack) => {
+    const items = Array.from({ length: 25 }, (_, index) => (index % 3 === 0 ? `flaky-${index}` : `${index}`))
+    const retry = { attempts: 3, backoff_seconds: 0 }
+    return {
+      runId: await stack.run({ steps: [read('each', '{{item}}', { ...quick, retry, for_each: items })] }),
+      ends: 'completed',
+    }
+  },
   'quick-cancelled': async (stack, reads) => {
     const runId = await stack.run({ steps: [read('a', 'wait', quick)] })
     await until('it waits', () => reads.waiting() === 1)
@@ -176,7 +184,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   },
 }
 
-/** The same for runs that continue in new histories, which the server suggests after 40 events. */
+/** Scenarios of runs that continue in new histories. The server suggests a new history after 40 events. */
 export const continued: Readonly<Record<string, Scenario>> = {
   'continued-chain': async (stack) => ({ runId: await stack.run({ steps: chain(20) }), ends: 'completed' }),
   'continued-held': async (stack, reads) => {

@@ -15,7 +15,7 @@ const start = (...steps: object[]) => stack.run({ steps })
 const cancel = (runId: string) => cancelRun(stack.context, { caller: stack.caller('member'), runId })
 const pass = () => reconcile(stack.context, stack.motor, stack.attributes, 0)
 
-/** It ended as cancelled, with one such event as the last one, and nothing waits any more. */
+/** Checks that the run ended as cancelled, with one such event as its last one, and that nothing waits any more. */
 async function isCancelled(runId: string, steps: Record<string, string>): Promise<void> {
   expect(await stack.ended(runId)).toEqual({ run: 'cancelled', ...steps })
   expect(await runOf(stack.context, runId)).toMatchObject({

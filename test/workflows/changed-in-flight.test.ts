@@ -9,7 +9,7 @@ import { mail, useTestStack, type Stack } from './worker-fixture.ts'
 let stack: Stack
 useTestStack((started) => (stack = started))
 
-/** Starts a mail and waits until the server has got its sender and must answer its recipient. */
+/** Starts a mail. Waits until the server has got the sender and must answer the recipient. */
 async function underWay(subject: string): Promise<string> {
   stack.sink.behaviour = { kind: 'pause' }
   const runId = await stack.run({ steps: [mail(subject)] })

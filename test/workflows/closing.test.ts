@@ -12,7 +12,7 @@ import { until } from '../stack/until.ts'
 import { closed, historiesOf } from './histories.ts'
 import { deliverOutbox, mail, read, useTestStack, withholdOutbox, type FakeReads, type Stack } from './worker-fixture.ts' // prettier-ignore
 
-/* What Temporal itself tells operators of a run: how it closed, its name, its steps, and who decided. */
+/* The facts about a run that Temporal itself shows operators: how it closed, its name, its steps, and who decided. */
 
 let stack: Stack
 let reads: FakeReads

@@ -13,7 +13,7 @@ const { CommandType } = temporal.api.enums.v1
 /* A run that continues in a new history: the server suggests it after 40 events, about six steps of a chain. */
 let stack: Stack
 let reads: FakeReads
-// The tests start reconciliation themselves, so that it cannot do the work of a signal unnoticed.
+// The tests start reconciliation themselves. Otherwise it could do the work of a signal unnoticed.
 useTestStack((...both) => ([stack, reads] = both), { suggestAfterEvents: '40', RECONCILE_SECONDS: '3600' })
 
 const start = (...steps: object[]) => stack.run({ steps })
@@ -138,7 +138,7 @@ describe('calls that are held meanwhile', () => {
     expect(Object.fromEntries(reads.calls)).toEqual(once(done))
     const held = await approvalsOf(stack.context, runId)
     expect(held).toHaveLength(50)
-    // In any order.
+    // The order of the votes does not matter.
     for (const { id } of held.toReversed()) await stack.vote(id, 'admin')
     expect(await stack.ended(runId)).toMatchObject({ run: 'completed', each: 'completed' })
     expect(Object.fromEntries(reads.calls)).toEqual(once([...done, ...items]))
@@ -170,9 +170,9 @@ describe('calls that are held meanwhile', () => {
     try {
       const runId = await start(read('a', 'a'))
       const approvalId = await stack.held(runId)
-      // Wakes the run until it is in another history, since a slow worker may take several wake-ups at once.
+      // Wakes the run until it has another history, because a slow worker may take several wake-ups at once.
       await until('another history', async () => {
-        // Fails until the workflow has been started.
+        // The wake-up fails until the workflow has been started.
         const isWoken = await stack.motor.wake(runId, {}).catch(() => false)
         return isWoken && (await histories(runId)).length > 1
       })
@@ -191,7 +191,7 @@ describe('branches that overlap', () => {
     await until('the chain stands still', async () => {
       if (reads.waiting() === 0 || reads.calls.size < 10) return false
       const { historyLength, raw } = await stack.client.workflow.getHandle(runId).describe()
-      // Only the long call is left: a chain that continues would always have a call or a task.
+      // Only the long call is left: a chain that goes on would always have a call or a task.
       return historyLength >= 80 && raw.pendingActivities?.length === 1 && !raw.pendingWorkflowTask
     })
     expect(reads.calls.has('s39')).toBe(false)
@@ -240,7 +240,7 @@ describe('cancelled', () => {
     const runId = await start(mail('never'))
     await stack.held(runId)
     await stack.stopWorkers()
-    // The next worker gets both at once: the server's suggestion, and after it the cancellation.
+    // The next worker gets two things at once: the server's suggestion, and after it the cancellation.
     await stack.noise(runId, 40)
     await stack.client.workflow.getHandle(runId).cancel()
     await stack.startWorker()
@@ -252,7 +252,7 @@ describe('cancelled', () => {
     const { workflow, workflowService: service, connection, options } = stack.client
     const taskQueue = { name: randomUUID() }
     const { namespace } = options
-    // This test takes the worker's part here.
+    // The test polls in place of a worker.
     const poll = () =>
       connection.withDeadline(Date.now() + 60_000, () =>
         service.pollWorkflowTaskQueue({ namespace, taskQueue, identity: 'by hand' }),

@@ -20,7 +20,7 @@ import { closed } from './histories.ts'
 import { timeSkippingServer } from './time-skipping.ts'
 import { fakeReads, mail, read } from './worker-fixture.ts'
 
-/** Seven days pass in a moment. Only the run's own timer wakes it, since no sweeper runs here. */
+/** The server skips seven days in a moment. Only the run's own timer wakes the run, since no sweeper runs here. */
 let engine: Engine
 let temporal: TestWorkflowEnvironment
 let codePath: string
@@ -71,7 +71,8 @@ test.each([
     const startsTimer = async () =>
       (await handle.fetchHistory()).events?.some((event) => event.timerStartedEventAttributes) ?? false
     await until('the timer runs', startsTimer)
-    // Moves the database's clock, which decides. Awaiting the run's result makes the server skip the run's time.
+    // Makes the approval late for the database, because the database's clock decides. Awaiting the run's result makes
+    // the server skip the run's time.
     await makeLate(context, approval?.id ?? '')
     await closed(temporal, runId)
     expect(await runOf(context, runId)).toMatchObject(expected)
@@ -96,8 +97,8 @@ test('a step waits between its attempts as long as `backoff_seconds` says, doubl
       const at = (
         attributes: 'workflowExecutionStartedEventAttributes' | 'activityTaskStartedEventAttributes',
       ) => Number(events?.find((event) => event[attributes])?.eventTime?.seconds)
-      // The first attempt is a quick call. The server records only the start of the last one: after 10, 20 and 40
-      // minutes.
+      // The first attempt is a quick call. Pauses of 10, 20 and 40 minutes follow. The server records only the start of
+      // the last attempt.
       const waited = at('activityTaskStartedEventAttributes') - at('workflowExecutionStartedEventAttributes')
       expect(waited).toBeGreaterThanOrEqual(600 + 1_200 + 2_400)
       expect(waited).toBeLessThan(600 + 1_200 + 2_400 + 300)

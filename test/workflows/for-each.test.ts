@@ -60,7 +60,7 @@ test('at most 50 run at a time, and each that ends makes room for the next', asy
   reads.release('wait-7')
   await until('the next ones wait', () => reads.calls.has('wait-50'))
   await until('50 wait again', () => reads.waiting() === 50)
-  // `wait-7`, and `wait-70` to `wait-79` once it is their turn.
+  // The release of `wait-7` also releases `wait-70` to `wait-79` as soon as they start.
   expect((await still(runId, 50)).at(-1)).toBe('each#50')
   reads.release()
   expect(await stack.ended(runId)).toEqual({ run: 'completed', each: 'completed' })
@@ -106,7 +106,7 @@ test('its end is decided by its items in their order, not by which was faster', 
   const runId = await stack.run({
     steps: [read('is', '='), read('each', '{{is.output.text}}{{item}}', each)],
   })
-  // The first item that fails ends last.
+  // The failing item that comes first in the list finishes last.
   await until('two have ended', async () => (await runOf(stack.context, runId)).nodes_failed === 1 && reads.calls.has('=ok')) // prettier-ignore
   reads.release()
   expect(await stack.ended(runId)).toEqual({ run: 'completed', is: 'completed', each: 'failed' })

@@ -27,7 +27,7 @@ describe('a graph of steps', () => {
     expect([...reads.calls.keys()]).toEqual(['a', 'ab', 'abc'])
     const run = await runOf(stack.context, runId)
     expect(run).toMatchObject({ nodes_executed: 3, nodes_failed: 0 })
-    // One entry tells how the run ended, and whose it was.
+    // One audit entry tells how the run ended, and who had requested it.
     const { rows } = await stack.context.pool.query<{ entry: unknown }>(
       `select canonical::jsonb as entry from audit_events
        where canonical::jsonb->>'run_id' = $1 and canonical::jsonb->>'action' = 'finish'`,

@@ -13,8 +13,8 @@ import { programEnv } from '../support/program-env.ts'
 import { useTestStack, type Stack } from './worker-fixture.ts'
 
 /*
- * Runs that try to end every worker, beside a run of another organization. Workers are processes with a small heap;
- * like the supervisor, the test restarts one that has ended.
+ * Runs that try to end every worker, beside a run of another organization. Workers are processes with a small heap.
+ * Like the supervisor, the test restarts a worker that has ended.
  */
 
 let stack: Stack
@@ -145,7 +145,7 @@ const dying = [
   'src/programs/worker.ts',
 ]
 
-/** A run whose second step loads a value that ends the worker. Its first step ends before such a worker starts. */
+/** A run whose second step loads a value that ends the worker. The first step ends before the test starts a worker. */
 async function deadly(): Promise<string> {
   const runId = await start(stack.caller('member'), {
     steps: [

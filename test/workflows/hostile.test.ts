@@ -46,7 +46,7 @@ async function forge(workflowId: string, input: Partial<RunInput>): Promise<stri
   )
 }
 
-/** A run whose own workflow is not started: `withholdOutbox`. */
+/** A run whose own workflow does not start, because the test has called `withholdOutbox`. */
 const orphan = (...steps: object[]): Promise<string> => stack.run({ steps })
 
 describe('a workflow that was not started by us', () => {

@@ -21,7 +21,7 @@ async function runOfNeighbour(...steps: object[]): Promise<string> {
   return (await acceptRun(context, { caller: owner, workflowId: workflow.id, inputs: {} })).runId
 }
 
-/** Calls of the runs that Temporal has not handed out once. */
+/** The number of calls of these runs that Temporal has never given to a worker. */
 async function neverHandedOut(runIds: readonly string[]): Promise<number> {
   const views = await Promise.all(runIds.map((id) => stack.client.workflow.getHandle(id).describe()))
   const pending = views.flatMap(({ raw }) => raw.pendingActivities ?? [])
@@ -37,12 +37,12 @@ test('three hundred calls that wait for a server leave room for those of another
   await until('all others are scheduled', async () => (await neverHandedOut(runIds)) >= 150)
   const neighbours = await runOfNeighbour(read('a', 'a'), read('b', 'b', { depends_on: ['a'] }))
   expect(await stack.ended(neighbours)).toMatchObject({ run: 'completed', a: 'completed', b: 'completed' })
-  // Its calls did not wait for those that came earlier.
+  // The neighbour's calls did not wait for the earlier calls.
   expect(await neverHandedOut(runIds)).toBeGreaterThan(0)
   expect(reads.waiting()).toBe(100)
   reads.release()
   for (const id of runIds) expect(await stack.ended(id)).toMatchObject({ run: 'completed' })
-  // Each call was made once, also those that had to come again.
+  // Each call was made once, also the calls that had to ask for a place again.
   expect(Object.fromEntries(reads.calls)).toEqual({ ...Object.fromEntries(items.map((item) => [item, 6])), a: 1, b: 1 }) // prettier-ignore
 })
 

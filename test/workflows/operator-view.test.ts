@@ -6,7 +6,7 @@ import { holdRule } from '../governance/runs/engine-fixture.ts'
 import { until } from '../stack/until.ts'
 import { mail, read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
-/* What Temporal shows operators about the calls that a run waits for. */
+/* The information that Temporal shows operators about the calls that a run waits for. */
 
 type Call = [string, WaitReason]
 const approval = (stepId: string, item: number | null = null): Call => [
@@ -131,7 +131,7 @@ describe('in Temporal', () => {
     const { events = [] } = await handleOf(runId).fetchHistory()
     const timers = events?.filter((event) => event.timerStartedEventAttributes)
     const summaries = timers?.map((event) => JSON.parse(String(event.userMetadata?.summary?.data)) as string)
-    // One timer, at the first deadline; which of the three is first is not determined.
+    // One timer, at the first deadline; any of the three deadlines may be the first.
     expect(summaries?.at(-1)).toMatch(/^approval of (one|each, item [01]): until it expires$/)
     await handleOf(runId).terminate('test')
   })

@@ -162,7 +162,7 @@ const rows: Record<string, Row> = {
   },
 }
 
-/** Saves what the row says of tools; returns how to take it away. */
+/** Saves the row's settings of tools. Returns a function that removes them. */
 async function saveAccess({ policies = [], blocked = [], defaultAccess }: Row): Promise<() => Promise<void>> {
   const { context } = stack
   const owner = stack.caller('owner')
@@ -183,7 +183,7 @@ async function receiptOf(runId: string): Promise<readonly ReceiptDecision[]> {
   return (JSON.parse(await parts.text()) as ReceiptView).decisions
 }
 
-/** What the receipt says that the preview excludes. */
+/** The decisions of the receipt that the preview had excluded. */
 function contradictions(preview: Preview, receipt: readonly ReceiptDecision[]): string[] {
   return preview.steps.flatMap((step) => {
     const own = receipt.filter(({ step_id }) => step_id === step.step_id)

@@ -6,16 +6,16 @@ import { worstJson } from '../api/bodies/worst-json.ts'
 import { useTestStack, type Stack } from './worker-fixture.ts'
 
 /*
- * The processor time that a run costs a worker whose input is as expensive as a body may be: at most 50 ms, plus 50 ms
- * for each MiB and 5 µs for each value, beyond a run with a small input. A call reads, checks, hashes, seals and stores
- * its parameters, and each of these visits every value. The minimum of several tries counts. The test allows four times
- * as much, since machines differ.
+ * The processor time that a run costs a worker if the run's input is as expensive as a body may be. A run with a small
+ * input is the base. The large input may add at most 50 ms, plus 50 ms for each MiB and 5 µs for each value. A call
+ * reads, checks, hashes, seals and stores its parameters, and each of these acts visits every value. The minimum of
+ * several tries counts. The test allows four times as much, since machines differ.
  */
 const mostTries = 4
 const megabyte = 1024 * 1024
 /**
- * A slow machine or a busy one takes several times the processor time for the same work. Work that grows faster than
- * its input takes seconds here, so this bound finds it on any machine.
+ * A slow or busy machine takes several times the processor time for the same work. Work that grows faster than its
+ * input takes seconds here, so this bound finds such work on any machine.
  */
 const slowness = 4
 const boundOf = (text: string): number => slowness * (50 + (50 * text.length) / megabyte + mostValues / 200)
@@ -49,7 +49,7 @@ async function leastCost(x: JsonObject[string], bound: number) {
 }
 
 const step = { id: 's', tool: 'memory_set', params: { key: 'k', value: '{{input.x}}' } }
-/** MiB of each shape: as much as a memory value may have, or as a body may have. */
+/** The size of each shape in MiB: the most that a memory value may have, or the most that a body may have. */
 const shapes: Readonly<Record<string, number>> = {
   'many short keys': 0.9,
   'many objects with keys of their own': 0.9,

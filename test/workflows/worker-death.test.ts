@@ -82,7 +82,7 @@ describe('workers that stop, die or hang', () => {
         async () => (await stepOf(stack.context, runId, 'killed')).status === 'unknown_outcome',
       )
       expect(stack.sink.count('killed')).toBe(1)
-      // Detected by its missing heartbeats, long before the time limit of the call.
+      // Missing heartbeats show that the worker died, long before the time limit of the call.
       const failures = async () =>
         (await handleOf(runId).fetchHistory()).events?.flatMap(
           (event) =>
@@ -129,7 +129,7 @@ test('another worker takes over the quick call of a killed one', async () => {
   }
 })
 
-/** Takes the lock of the organization's audit chain. Returns how to give it back. */
+/** Takes the lock of the organization's audit chain. Returns a function that releases it. */
 async function takeLock(of: Stack): Promise<() => Promise<void>> {
   const [taken, free] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const done = asAdmin(of.adminUrl, async (client) => {

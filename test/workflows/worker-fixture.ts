@@ -29,15 +29,15 @@ export interface Stack extends Engine {
   readonly relay: Relay
   readonly sink: SmtpSink
   readonly attributes: () => Promise<boolean>
-  /** Environment of a worker process for the same run. */
+  /** Environment of a worker process for the same stack. */
   readonly environment: Record<string, string>
   startWorker(over?: Partial<Config>): Promise<RunningWorker>
   stopWorkers(): Promise<void>
-  /** Wakes the run this many times without a reason; repeats a wake-up for which Temporal had no time. */
+  /** Wakes the run this many times without a reason. Repeats each wake-up for which Temporal had no time. */
   noise(runId: string, times: number): Promise<void>
   /** Waits until the run waits for an approval; returns the approval's id. */
   held(runId: string): Promise<string>
-  /** Waits for the run's end; returns its status and those of its steps. */
+  /** Waits for the run's end. Returns the status of the run and of each step. */
   ended(runId: string): Promise<Record<string, string>>
 }
 
@@ -56,8 +56,8 @@ async function startTestStack({ suggestAfterEvents, ...overrides }: Overrides = 
     TEMPORAL_NAMESPACE: temporal.namespace,
     TEMPORAL_TASK_QUEUE: `test-${randomBytes(4).toString('hex')}`,
     DATA_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
-    // Long enough that no call of a live process is considered dead on a loaded machine; tests of dead processes set
-    // less.
+    // Long enough for a loaded machine: a call of a live process must not count as dead. Tests of dead processes set a
+    // shorter time.
     HEARTBEAT_TIMEOUT_SECONDS: '10',
     RECONCILE_SECONDS: '0.5',
     SMTP_URL: `smtp://127.0.0.1:${sink.port}`,
@@ -133,8 +133,8 @@ async function startTestStack({ suggestAfterEvents, ...overrides }: Overrides = 
 }
 
 /**
- * A stack for all tests of a file: given to `use` before each test, with new fake reads, no rules and a sink that
- * accepts. `prepare` starts what all tests of the file need; by default one worker.
+ * Starts a stack for all tests of a file. Before each test, `use` gets the stack with new fake reads, no rules and a
+ * sink that accepts all mails. `prepare` starts the programs that all tests of the file need; by default one worker.
  */
 export function useTestStack(
   use: (stack: Stack, reads: FakeReads) => void,
@@ -149,7 +149,7 @@ export function useTestStack(
   })
   afterAll(async () => {
     await stack?.close()
-    // Its threads would keep Jest's process alive.
+    // The runtime's threads would keep Jest's process alive.
     await Runtime.instance().shutdown()
   })
   beforeEach(async () => {
@@ -172,7 +172,7 @@ export const withholdOutbox = (stack: Stack): Promise<void> =>
     client.query(`alter table outbox alter column next_attempt_at set default now() + interval '1 day'`),
   )
 
-/** Rows written from now on are delivered again; the withheld ones are not. */
+/** New rows are delivered again; the withheld rows are not. */
 export const deliverOutbox = (stack: Stack): Promise<void> =>
   asAdmin(stack.adminUrl, (client) =>
     client.query('alter table outbox alter column next_attempt_at set default now()'),
@@ -184,16 +184,16 @@ export interface FakeReads {
   readonly calls: Map<string, number>
   /** Number of bodies that wait now. */
   waiting(): number
-  /** Lets bodies end whose path starts with `prefix`: those that wait now, and later ones. */
+  /** Lets bodies end whose path starts with `prefix`: those that wait now, and those that start later. */
   release(prefix?: string): void
   restore(): void
 }
 
 /**
- * Replaces the body of `file_read`. Words in the path decide what it does. `wait` waits for `release` or its signal,
- * `deaf` only for `release`. After that `fail` fails permanently, `flaky` fails the first time, and `crash` throws an
- * error that is not a ToolError. Anything else returns `{text: path}`, `list:a:b` adds `list: [a, b]`, and `big` 25
- * MB of text.
+ * Replaces the body of `file_read`. Words in the path decide what the new body does. `wait` waits for `release` or
+ * the call's signal, and `deaf` waits only for `release`. After the wait, `fail` fails permanently, `flaky` fails at
+ * the first call, and `crash` throws an error that is not a ToolError. Every other path returns `{text: path}`.
+ * `list:a:b` adds `list: ['a', 'b']`, and `big` returns 25 MB of text.
  */
 export function fakeReads(): FakeReads {
   const original = executors.file_read

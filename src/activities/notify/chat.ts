@@ -11,11 +11,13 @@ import { Pace } from './pace.ts'
 import { handleMessage, type ChatTiming, type Sending } from './send.ts'
 
 /**
- * Sends and edits the messages of the chat. Each organization has a lane of its own: one process sends in it at a time,
- * below the limits of the service, and a slow or broken connection delays nobody else.
+ * Sends and edits the messages of the chat. Each organization has its own lane. One process at a time sends in a lane,
+ * below the limits of the service. So a slow or broken connection delays no other organization.
  */
 export interface Chat {
-  /** Stops after the requests in flight. What is left is sent by another process, or after the next start. */
+  /**
+   * Stops after the requests in flight. Messages that are left are sent by another process, or after the next start.
+   */
   stop(): Promise<void>
 }
 
@@ -27,9 +29,9 @@ const usual: ChatTiming = {
   turnMilliseconds: 20_000,
 }
 
-/** The most organizations that this process sends for at once. */
+/** The most organizations for which this process sends at the same time. */
 const mostLanes = 50
-/** Messages of one read of the queue, and requests of one organization in flight. */
+/** `batchSize`: messages that one read of the queue returns. `inFlight`: parallel requests of one organization. */
 const batchSize = 20
 const inFlight = 4
 const renewMilliseconds = 10_000
@@ -48,7 +50,7 @@ export function startChat(context: Context, timing: ChatTiming = usual): Chat {
     for (const taken of await takeLanes(context.db, turn, { limit, own: [...lanes.keys()] })) {
       const { organizationId } = taken
       const pace = paces.get(organizationId) ?? new Pace(timing.speed)
-      // It outlives the turn: the service counts on.
+      // The pace outlives the turn, because the service goes on counting requests after the turn.
       if (paces.size >= mostPaces) paces.clear()
       paces.set(organizationId, pace)
       const lane = runLane(context, taken, { pace, timing }, ending.signal)
@@ -81,7 +83,7 @@ export function startChat(context: Context, timing: ChatTiming = usual): Chat {
   }
 }
 
-/** Sends what is due for one organization, until nothing is, or the service asks to wait. */
+/** Sends the due messages of one organization until none is left, the turn is over, or the service asks to wait. */
 async function runLane(
   context: Context,
   turn: Turn,
@@ -93,7 +95,7 @@ async function runLane(
   const renewing = setInterval(() => {
     renewLane(context.db, turn).then(
       (isOurs) => (isLost ||= !isOurs),
-      () => undefined, // the lease outlasts some failures, and an intent asks for it
+      () => undefined, // the lease outlasts some failures, and each intent checks it
     )
   }, renewMilliseconds)
   const end = performance.now() + timing.turnMilliseconds
@@ -107,7 +109,7 @@ async function runLane(
     pause: (seconds) => (pauseSeconds = Math.max(pauseSeconds, seconds)),
   }
   try {
-    // New messages do not wait for edits, which have another limit.
+    // Edits have their own limit, so they run beside new messages and do not delay them.
     await Promise.all([drain(sending, 'new', mustStop, isOver), drain(sending, 'sent', mustStop, isOver)])
   } finally {
     clearInterval(renewing)
@@ -115,7 +117,7 @@ async function runLane(
   }
 }
 
-/** Each turn handles something, however short it is. */
+/** Sends or edits due messages. Even the shortest turn handles at least one message. */
 async function drain(
   sending: Sending,
   kind: 'new' | 'sent',

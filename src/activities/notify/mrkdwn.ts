@@ -1,22 +1,22 @@
 import { inOneLine } from '../../policy/text.ts'
 
 /*
- * Names in messages come from people and agents. Each is shown in one line as code, where Slack reads no formatting, no
- * emoji and no mention. So no name can pass for the service's own words.
+ * Names in messages come from people and agents. Each name is shown in one line as code, where Slack reads no
+ * formatting, emoji or mention. So no name can look like text that Countersign itself wrote.
  */
 
-/** Invisible characters but the joiner and the tags of emoji. Among them are marks that turn the direction of text. */
+/** Invisible characters, except the joiner and the tags of emoji. Some of them change the direction of text. */
 const invisible = /(?![\u200d\u{e0020}-\u{e007f}])\p{Cf}/gu
-/** More marks on one letter would cover the lines around it. */
+/** More than three combining marks on one letter. They would cover the lines around it. */
 const stackedMarks = /(\p{M}{3})\p{M}+/gu
 
 const longestName = 120
-/** Flags and other letters of several characters stay whole. */
+/** Splits text so that flags and other letters of several characters stay whole. */
 const segmenter = new Intl.Segmenter()
 
 /** A name as code in Slack's text. It is cut after 120 characters. */
 export function code(name: string): string {
-  // Cut before it is read: a name may be very long.
+  // The name is cut before anything else, because it may be very long.
   const short = name.slice(0, 4 * longestName).toWellFormed()
   const line = inOneLine(short).replaceAll(invisible, '').replaceAll(stackedMarks, '$1').replaceAll('`', 'ˋ')
   const letters = Array.from(
@@ -28,7 +28,7 @@ export function code(name: string): string {
   return `\`${escape(shown === '' ? '?' : shown)}\``
 }
 
-/** The service's own words, in which Slack must find no link or mention. */
+/** Escapes text that Countersign itself wrote, so that Slack finds no link or mention in it. */
 export const escape = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 
@@ -38,5 +38,5 @@ export function time(at: Date): string {
   return `<!date^${Math.floor(at.getTime() / 1_000)}^{date_short_pretty} {time}|${plain}>`
 }
 
-/** `url` is one of the service. */
+/** `url` is an address of Countersign itself. */
 export const link = (url: string, words: string): string => `<${encodeURI(decodeURI(url))}|${escape(words)}>`

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
 /**
- * How often Slack may be asked, each in any minute (docs.slack.dev, "Rate limits"): its tier 3 allows 50, posting allows
- * some hundred in a workspace and one a second in a conversation.
+ * How many requests of each kind may be sent to Slack in a minute (docs.slack.dev, "Rate limits"). Slack's tier 3
+ * allows 50 a minute. Posting allows some hundred a minute in a workspace, and one a second in a conversation.
  */
 const limits = {
   /** `chat.postMessage`, all conversations together. */
@@ -16,7 +16,7 @@ const limits = {
 
 /** Keeps the requests of one connection below its limits. */
 export class Pace {
-  /** When the next request would be on time, by `performance.now()`. */
+  /** When the next request of each limit would be on time, by `performance.now()`. */
   readonly #due = new Map<string, number>()
   readonly #speed: number
   readonly #opened = new Map<string, { readonly conversation: string; readonly at: number }>()
@@ -26,7 +26,7 @@ export class Pace {
     this.#speed = speed
   }
 
-  /** Resolves when the request may be sent. `place` is the conversation of a limit that each has. */
+  /** Resolves when the request may be sent. If each conversation has its own limit, `place` is the conversation. */
   async take(kind: keyof typeof limits, place = ''): Promise<void> {
     const { perMinute, burst } = limits[kind]
     const interval = 60_000 / perMinute / this.#speed
@@ -40,8 +40,8 @@ export class Pace {
   }
 
   /**
-   * The direct conversation with an account. It is asked for again after ten seconds, because Slack refuses it for a
-   * person who was deactivated there.
+   * Returns the direct conversation with an account. After ten seconds Slack is asked for it again, because Slack
+   * refuses it for a person who was deactivated there.
    */
   async conversation(account: string, open: () => Promise<string>): Promise<string> {
     const known = this.#opened.get(account)

@@ -27,40 +27,40 @@ export interface ChatTiming {
   readonly retrySeconds: number
   /** Multiplies the limits of the service. */
   readonly speed: number
-  /** How long after its intent a message may leave. */
+  /** A message may be sent for this long after its intent was saved. */
   readonly leaveMilliseconds: number
-  /** After so long, an organization lets others have its place in this process. */
+  /** After this time, an organization leaves its place in this process to other organizations. */
   readonly turnMilliseconds: number
 }
 
-/** What sending for one organization needs. */
+/** The values that sending for one organization needs. */
 export interface Sending {
   readonly context: Context
   readonly turn: Turn
   readonly pace: Pace
   readonly timing: Pick<ChatTiming, 'retrySeconds' | 'leaveMilliseconds'>
-  /** The service asks to send nothing for so many seconds. */
+  /** Call this if the service asks to send nothing for this many seconds. */
   pause(seconds: number): void
 }
 
-/** A message that fails twice is given up. */
+/** A message is given up after this many failed attempts to send it. */
 export const mostAttempts = 2
-/** Looks and edits repeat nothing, so they are tried for half a day. */
+/** Looking for a message or editing it posts nothing twice. So both are tried for half a day. */
 export const mostFailures = 12
 const longestWaitSeconds = 7_200
-/** If Slack does not say how long to wait. */
+/** The time to wait if Slack does not say how long to wait. */
 const waitSeconds = 30
 
-/** The mark of a message, in its metadata. It is found by it when an answer was lost. */
+/** The mark in the metadata of a message. If Slack's answer was lost, the message is found by its mark. */
 const markOf = (id: string): string => `countersign:notification:${id}`
 const metadataOf = (id: string) => ({
   event_type: 'countersign_notification',
   event_payload: { id: markOf(id) },
 })
-/** Slack reads no links, names or mentions in the text, and fetches nothing. */
+/** With these options Slack finds no links, names or mentions in plain text, and fetches nothing. */
 const plainText = { parse: 'none', link_names: false } as const
 
-/** Sends or edits one message, or finds that there is nothing to do. Failures are noted with the message. */
+/** Sends, looks for or edits one message, if there is something to do. A failure is saved with the message. */
 export async function handleMessage(sending: Sending, id: string): Promise<void> {
   const message = await readSentMessage(sending.context.db, id)
   if (message === null) return
@@ -84,10 +84,10 @@ interface Progress {
 
 async function send(sending: Sending, message: SentMessage, progress: Progress): Promise<void> {
   const { context, pace, timing, turn } = sending
-  // It was given up, and what it is about has changed since.
+  // This message was given up, and its subject has changed since then.
   if (message.state === 'failed') return markDone(context.db, message)
-  const account = message.person?.slackAccount ?? null
-  if (account === null || !message.settings.slack_approval_notifications || !isOfUse(message)) {
+  const account = accountOf(message)
+  if (account === null || !isOfUse(message)) {
     await removeUnsent(context.db, message)
     return count(sending, 'dropped')
   }
@@ -98,10 +98,11 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
   await pace.take('post')
   await pace.take('conversation', conversation)
   const place = { account, conversation }
-  // A process that stood still after its intent may find that another one has sent the message (lanes.ts).
+  // If this process stands still after its intent, another process may send the message (lanes.ts). So this process
+  // sends only shortly after the intent.
   const end = performance.now() + timing.leaveMilliseconds
   mayLeave = () => performance.now() < end
-  // False if something has changed meanwhile: the message is read again.
+  // `begun` is false if something has changed meanwhile. Then the message is read again.
   progress.begun = await markIntent(context.db, turn, message, place)
   if (!progress.begun) return
   const made = await slack.write(madeMessage, (client) =>
@@ -118,7 +119,11 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
   count(sending, 'sent')
 }
 
-/** Looks for a message that may have been sent. What it shows is not known, so one that is found is edited. */
+/** The account that gets the message: the member's linked account, or the account that the member claims to own. */
+const accountOf = ({ person, claim }: SentMessage): string | null =>
+  person === null ? null : (claim?.account ?? person.slackAccount)
+
+/** Looks for a message that may have been sent. Its text is not known, so the message is edited after it is found. */
 async function look(sending: Sending, message: SentMessage): Promise<void> {
   const { context, pace } = sending
   const { account = '', conversation = '' } = message.place ?? {}
@@ -151,8 +156,8 @@ async function look(sending: Sending, message: SentMessage): Promise<void> {
 async function edit(sending: Sending, message: SentMessage): Promise<void> {
   const { context, pace } = sending
   const { account, conversation = '', ts = '' } = message.place ?? {}
-  // Who has left or linked another account gets nothing more, not even an end.
-  if (message.person === null || message.person.slackAccount !== account) return markDone(context.db, message)
+  // A person who has left or has linked another account gets no more edits, not even the last one.
+  if (accountOf(message) !== account) return markDone(context.db, message)
   const text = textOf(message, publicBase(context.config))
   if (hashOfText(text) === message.shownHash) return markUpdated(context.db, message, text)
   const slack = await slackFor(sending)
@@ -164,7 +169,7 @@ async function edit(sending: Sending, message: SentMessage): Promise<void> {
   count(sending, 'updated')
 }
 
-/** Slack with the connection of the organization, never with that of a person. */
+/** A Slack client with the connection of the organization, never with the connection of a person. */
 async function slackFor({ context, turn }: Sending, mayWrite = (): boolean => true): Promise<Slack> {
   const call = { organizationId: turn.organizationId, requester: { userId: null } }
   return slackAt(await connectionOfCall(context, call, 'slack_send_message', 'slack'), null, mayWrite)
@@ -183,7 +188,7 @@ async function noteFailure(
     const seconds = (error as ToolError).retryAfterSeconds ?? waitSeconds
     sending.pause(seconds)
     count(sending, 'rate_limited')
-    // Slack has not begun, so this was no attempt.
+    // Slack has not begun to process the request, so it does not count as an attempt.
     const { attempts, failures } = message
     return markRetry(db, sending.turn, message.id, {
       seconds,
@@ -207,7 +212,7 @@ async function noteFailure(
     })
   }
   const attempts = message.attempts + 1
-  // Otherwise it may have been sent, and is looked for.
+  // If `isUnsent` is false, the message may have been sent. The next try looks for it.
   const isUnsent = notSent || error instanceof ToolError
   if (isUnsent && attempts >= mostAttempts) return fail(sending, message, code, attempts)
   const seconds = sending.timing.retrySeconds

@@ -1,12 +1,18 @@
+import { accountPath } from '../../contract/pages.ts'
+import type { SentClaim } from '../../governance/notifications/claims.ts'
 import type { SentMessage } from '../../governance/notifications/message.ts'
 import type { Subject, SubjectState } from '../../governance/notifications/subjects.ts'
 import { code, escape, link, time } from './mrkdwn.ts'
 
-/** Names of a list that a message shows. */
+/** The most names of one list that a message shows. */
 const mostNamed = 10
 
-/** What a message says now, as Slack's text. It never holds a parameter. `base` is the address of the console. */
-export function textOf(message: Pick<SentMessage, 'event' | 'subjects'>, base: string): string {
+/**
+ * Returns the present content of a message as Slack's text. The text never holds a parameter. `base` is the address of
+ * the console.
+ */
+export function textOf(message: Pick<SentMessage, 'event' | 'subjects' | 'claim'>, base: string): string {
+  if (message.claim !== null) return codeText(message.claim, base)
   const [first] = message.subjects
   if (first === undefined) return 'This message has no content any more.'
   const lines =
@@ -21,6 +27,25 @@ function oneThing(event: string, subject: Subject, base: string): readonly strin
     ...(subject.state === 'waits' ? [expiryOf([subject])] : []),
     link(`${base}${subject.path}`, subject.state === 'waits' ? linkWords(subject) : 'See the details'),
   ]
+}
+
+const claimEnds = {
+  linked: '*Linked*: the code was typed in',
+  replaced: '*This code counts no more*',
+  expired: '*This code has expired*',
+} as const
+
+/** Names the person who asked for the code, so that the recipient does not pass the code on to a stranger. */
+function codeText(claim: SentClaim, base: string): string {
+  const { email, organizationName, state } = claim
+  const who = `${code(email)} in ${code(organizationName)}`
+  if (state !== 'open') return `${claimEnds[state]}. It was asked for by ${who}.`
+  return [
+    `*Is this your Slack account?* ${who} says so.`,
+    `Code: ${code(`${claim.code.slice(0, 4)} ${claim.code.slice(4)}`)}, until ${time(claim.expiresAt)}`,
+    'If that is you, type it in. If not, do nothing, and give it to nobody.',
+    link(`${base}${accountPath}`, 'Open your account'),
+  ].join('\n')
 }
 
 const headOf = (subject: Subject): string =>
@@ -98,7 +123,7 @@ const countWords: Readonly<Partial<Record<SubjectState, string>>> = {
   dropped: 'not settled before the run ended',
 }
 
-/** Why it waits, and who asked. */
+/** Says why the subjects wait, and who asked for them. */
 function about(subjects: readonly Subject[]): readonly string[] {
   const [first] = subjects
   const rules = named(subjects.flatMap(({ ruleName }) => (ruleName === null ? [] : [ruleName])))
@@ -115,7 +140,7 @@ function about(subjects: readonly Subject[]): readonly string[] {
   ]
 }
 
-/** Reasons are words of the service. They name tools in backticks. */
+/** Countersign itself writes the reasons. They name tools in backticks, which are removed here. */
 const withoutCode = (reason: string): string => escape(reason.replaceAll(/[`\n\r]/g, '').slice(0, 300))
 
 function named(names: readonly string[]): string {

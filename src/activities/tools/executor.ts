@@ -4,13 +4,17 @@ import type { StepError } from '../../db/schema/runs.ts'
 import type { LinkedAccount } from '../../governance/people/slack-accounts.ts'
 import type { Exceeded } from '../../governance/limits/run-quota.ts'
 import type { Outdated, OwnWrite } from '../../governance/runs/effects/outcome.ts'
+import type { Reader } from '../../policy/audience.ts'
 import type { Json, JsonObject, Label } from '../../policy/types.ts'
 import type { Bounds, Fetch } from '../../shared/outgoing/outgoing.ts'
 import type { TokenPrice } from '../../shared/model-prices.ts'
 
 /** One decided call, as the policy interceptor passes it to a tool's body. */
 export interface ToolCall<Params> {
-  /** Templates resolved, `me` replaced, validated by the tool's schema, defaults filled in. */
+  /**
+   * The parameters as the tool's schema validated them: with resolved templates, the address in place of `me`, and
+   * defaults.
+   */
   readonly params: Params
   readonly organizationId: string
   readonly runId: string
@@ -20,11 +24,11 @@ export interface ToolCall<Params> {
   readonly requester: { readonly userId: string }
   /** The same for all attempts of this call: (run, step, item). */
   readonly idempotencyKey: string
-  /** The input labels on which the call was decided. */
+  /** The input labels that the call had when it was decided. */
   readonly labels: readonly Label[]
   /**
-   * The revision of what the call changes, as its approvers saw it. null: nobody had to approve the call, or it could not
-   * be read. A tool whose precondition says something else than `before` acts only on this revision.
+   * The revision that the approvers saw of the thing that the call changes. null: the call needed no approval, or
+   * the thing could not be read. A tool acts only on this revision, unless its precondition's `check` is `before`.
    */
   readonly revision: string | null
 }
@@ -33,39 +37,43 @@ export interface ToolCall<Params> {
 export interface ToolContext {
   readonly signal: AbortSignal
   /**
-   * Commits that bytes may leave from here on (commit point `effect.sent`). An `unsafe` tool awaits it right before
-   * its irreversible act. Throws if the attempt was superseded or the run cancelled; then nothing may be sent.
-   * `isKeyed`: the service of the connection knows the call by a key, so that it can be sent again.
+   * Commits that bytes may leave from now on (commit point `effect.sent`). An `unsafe` tool awaits this right before
+   * its irreversible act. Throws if the attempt was superseded or the run was cancelled; then nothing may be sent.
+   * `isKeyed`: the service of the connection knows the call by a key, so the call can be sent again.
    */
   pointOfNoReturn(isKeyed?: boolean): Promise<void>
   /**
-   * Counts the highest cost of what follows for the organization's month (commit point `effect.spend`). A tool that costs
-   * money awaits it before it spends. The outcome then counts the real cost in its place. Throws ToolError
-   * `quota_exceeded` if the month's spend would go over its limit; then nothing may be spent.
+   * Adds `most`, the highest possible cost of the next request, to the organization's spend of the month (commit point
+   * `effect.spend`). A tool that costs money awaits this before it spends. The outcome later replaces `most` by the
+   * real cost. Throws ToolError `quota_exceeded` if the month's spend would exceed its limit; then nothing may be
+   * spent.
    */
   reserve(most: number): Promise<void>
   readonly tools: ToolServices
 }
 
-/** The outside world as configured; one per process. */
+/** The configured services and values outside the tools. Each process has one such object. */
 export interface ToolServices {
   /**
-   * The connection of one call to its service, read anew for each call. Throws OtherAccount if an earlier attempt may have
-   * acted with another one, and ToolError `tool_not_available` or
-   * `connection_expired`, and `secrets_unavailable`, which is retryable: no byte has left.
+   * Returns the connection of one call to its service, read anew for each call. Throws OtherAccount if an earlier
+   * attempt may have acted with another account. Throws ToolError `tool_not_available` or `connection_expired`. Throws
+   * ToolError `secrets_unavailable`, which is retryable because no byte has left.
    */
   connection<Name extends Connectable>(
     call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
     tool: ToolName,
     integration: Name,
   ): Promise<ServiceConnection<Name>>
-  /** The same, or null if neither the requester nor the organization has connected the integration. */
+  /**
+   * Does the same as `connection`, but returns null if neither the requester nor the organization has connected the
+   * integration.
+   */
   connectionIfAny<Name extends Connectable>(
     call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
     tool: ToolName,
     integration: Name,
   ): Promise<ServiceConnection<Name> | null>
-  /** What a language model costs; null: the operator has set no price for it. */
+  /** The price of a language model; null: the operator has set no price for it. */
   priceOf(provider: string, model: string): TokenPrice | null
   /** The Slack account of the person who runs the workflow; null: none is linked. */
   slackAccount(call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>): Promise<LinkedAccount | null>
@@ -74,7 +82,10 @@ export interface ToolServices {
   readonly mailFrom: string
   readonly memory: {
     get(organizationId: string, key: string): Promise<{ value: Json; labels: readonly Label[] } | null>
-    /** The JSON text of a value; null for an empty key, or for a value that cannot be opened (`isBroken`). */
+    /**
+     * Returns the JSON text of a value. `text` is null for an empty key, and for a value that cannot be opened
+     * (`isBroken`).
+     */
     state(
       organizationId: string,
       key: string,
@@ -87,30 +98,31 @@ export interface ToolServices {
 /** A connection as one call uses it. */
 export interface ServiceConnection<Name extends Connectable> {
   readonly credential: CredentialOf<Name>
-  /** The connection, whose credential belongs to one account, and its service's address. */
+  /** Names the connection, whose credential belongs to one account, and the address of its service. */
   readonly name: string
-  /** As the service names it; null if it does not say. */
+  /** The name that the service gives the account; null if it gives none. */
   readonly account: string | null
   /** The address of the service's API, without a closing slash. */
   readonly base: string
   /** Headers that carry the credential. */
   readonly headers: Readonly<Record<string, string>>
   /** A `fetch` that goes only to the addresses of this connection. */
-  fetchWithin(bounds: Omit<Bounds, 'addresses' | 'room'>): Fetch
-  /** For an answer that refuses the credential: marks the connection, and returns the error that fails the call. */
+  fetchWithin(bounds: Omit<Bounds, 'addresses' | 'reserve'>): Fetch
+  /** Call this if an answer refuses the credential. Marks the connection, and returns the error that fails the call. */
   expired(): Promise<ToolError>
 }
 
 export interface ToolResult<Output = Json> {
   readonly output: Output
-  /** Labels of this value, in addition to those the tool declares (e.g. the labels of a memory value). */
+  /** Labels of this value, in addition to the labels that the tool declares (e.g. the labels of a memory value). */
   readonly labels?: readonly Label[]
   /**
-   * For `transactional` tools: performs the write in the transaction that commits the outcome. If it would exceed a
-   * limit, it writes nothing and returns the limit or an error. `outdated`: the revision is not that of the call.
+   * For `transactional` tools: performs the write in the transaction that commits the outcome. If the write would
+   * exceed a limit, nothing is written, and the limit or an error is returned. `outdated`: the present revision is not
+   * the call's.
    */
   readonly commit?: (write: OwnWrite) => Promise<Exceeded | StepError | Outdated | null>
-  /** Cost of the call in currency units, at most what was reserved. It takes the place of the reserved cost. */
+  /** Cost of the call in currency units, at most the reserved cost. It replaces the reserved cost. */
   readonly cost?: number
 }
 
@@ -119,41 +131,60 @@ export type Executor<Params, Output = Json> = (
   context: ToolContext,
 ) => Promise<ToolResult<Output>>
 
-/** What a call changes, as it is now. */
+/** The present state of the thing that a call changes. */
 export interface State {
-  /** Another one after each change. */
+  /** Differs after each change. */
   readonly revision: string
-  /** What approvers see besides the parameters. */
+  /** Values that approvers see besides the parameters. */
   readonly fields?: Readonly<Record<string, unknown>>
   /** The present text, and the text after the call. */
   readonly diff?: { readonly before: string | null; readonly after: string }
-  /** What cannot be shown, and why. */
+  /** Tells approvers which part cannot be shown, and why. */
   readonly note?: string
 }
 
-/** Reads what a call of a tool with a precondition changes; changes nothing. Throws ToolError if it cannot be read. */
+/**
+ * Reads the thing that a call of a tool with a precondition would change. Changes nothing. Throws ToolError if the
+ * thing cannot be read.
+ */
 export type StateReader<Params> = (
   call: ToolCall<Params>,
   context: Pick<ToolContext, 'signal' | 'tools'>,
 ) => Promise<State>
 
-/** What the call changes is not what its approvers saw. The tool knows that nothing was done. */
+/**
+ * Returns who can read the place that a call writes to, besides the account that makes the call. Changes nothing.
+ * Throws ToolError if the readers cannot be read.
+ */
+export type AudienceReader<Params> = (
+  call: ToolCall<Params>,
+  context: Pick<ToolContext, 'signal' | 'tools'>,
+) => Promise<readonly Reader[]>
+
+/** A thing that the call changes or uses is no longer as its approvers saw it. The tool knows that nothing was done. */
 export class StateChanged extends Error {
   override readonly name = 'StateChanged'
+  /** Names the changed thing in a sentence; null: the thing that the tool's precondition names. */
+  readonly what: string | null
+  constructor(what: string | null = null) {
+    super(`${what ?? 'what the call changes'} has changed`)
+    this.what = what
+  }
 }
 
 /**
- * A call of a `findable` tool that is looked for, because an earlier attempt may have made it. A call whose service knows
- * it by a key is sent again instead, which makes it at most once.
+ * Describes the look for a call of a `findable` tool that an earlier attempt may have made. A call whose service knows
+ * it by a key is sent again instead; the service then makes it at most once.
  */
 export interface Look {
-  /** Seconds since that attempt's point of no return, by the database's clock. */
+  /** Seconds since the earlier attempt's point of no return, by the database's clock. */
   readonly sentSecondsAgo: number
 }
 
 /**
- * - `done`: the call was made; its output.
- * - `absent`: what the call makes is not there now. Whether it can still appear, the tool's `findableAfterSeconds` says.
+ * - `done`: the call was made. `output` is its output.
+ * - `absent`: the thing that the call makes is not there now. The tool's `findableAfterSeconds` says whether it can
+ *   still appear.
  * - `unclear`: the service shows too little to tell.
  */
 export type Found<Output = Json> =
@@ -162,8 +193,8 @@ export type Found<Output = Json> =
   | { readonly kind: 'unclear' }
 
 /**
- * Looks for a call of a `findable` tool, or sends one again with its key. It may complete a call that it finds half made, with requests that can be repeated;
- * otherwise it changes nothing. Throws ToolError if it could not look.
+ * Looks for a call of a `findable` tool, or sends a call again with its key. If the call is half made, the finder may
+ * complete it with requests that can be repeated. Otherwise it changes nothing. Throws ToolError if it could not look.
  */
 export type Finder<Params, Output = Json> = (
   call: ToolCall<Params>,
@@ -182,7 +213,7 @@ export class ToolError extends Error {
   readonly retryable: boolean
   /** Seconds that the service asks to wait before a retry; null: it does not say. */
   readonly retryAfterSeconds: number | null
-  /** What the failed call cost, in currency units. It takes the place of the reserved cost. */
+  /** The cost of the failed call, in currency units. It replaces the reserved cost. */
   readonly cost: number
   /** Private, so that no logger finds it. */
   readonly #detail: JsonObject | undefined
@@ -205,7 +236,7 @@ export class ToolError extends Error {
     this.#detail = options.detail
   }
 
-  /** The same error of a call that cost this much. */
+  /** Returns the same error for a call that has cost this much. */
   withCost(cost: number): ToolError {
     const { retryable, retryAfterSeconds, cause } = this
     const detail = this.#detail === undefined ? {} : { detail: this.#detail }
@@ -217,12 +248,15 @@ export class ToolError extends Error {
   }
 }
 
-/** An earlier attempt may have acted with another account, which this attempt does not have: a person is asked. */
+/** An earlier attempt may have acted with an account that this attempt does not have. So a person is asked. */
 export class OtherAccount extends Error {
   override readonly name = 'OtherAccount'
 }
 
-/** Bytes have left and no answer tells the outcome: the call is looked for or sent again if it can be, else a person decides. */
+/**
+ * Bytes have left, and no answer tells the outcome. The call is looked for or sent again if possible; otherwise a
+ * person decides.
+ */
 export class OutcomeUnknown extends Error {
   override readonly name = 'OutcomeUnknown'
 }

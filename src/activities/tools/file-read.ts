@@ -8,7 +8,7 @@ import { openBelow, unreadable } from './sandbox.ts'
 /** Largest file that is read, in bytes. */
 export const maxFileSize = 10 * 1024 * 1024
 
-/** All other text files are `text/plain`. */
+/** Media types by extension. All other text files are `text/plain`. */
 const mediaTypes: Readonly<Record<string, string>> = {
   '.csv': 'text/csv',
   '.htm': 'text/html',
@@ -24,8 +24,8 @@ const mediaTypes: Readonly<Record<string, string>> = {
 
 /**
  * Returns `{path, text, media_type, size}` of a UTF-8 file below `fileRoot`. `size` is in bytes; a leading byte order
- * mark is not part of `text`. A CSV also has `rows`, or `rows_problem` if it is no table or a too large one. Its text
- * can be read all the same.
+ * mark is not part of `text`. A CSV also has `rows`, or `rows_problem` if it is not a table or the table is too large.
+ * Its text is returned even then.
  * @throws ToolError `file_not_found`, `file_outside_root`, `file_not_readable`, `file_too_large`, `file_not_text`
  */
 export const readFileTool: ToolBody<'file_read'> = async (call, context) => {
@@ -54,7 +54,9 @@ async function rowsOf(text: string, signal: AbortSignal): Promise<Rows> {
   return { rows: table.rows as NonNullable<Rows['rows']> }
 }
 
-/** Reads to the end and not to the size of fstat, since a file may grow and some kinds report no size. */
+/**
+ * Reads to the end of the file and ignores the size from fstat, since a file may grow and some kinds report no size.
+ */
 async function readAll(file: FileHandle, signal: AbortSignal): Promise<Buffer> {
   if ((await file.stat()).size > maxFileSize) throw tooLarge()
   const chunks: Buffer[] = []

@@ -8,6 +8,7 @@ import { comment, createIssue, findComment, findIssue } from './github/writes.ts
 import { createEvent, findEvent } from './google/calendar.ts'
 import { createDocument, findDocument, readDocument } from './google/documents.ts'
 import { searchDrive } from './google/search.ts'
+import { audienceOfFolder, audienceOfSpreadsheet } from './google/audience.ts'
 import { readEvent, readFolder, readSheet } from './google/state.ts'
 import { appendRows, findRows, readRows } from './google/sheets.ts'
 import { comment as commentInJira, findComment as findJiraComment } from './jira/comments.ts'
@@ -28,7 +29,7 @@ import {
   findCard,
   findComment as findTrelloComment,
 } from './trello/writes.ts'
-import type { FinderOf, StateReaderOf, ToolBody } from './params.ts'
+import type { AudienceReaderOf, FinderOf, StateReaderOf, ToolBody } from './params.ts'
 
 /** Bodies by tool name. A catalogue tool without a body fails with `tool_not_available`. */
 export const executors = {
@@ -97,3 +98,9 @@ export const stateReaders = {
   docs_create: readFolder,
   sheets_append: readSheet,
 } satisfies { [Name in ToolName]?: StateReaderOf<Name> }
+
+/** One reader for each tool whose policies limit who can read the place that the tool writes to. */
+export const audienceReaders = {
+  docs_create: audienceOfFolder,
+  sheets_append: audienceOfSpreadsheet,
+} satisfies { [Name in ToolName]?: AudienceReaderOf<Name> }

@@ -13,16 +13,16 @@ export interface Mailbox {
 type RecipientsParam = string | readonly string[] | undefined
 
 /*
- * Rules read the same text when they decide on recipients. So text that two readers could understand differently is
- * refused: groups, comments, routes, quoted local parts, local parts that start like a path, and display names that
- * show another address, a link or an encoded word (RFC 2047).
+ * Rules read the same text when they decide on recipients. So text that two programs could understand differently is
+ * refused: groups, comments, routes, quoted local parts, local parts that start like a path, and some display names. A
+ * display name is refused if it shows another address, a link or an encoded word (RFC 2047).
  */
 const atom = String.raw`[\p{L}\p{N}!#$%&'*+/=?^_\x60{|}~-]+`
 const addressForm = new RegExp(String.raw`^(${atom}(?:\.${atom})*)@([\p{L}\p{M}\p{N}.-]+)$`, 'u')
 const asciiDomain = /^(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*$/
 const quotedName = /^"(?:[^"\\]|\\["\\])*"$/u
 const plainName = /^[^"<>()[\],;:\\]*$/u
-// C0, DEL and C1 except the tab. CR, LF and NUL end a header line; the others are never needed in one.
+// C0, DEL and C1 characters, except the tab. CR, LF and NUL end a header line. A header line never needs the others.
 // oxlint-disable-next-line no-control-regex
 const breaksHeader = /[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]/u
 
@@ -41,7 +41,7 @@ export function refuseHeaderBreaks(field: string, text: string): void {
   )
 }
 
-/** An encoded word (RFC 2047). Mail programs show other text than rules and approvers have seen. */
+/** An encoded word (RFC 2047). Mail programs decode it and show other text than rules and approvers have seen. */
 const encodedWord = /=\?[^?\s]*\?[bq]\?/i
 
 /** @throws ToolError `mail_header_invalid` */
@@ -132,6 +132,6 @@ function deceives(name: string, address: string): boolean {
 const invalid = (field: string) =>
   new ToolError(
     'mail_address_invalid',
-    `\`${field}\` contains an entry that is not a plain address; write \`name@domain\` or \`Name <name@domain>\`, several separated by commas`,
+    `\`${field}\` contains an entry that is not a plain address; write \`name@domain\` or \`Name <name@domain>\`, several separated by commas${field.toLowerCase().endsWith('from') ? '' : ', or `me` for the person who runs the workflow'}`,
     { retryable: false },
   )

@@ -19,7 +19,7 @@ export interface Mail {
   readonly raw: Buffer
 }
 
-/** Who gets a mail, as its parameters say. */
+/** The recipients of a mail, read from its parameters. */
 export interface Addressed {
   readonly to: readonly Mailbox[]
   readonly cc: readonly Mailbox[]

@@ -9,7 +9,8 @@ type Marked = Pick<ToolCall<unknown>, 'idempotencyKey'>
  * to readers.
  */
 
-// Two line breaks, as `withMarker` writes them: with `\n*` a text of nothing but line breaks would take seconds.
+// At most two line breaks are matched, as `withMarker` writes them. With `\n*` a text of nothing but line breaks would
+// take seconds.
 const anyMarker = /\n{0,2}<!-- countersign:call:[\da-f]{32} -->/g
 
 /** Names the call: 32 characters of `0-9` and `a-f`. */
@@ -23,7 +24,7 @@ export const hasMark = (text: string): boolean => /countersign:call:[\da-f]{32}/
 
 export const markerOf = (call: Marked): string => `<!-- ${markOf(call)} -->`
 
-/** The text with the call's own marker and no other: a copied text may carry the marker of another call. */
+/** Returns the text with the call's own marker and no other. A copied text may carry the marker of another call. */
 export function withMarker(text: string, call: Marked): string {
   const bare = withoutMarkers(text)
   return bare === '' ? markerOf(call) : `${bare}\n\n${markerOf(call)}`
@@ -34,6 +35,6 @@ export const withoutMarkers = (text: string): string => text.replace(anyMarker, 
 /** How far the clocks of this machine and a service may differ. */
 const clocksDifferMilliseconds = 3_600_000
 
-/** A time before the point of no return, by the service's clock: what a call has made is not older. */
+/** A time before the point of no return, by the service's clock. Nothing that the call has made is older. */
 export const beforeSending = ({ sentSecondsAgo }: Look): Date =>
   new Date(Date.now() - sentSecondsAgo * 1_000 - clocksDifferMilliseconds)

@@ -8,10 +8,11 @@ import { memoryRevision } from '../../governance/tools/memory.ts'
 import type { StateReaderOf, ToolBody } from './params.ts'
 
 /**
- * Writes nothing itself. `commit` replaces the value in the transaction that also commits the outcome, so a crash
- * before it leaves nothing and a repeated attempt writes once. The value gets the labels on which the call was
- * decided. Labels that the key already has stay, even those of a deleted value, unless an admin started the run
- * (docs/decisions/0071). The last writer wins, unless the call was approved: then the key must be as its approvers saw it.
+ * Writes nothing itself. `commit` replaces the value in the transaction that also commits the outcome. So a crash
+ * before the commit leaves nothing, and a repeated attempt writes only once. The value gets the input labels that the
+ * call had when it was decided. Labels that the key already has stay, even labels of a deleted value, unless an admin
+ * started the run (docs/decisions/0071). The last writer wins, unless the call was approved: then the key must be as
+ * its approvers saw it.
  */
 export const setMemory: ToolBody<'memory_set'> = async (call, context) => {
   const { organizationId } = call
@@ -56,7 +57,7 @@ export const setMemory: ToolBody<'memory_set'> = async (call, context) => {
 
 const tooMany = { code: 'resource_exhausted', message: tooManyLabels('the key would have') }
 
-/** What approvers see: the present value and the new one, and the labels of the key. */
+/** Reads the state that approvers see: the present value, the new value and the labels of the key. */
 export const readMemoryState: StateReaderOf<'memory_set'> = async (call, context) => {
   const { key, value } = call.params
   const { text, isBroken, labels, revision } = await context.tools.memory.state(call.organizationId, key)
@@ -69,14 +70,14 @@ export const readMemoryState: StateReaderOf<'memory_set'> = async (call, context
   return { revision, fields, ...note, ...(isBroken ? {} : { diff }) }
 }
 
-/** JSON, except for a text of several lines, which can be nothing else. */
+/** A text of several lines stays as it is. Every other value is shown as JSON. */
 const readable = (value: unknown): string =>
   typeof value === 'string' && value.includes('\n') ? value : JSON.stringify(value, null, 2)
 
 /** Longer JSON texts are compared as they are stored, in one line. */
 const mostInLines = 50_000
 
-/** The labels of a key, including those that a deleted value left, and its revision. */
+/** The revision of a key and its labels, including labels that a deleted value left. */
 async function presentOf(
   trx: Transaction<Database>,
   organizationId: string,

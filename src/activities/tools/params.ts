@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { catalog, ToolName } from '../../catalog/index.ts'
-import type { Executor, Finder, StateReader } from './executor.ts'
+import type { AudienceReader, Executor, Finder, StateReader } from './executor.ts'
 
 /** A tool's parameters after its schema has parsed them. */
 export type ToolParams<Name extends ToolName> = z.output<(typeof catalog)[Name]['params']>
@@ -17,5 +17,8 @@ export type FinderOf<Name extends ToolName> = Finder<
   z.output<(typeof catalog)[Name]['output']>
 >
 
-/** Reads what a call of this tool changes. */
+/** Reads the thing that a call of this tool changes. */
 export type StateReaderOf<Name extends ToolName> = StateReader<ToolParams<Name>>
+
+/** Reads who can read the place that a call of this tool writes to. */
+export type AudienceReaderOf<Name extends ToolName> = AudienceReader<ToolParams<Name>>

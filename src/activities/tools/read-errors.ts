@@ -4,13 +4,13 @@ import { ToolError } from './executor.ts'
 
 /** The error table of a service whose requests have no effect. */
 export interface ReadErrors {
-  /** The beginning of its error codes. */
+  /** The beginning of the error codes for this service. */
   readonly prefix: string
   /** The service, as the beginning of a sentence. */
   readonly title: string
   /** Codes and messages by HTTP status. The service would refuse the same request again. */
   readonly refusals: Readonly<Record<number, Refusal>>
-  /** Answers whose status says too little, with words that their service documents. */
+  /** Answers whose status says too little. They are recognized by words that the service documents. */
   readonly byWords?: readonly { readonly status: number; readonly words: RegExp; readonly means: Meaning }[]
 }
 
@@ -18,10 +18,10 @@ type Refusal = readonly [code: string, message: string]
 /** `expired`: the service does not accept the credential. */
 type Meaning = Refusal | 'expired'
 
-/** A `fetch` for one call, and what its last request says about the call. */
+/** A `fetch` for one call. It remembers its last request, which explains an error of the call. */
 export interface Watched {
   readonly fetch: Fetch
-  /** The error of the call. A service that answered well has given an answer of another form than it documents. */
+  /** Returns the error of the call. If the last answer had a success status, it did not have the documented form. */
   errorOf(error: unknown, signal: AbortSignal): Promise<unknown>
   /** Whether the service may have done the work of the last request. */
   mayHaveWorked(): boolean
@@ -33,8 +33,8 @@ type Last =
   | { readonly kind: 'failed'; readonly error: unknown }
 
 /**
- * Errors are read from the requests themselves: vendors' clients put prompts and keys into the errors that they throw.
- * The service's own words stay out of messages, because they repeat values.
+ * Errors are made from the requests themselves, because vendors' clients put prompts and keys into the errors that they
+ * throw. The messages do not quote the service, because its texts repeat values.
  */
 export function watch(send: Fetch, errors: ReadErrors, expired: () => Promise<ToolError>): Watched {
   let last: Last = { kind: 'none' }
@@ -66,7 +66,7 @@ export function watch(send: Fetch, errors: ReadErrors, expired: () => Promise<To
   }
 }
 
-/** Characters of a refusal that are searched for words. */
+/** How many characters of a refusal are searched for `words`. */
 const mostWords = 10_000
 
 async function answered(

@@ -3,22 +3,24 @@ import { z } from 'zod'
 import { keyIsWrong } from '../../catalog/integrations/mail.ts'
 import { OutgoingError } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
+import { boundsWith, jsonOf } from './exchange.ts'
 import { ToolError, type ServiceConnection, type ToolCall } from './executor.ts'
 import { parseMailbox, type Mailbox } from './mail-addresses.ts'
 import { addressed } from './mail-message.ts'
 import type { ToolParams } from './params.ts'
 
 /*
- * A mail through Resend. Its API answers a request again whose `Idempotency-Key` it knows, for 24 hours, and does not send
- * the mail again.
+ * Sends a mail through Resend. Resend's API knows the `Idempotency-Key` of a request for 24 hours. It answers a second
+ * request with the same key, but does not send the mail again.
  */
 
 type Output = { readonly message_id: string; readonly accepted: string[] }
 
 /**
- * - `refused`: this request sent nothing. `isOfContent`: a request with the same content was refused before too.
- * - `unclear`: no answer says what has become of it, or a request with this key is still under way.
- * - `taken`: Resend has taken a request with this key and another content.
+ * - `refused`: this request sent nothing. `isOfContent`: the reason is the content, so an earlier request with the same
+ *   content was refused too.
+ * - `unclear`: no answer says whether the mail was sent, or a request with this key is still under way.
+ * - `taken`: Resend has already taken a request with this key and other content.
  */
 export type ResendAnswer =
   | { readonly kind: 'sent'; readonly output: Output }
@@ -26,16 +28,14 @@ export type ResendAnswer =
   | { readonly kind: 'unclear' }
   | { readonly kind: 'taken' }
 
-/** The longest exchange. */
-const exchangeMilliseconds = 30_000
-/** Largest answer. Resend's have less than 1 KiB. */
+/** The largest answer in bytes. Resend's answers have less than 1 KiB. */
 const mostBytes = 64 * 1024
-/** Resend takes 50 recipients. */
+/** The most recipients that Resend takes. */
 const mostRecipients = 50
 
 /** A mail that is ready to be sent. */
 export interface Prepared {
-  /** Sends it. A cancellation does not stop it. */
+  /** Sends the mail. A cancellation does not stop it. */
   send(): Promise<ResendAnswer>
 }
 
@@ -67,7 +67,7 @@ export function prepareForResend(
   return { send: () => exchange(connection, body, key, recipients) }
 }
 
-/** A name stays only if no reader of addresses could see another address in it. */
+/** A name is used only if no program that parses addresses could find another address in it. */
 const plainName = /^[\p{L}\p{N}][\p{L}\p{M}\p{N} '._-]*$/u
 
 const written = ({ name, address }: Mailbox): string =>
@@ -81,7 +81,7 @@ async function exchange(
   key: string,
   recipients: readonly string[],
 ): Promise<ResendAnswer> {
-  const send = connection.fetchWithin({ milliseconds: exchangeMilliseconds, bytes: mostBytes })
+  const send = connection.fetchWithin({ ...boundsWith(null), bytes: mostBytes })
   const headers = {
     'user-agent': 'countersign',
     ...connection.headers,
@@ -101,18 +101,9 @@ async function exchange(
   }
 }
 
-/** undefined for a text that is not JSON. */
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
 const named = z.object({ name: z.string() })
 
-/** Resend's own words stay out of messages, because they repeat addresses. */
+/** Makes the answer for a refusal. Its message does not quote Resend, because Resend's texts repeat addresses. */
 function refusal(
   connection: ServiceConnection<'mail'>,
   { status, headers }: Response,
@@ -132,7 +123,7 @@ function refusal(
   return { ...refused(code, message, { retryable: false, cause }), isOfContent: contentStatuses.has(status) }
 }
 
-/** These depend on the request's content alone. */
+/** Statuses that depend on the request's content alone. */
 const contentStatuses: ReadonlySet<number> = new Set([400, 413, 422])
 
 const refusals: Readonly<Record<number, readonly [code: string, message: string]>> = {
@@ -149,7 +140,7 @@ const refusals: Readonly<Record<number, readonly [code: string, message: string]
 
 function unanswered(cause: OutgoingError): ResendAnswer {
   const { problem, mayHaveArrived, message } = cause
-  // A redirect says that the request must be sent to another place, so it was not carried out.
+  // A redirect asks for a request to another address, so Resend has not carried out this one.
   if (problem === 'redirect_refused')
     return refused('mail_redirected', `${message}: check \`base_url\` of the connection`, {
       retryable: false,

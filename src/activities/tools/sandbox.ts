@@ -7,12 +7,12 @@ import { ToolError } from './executor.ts'
  * Opens files below one folder only, even while somebody replaces folders with links.
  *
  * Node has no openat(2). On Linux `/proc/self/fd/N/name` does the same: the kernel goes from the open folder N to
- * `name` without resolving a path again, and O_NOFOLLOW refuses a link there. Each component is opened relative to
- * the descriptor before it, so there is no time between check and use. On other systems the file is opened, and the
- * descriptor is then compared with the file at the expected path. This detects links, and a swap unless it is undone
- * and repeated at exactly the right moments.
+ * `name` without resolving a path again, and O_NOFOLLOW refuses a link there. Each component is opened relative to the
+ * descriptor before it, so there is no time between check and use. On other systems the file is opened, and the
+ * descriptor is then compared with the file at the expected path. This detects links. It also detects a swap, unless
+ * the swap is undone and repeated at exactly the right moments.
  *
- * Hard links and mounts inside the folder are made by the operator and are followed.
+ * The operator makes hard links and mounts inside the folder, so they are followed.
  */
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants
@@ -20,7 +20,7 @@ const directoryFlags = O_RDONLY | O_DIRECTORY | O_NONBLOCK
 // O_NONBLOCK: opening a FIFO without a writer must not block the worker. It is refused after fstat.
 const fileFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
 
-/** How to open a file. The default depends on the system; tests choose. */
+/** How to open a file. The default depends on the system; tests choose one. */
 export type OpenMethod = 'descriptors' | 'compare'
 
 /**
@@ -106,8 +106,8 @@ async function openRoot(root: string): Promise<FileHandle> {
 }
 
 /**
- * Avoids opening devices, since opening can already have effects, and gives links a clear message. It is not the
- * protection against swaps: O_NOFOLLOW, O_DIRECTORY and fstat are.
+ * Avoids opening devices, because opening a device can already have effects. Gives links a clear message. This check
+ * does not protect against swaps; O_NOFOLLOW, O_DIRECTORY and fstat do.
  */
 async function refuseSpecial(path: string, last: boolean): Promise<void> {
   const found = await lstat(path)

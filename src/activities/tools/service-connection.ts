@@ -15,7 +15,7 @@ import {
 } from '../../governance/tools/connections.ts'
 import { ToolError, type ServiceConnection } from './executor.ts'
 
-/** Who calls; `userId` is null for the organization alone, which uses nobody's own connection. */
+/** The caller. `userId` is null if the organization itself calls; then no person's own connection is used. */
 interface Calling {
   readonly organizationId: string
   readonly requester: { readonly userId: string | null }
@@ -53,7 +53,7 @@ export async function connectionIfAny<Name extends Connectable>(
   if (found === 'expired') throw expired()
   if (found === 'not_connected') return null
   const { connection, credential, headers, addresses, access } = found
-  const room = (bytes: number, signal: AbortSignal) =>
+  const reserve = (bytes: number, signal: AbortSignal) =>
     context.runCaches.answers.acquire(organizationId, bytes, { alone: false, signal })
   return {
     credential,
@@ -61,9 +61,10 @@ export async function connectionIfAny<Name extends Connectable>(
     account: connection.account,
     base: addresses[0],
     headers,
-    fetchWithin: (bounds) => context.outgoing.fetchWithin({ ...bounds, addresses, room }),
+    fetchWithin: (bounds) => context.outgoing.fetchWithin({ ...bounds, addresses, reserve }),
     async expired() {
-      // The service may end an access token early. Another one shows whether it still takes the credential.
+      // The service may end an access token early. A new access token shows whether the service still accepts the
+      // credential.
       if (access !== null && !access.isNew) {
         await access.drop()
         return new ToolError(
@@ -78,7 +79,7 @@ export async function connectionIfAny<Name extends Connectable>(
   }
 }
 
-/** Errors before any byte has left for the service. */
+/** Converts errors that come before any byte has left for the service. */
 function errorOf(error: unknown, tool: ToolName, integration: Connectable): unknown {
   if (error instanceof SecretsUnavailable)
     return new ToolError('secrets_unavailable', error.message, { retryable: true, cause: error })

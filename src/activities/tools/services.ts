@@ -10,10 +10,13 @@ import { priceOf } from '../../shared/model-prices.ts'
 import { ToolError, type ToolServices } from './executor.ts'
 import { connectionIfAny, connectionOfCall } from './service-connection.ts'
 
-/** The outside world as configured in this process. `actAs` takes the name of each connection, before it is used. */
+/**
+ * Makes the services that are configured in this process. `actAs` gets the name of each connection before the
+ * connection is used. null: the call goes through the installation, without a connection.
+ */
 export function createToolServices(
   context: Context,
-  actAs: (account: string) => void = () => {},
+  actAs: (account: string | null) => void = () => {},
 ): ToolServices {
   const { tools } = context.config
   return {
@@ -28,7 +31,7 @@ export function createToolServices(
     },
     async connectionIfAny(call, tool, integration) {
       const connection = await connectionIfAny(context, call, tool, integration)
-      if (connection !== null) actAs(connection.name)
+      actAs(connection?.name ?? null)
       return connection
     },
     slackAccount: ({ organizationId, requester }) =>

@@ -14,8 +14,8 @@ export interface SmtpFailure {
 const certificate = /CERT|SELF_SIGNED|UNABLE_TO|ALTNAME|^ERR_(?:TLS|SSL)|^ETLS$/
 
 /**
- * Converts an error before the final dot: nothing was delivered, so passing errors are retryable. The server's text
- * stays out of message and cause, because it often repeats addresses. Its code is enough.
+ * Converts an error before the final dot. Nothing was delivered, so temporary errors are retryable. The message and the
+ * cause do not quote the server, because its text often repeats addresses. The server's code is enough.
  */
 export function failureBeforeDot(error: unknown, recipients = 0): ToolError {
   const failure = error as SmtpFailure
@@ -52,7 +52,7 @@ export function failureBeforeDot(error: unknown, recipients = 0): ToolError {
   return passing('mail_unreachable', 'the connection to the mail server failed; nothing was sent')
 }
 
-/** Some recipients were refused, so the mail is sent to none. Retryable if every refusal is. */
+/** Some recipients were refused, so the mail is sent to none. The error is retryable if every refusal is temporary. */
 export function recipientsRefused(refusals: readonly SmtpFailure[], recipients: number): ToolError {
   const codes = [...new Set(refusals.map((refusal) => refusal.responseCode ?? 0))].sort((a, b) => a - b)
   return new ToolError(
@@ -71,7 +71,7 @@ export function recipientsRefused(refusals: readonly SmtpFailure[], recipients: 
   )
 }
 
-/** The answer to the final dot, if it certainly says that the message was not accepted; else undefined. */
+/** Returns an error if the answer to the final dot certainly says that the message was not accepted; else undefined. */
 export function definiteRefusal(error: unknown): ToolError | undefined {
   const failure = error as SmtpFailure
   const { code, responseCode = 0 } = failure
@@ -89,7 +89,7 @@ function refused(code: string, what: string, failure: SmtpFailure): ToolError {
   })
 }
 
-/** 4xx can pass, 5xx cannot (RFC 5321, section 4.2.1). */
+/** 4xx codes are temporary, 5xx codes are final (RFC 5321, section 4.2.1). */
 function isTransient(responseCode: number): boolean {
   return responseCode >= 400 && responseCode < 500
 }

@@ -5,7 +5,7 @@ import type { Mail } from './mail-message.ts'
 import { definiteRefusal, failureBeforeDot, recipientsRefused, type SmtpFailure } from './smtp-errors.ts'
 import type { SmtpServer } from './smtp-url.ts'
 
-/** Milliseconds. Together they stay below the tool's own time limit. */
+/** Time limits in milliseconds. Together they stay below the tool's own time limit. */
 export interface SmtpTimeouts {
   /** For connecting: from the name lookup to the end of greeting and TLS. */
   readonly connect: number
@@ -23,15 +23,16 @@ export interface SmtpHooks {
 }
 
 /*
- * The phases of one delivery; it settles once.
+ * The phases of one delivery. A delivery settles once.
  *
  * - `before`: nothing can have been delivered, because the server discards a message without its end. An error closes
- *   the connection, and since the message stream then never ends, no dot can follow.
+ *   the connection. Then the message stream never ends, so no dot can follow.
  * - `marking`: `pointOfNoReturn` is committing.
- * - `after`: starts in the same event loop turn that ends the stream. Now only the server's answer tells the outcome;
- *   a lost or late answer is OutcomeUnknown. Cancelling has no effect any more.
+ * - `after`: starts in the same event loop turn that ends the stream. Now only the server's answer tells the outcome. A
+ *   lost or late answer is OutcomeUnknown. Cancelling has no effect any more.
  *
- * nodemailer writes the dot only when the message stream ends, so this code delays that end.
+ * The final dot ends a message in SMTP. nodemailer writes it only when the message stream ends, so this code delays
+ * that end.
  */
 
 /**
@@ -56,7 +57,7 @@ export async function deliver(
     socketTimeout: timeouts.idle,
     // Closes at once: no data may stay in the socket's buffers.
     socketCloseTimeout: 0,
-    // The dialogue contains addresses and the message.
+    // Logs are off because the dialogue contains addresses and the message.
     logger: false,
     debug: false,
     transactionLog: false,
@@ -90,7 +91,9 @@ async function open(connection: SMTPConnection, server: SmtpServer, signal: Abor
   await step(connection, signal, (done) => connection.login({ ...login }, done))
 }
 
-/** One exchange before the message. Ends with its callback, a broken connection, or the signal. */
+/**
+ * Makes one exchange before the message. Ends when `done` is called, the connection breaks or the signal is aborted.
+ */
 async function step(
   connection: SMTPConnection,
   signal: AbortSignal,
@@ -120,7 +123,7 @@ async function transmit(
   const fail = (error: unknown) => {
     if (phase === 'settled') return
     connection.close()
-    // The mark is being written; the body must not end while it may still commit.
+    // The point of no return is being written. The body must not end while this write may still commit.
     if (phase === 'marking') {
       brokenWhileMarking ??= { error }
       return
@@ -149,7 +152,8 @@ async function transmit(
     message.push(null)
   }
 
-  // nodemailer writes to the envelope object that it gets: refused recipients are known before the message is read.
+  // nodemailer writes its results into this envelope object. So refused recipients are known before the message is
+  // read.
   const envelope: SMTPEnvelope & { accepted?: string[]; rejectedErrors?: SmtpFailure[] } = {
     from: mail.from,
     to: [...mail.recipients],
@@ -193,7 +197,8 @@ function watch(
   lost: (cause: unknown) => void,
   cancelled: (reason: unknown) => void,
 ): () => void {
-  // Delayed by a microtask, so that nodemailer's reason comes first if it closes before giving it.
+  // This is delayed by a microtask. So nodemailer's reason comes first, even if nodemailer closes the connection before
+  // it gives the reason.
   const ended = () => queueMicrotask(() => lost(new Error('closed')))
   const aborted = () => cancelled(signal.reason)
   connection.on('error', lost)

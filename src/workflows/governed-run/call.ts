@@ -39,11 +39,11 @@ type Tools = Record<string, ToolActivity>
 const localGraceMilliseconds = 2_000
 
 /**
- * Makes one call once. Operators see its summary, and the activity id `step#item` of an ordinary activity. A quick
- * call is tried once as a local activity, which costs Temporal one event. If that gives no answer, the call is made
- * as an ordinary activity like every other call. Temporal's own retries are for outages and dead workers; the attempts
- * that a step allows are counted in PostgreSQL. After a cancellation it waits for the call to end, since the call may
- * have passed its point of no return.
+ * Makes one call once. Operators see its summary, and the activity id `step#item` of an ordinary activity. A quick call
+ * is tried once as a local activity, which costs Temporal one event. If the local activity gives no answer, the call is
+ * made as an ordinary activity like every other call. Temporal's own retries are for outages and dead workers. The
+ * attempts that a step allows are counted in PostgreSQL. After a cancellation this function waits for the call to end,
+ * since the call may have passed its point of no return.
  */
 export async function callTool(
   run: RunInput,
@@ -86,7 +86,7 @@ function ordinaryCall(run: RunInput, step: SkeletonStep, itemIndex: number | nul
   })
 }
 
-/** The call has no answer yet: its worker stopped, it took too long, or it has to wait. */
+/** The call has no answer yet: its worker stopped, or the call took too long or has to wait. */
 interface Again {
   readonly kind: 'again'
   readonly afterMilliseconds: number

@@ -5,13 +5,13 @@ import { endMessage, type FinalStatus } from '../../contract/messages.ts'
 const patience = '1 minute'
 
 /**
- * Closes the workflow as its run ended, so that Temporal's list tells the truth: `completed` as Completed, `cancelled`
- * as Canceled, and every other end as Failed. The failure has the end as its type. Its message adds the step that ended
- * the run, and never a value.
+ * Closes the workflow with the status of its run, so that Temporal's list is correct. `completed` becomes Completed,
+ * `cancelled` becomes Canceled, and every other status becomes Failed. The type of the failure is the run's status. Its
+ * message adds the step that ended the run, and never a value.
  */
 export async function closeAs(status: FinalStatus, stepId: string | undefined): Promise<void> {
   if (status === 'completed') return
-  // Throws once the workflow is cancelled: Temporal closes only such a workflow as Canceled.
+  // `sleep` throws once the workflow is cancelled. Temporal closes only a cancelled workflow as Canceled.
   if (status === 'cancelled') await sleep(patience, { summary: 'until the cancellation arrives' })
   throw ApplicationFailure.create({
     type: status,

@@ -8,7 +8,7 @@ import type { WaitingCalls } from './waiting-calls.ts'
  * millisecond per event.
  */
 const longEnough = 1_500
-/** While calls are in flight, a history may become longer by this factor. */
+/** While calls are in flight, a history may grow to `longEnough` times this factor. */
 const patience = 2
 
 /** The progress of a `for_each` step. */
@@ -23,9 +23,9 @@ interface ItemsUnderWay {
  * The progress of the present history. Decides when to continue in a new one (continue-as-new).
  *
  * A history ends only while no call is in flight. Calls that wait for a person, for a slot, for other steps or for a
- * place are not in flight. Once it is long enough, the run leaves at the first such moment. Overlapping branches may
- * have none for long: from twice that length on, no call starts until those in flight have ended. A run that is
- * ending stays in its history.
+ * place are not in flight. Once the history is long enough, the run leaves it at the first moment without a call in
+ * flight. Overlapping branches may have no such moment for a long time. So from twice that length on, no call starts
+ * until all calls in flight have ended. A run that is ending stays in its history.
  */
 export class History {
   readonly #run = CancellationScope.current()
@@ -45,7 +45,7 @@ export class History {
       this.#items.set(id, { count, next, open: new Set(open) })
   }
 
-  /** Does work during which the history must not end. */
+  /** Does work. The history does not end meanwhile. */
   async inFlight<T>(work: () => Promise<T>): Promise<T> {
     this.#inFlight += 1
     try {
@@ -55,7 +55,7 @@ export class History {
     }
   }
 
-  /** Whether a call may start in this history. False while the run is about to leave it. */
+  /** Whether a call may start in this history. False while the run is about to leave the history. */
   get isOpen(): boolean {
     return !this.#closes()
   }
@@ -69,8 +69,9 @@ export class History {
 
   /** Resolves when the run must continue in a new history, with the progress to carry over. */
   async left(): Promise<Carried> {
-    // Not cancellable: when the run is cancelled, `execute` waits for calls in flight and returns. Checked again after
-    // all events of the same task, because a cancellation may follow the event that met the condition.
+    // This wait is not cancellable: when the run is cancelled, `execute` waits for calls in flight and returns. The
+    // condition is checked again after all events of the same task, because a cancellation may follow the event that
+    // met the condition.
     do await CancellationScope.nonCancellable(() => condition(() => this.#isDue()))
     while (!this.#isDue())
     return {
@@ -82,7 +83,7 @@ export class History {
     }
   }
 
-  /** From now on the run only ends and does not leave its history. */
+  /** Notes that the run is ending. From now on it stays in its history. */
   ends(): void {
     this.#isEnding = true
   }
@@ -119,7 +120,7 @@ export class History {
     this.#items.get(stepId)?.open.delete(index)
   }
 
-  /** Why an earlier history left this call waiting; returned once. */
+  /** Returns why an earlier history left this call waiting. The reason is returned only once. */
   takeWaiting(key: string): WaitReason | undefined {
     const call = this.#carriedWaiting.get(key)
     this.#carriedWaiting.delete(key)

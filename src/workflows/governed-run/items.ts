@@ -3,7 +3,7 @@ import type { SkeletonStep } from '../../contract/messages.ts'
 import { badOutcomeOf, endsRun, type BadOutcome } from '../../contract/status.ts'
 import type { History, ItemsLeft } from './history.ts'
 
-/** Maximum items of a `for_each` step in progress at the same time. */
+/** Maximum items of a `for_each` step in progress at the same time, in runs that were started without a number of their own. */
 const windowSize = 50
 
 /**
@@ -12,10 +12,15 @@ const windowSize = 50
  */
 export class Window {
   readonly #places = new Set<string>()
+  readonly #size: number
+
+  constructor(size = windowSize) {
+    this.#size = size
+  }
 
   /** Whether the item with this key has or can get a place; without a key, whether a new item can. */
   hasPlace(key?: string): boolean {
-    return this.#places.size < windowSize || (key !== undefined && this.#places.has(key))
+    return this.#places.size < this.#size || (key !== undefined && this.#places.has(key))
   }
 
   enter(key: string): void {
@@ -46,7 +51,7 @@ export async function runItems(
   { history, hasRoom, call }: ItemRunner,
 ): Promise<BadOutcome | null> {
   const scope = new CancellationScope()
-  const window = new Window()
+  const window = new Window(step.itemsAtOnce)
   const bad: [number, BadOutcome][] = []
   const stopped: unknown[] = []
   const item = async (index: number): Promise<void> => {

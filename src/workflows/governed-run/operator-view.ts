@@ -2,8 +2,8 @@ import type { SkeletonStep, WaitReason } from '../../contract/messages.ts'
 import type { CallResult } from './call.ts'
 
 /*
- * Texts for operators in Temporal's UI about a run's calls and what it waits for. They contain step ids, tools and item
- * numbers, never a parameter.
+ * Texts for operators in Temporal's UI, about a run's calls and the things for which the run waits. The texts contain
+ * step ids, tools and item numbers, never a parameter.
  */
 
 /** Maximum number of steps and items that the details name, and of search attribute values. */

@@ -33,10 +33,10 @@ import { noWakeUps, WaitingCalls } from './waiting-calls.ts'
  * Interpreter version 1 of `governed-run`. It has only the step graph: ids, tools and dependencies.
  *
  * A step starts when all its dependencies have ended. Its call is an activity behind the policy interceptor. A held
- * call waits for a wake-up or its expiry and is then scheduled again. Its rows decide what happens then, so a forged
- * signal, a reset or a second start executes nothing. A step that ends badly without `on_error: continue` ends the
- * run: no other step starts, held ones stop waiting, and calls in flight end first. A long run continues in a new
- * history (history.ts) under the same id.
+ * call waits for a wake-up or its expiry and is then scheduled again. The rows of the call decide what happens then. So
+ * a forged signal, a reset or a second start executes nothing. A step that ends badly without `on_error: continue` ends
+ * the run: no other step starts and held calls stop waiting. The run ends after the calls in flight. A long run
+ * continues in a new history (history.ts) under the same id.
  */
 const engine = proxyLocalActivities<EngineActivities>({
   startToCloseTimeout: '30s',
@@ -96,7 +96,7 @@ class Run {
     this.#entered = !input.gated
   }
 
-  /** Resolves when a new history is due, with its input. */
+  /** Resolves when a new history is due, with the input of the new history. */
   async left(): Promise<RunInput> {
     const carried: Carried = await this.#history.left()
     return { ...this.#input, gated: !this.#entered, carried }
@@ -133,7 +133,7 @@ class Run {
     return this.#failed ?? { status: 'completed' }
   }
 
-  /** Waits for the run's own approval. False if the run has ended meanwhile. */
+  /** Waits for the run's own approval. Returns false if the run has ended meanwhile. */
   async #enter(): Promise<boolean> {
     let waiting: WaitReason | undefined = this.#history.takeWaiting('')
     let seen = noWakeUps
@@ -188,8 +188,8 @@ class Run {
   }
 
   /**
-   * One call, held and resumed as often as needed; null if the run may continue. An item needs a place in its
-   * `window`.
+   * Makes one call, which is held and resumed as often as needed. Returns null if the run may continue. An item needs a
+   * place in its `window`.
    */
   async #call(step: SkeletonStep, itemIndex: number | null, window?: Window): Promise<BadOutcome | null> {
     this.#open += 1

@@ -2,7 +2,7 @@ import { CancellationScope, sleep, Trigger } from '@temporalio/workflow'
 import { slotKey, type WaitReason, type Wake } from '../../contract/messages.ts'
 import { nameOf } from './operator-view.ts'
 
-/** Numbers of wake-ups for a call at some moment. */
+/** The numbers of wake-ups that a call has had until some moment. */
 export interface WakeCounts {
   readonly own: number
   readonly slot: number
@@ -30,7 +30,7 @@ export class WaitingCalls {
   #wakesOfAll = 0
   readonly #waiting = new Map<string, WaitingCall>()
   #timer: { readonly at: number; readonly scope: CancellationScope } | null = null
-  /** `changed` is called whenever `calls` has changed. */
+  /** `changed` is called whenever the result of `calls` has changed. */
   constructor(changed: () => void) {
     this.#changed = changed
   }
@@ -54,11 +54,11 @@ export class WaitingCalls {
     return { own: count(key), slot: count(slotKey) }
   }
 
-  /** Waits for a wake-up after those in `seen`, or for the call's deadline. */
+  /** Waits for a wake-up that `seen` does not count, or for the call's deadline. */
   async until(key: string, call: WaitReason, seen: WakeCounts): Promise<void> {
     const now = this.wakeCounts(key)
     if (now.own > seen.own || (call.kind === 'slot' && now.slot > seen.slot)) return
-    // A Trigger, not `condition`, which would be evaluated for every waiting call after every event.
+    // A Trigger is used, because a `condition` would be evaluated for every waiting call after every event.
     const wait: WaitingCall = { key, call, until: untilOf(call), over: new Trigger(), isOver: false }
     this.#waiting.set(key, wait)
     this.#changed()
@@ -122,7 +122,9 @@ export class WaitingCalls {
   }
 }
 
-/** The database's clock decides expiry, so ask slightly later, and after at least a second. */
+/**
+ * The database's clock decides expiry. So the run asks slightly later than `expiresAt`, and after at least a second.
+ */
 function untilOf({ expiresAt }: WaitReason): number {
   if (expiresAt === null) return Infinity
   return Math.max(Date.now() + 1_000, Date.parse(expiresAt) + 100)

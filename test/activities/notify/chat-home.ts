@@ -24,7 +24,7 @@ export interface ChatHome {
   /** Holds a call of the member; returns its approval. */
   hold(over?: object): Promise<string>
   plan(): Promise<unknown>
-  /** Starts a sender, of this process or of another. */
+  /** Starts a sender with the context of this process or of another one. */
   send(context?: Context, timing?: Partial<ChatTiming>): Chat
   /** Plans, sends with one sender, and resolves once nothing is left to do. */
   settle(): Promise<void>
@@ -34,7 +34,7 @@ export interface ChatHome {
   messages(name: string): Promise<readonly SlackMessage[]>
   /** All messages' rows, the newest first. */
   rows(): Promise<readonly Selectable<NotificationsTable>[]>
-  /** The texts of all messages about an approval, of those who decide. */
+  /** The texts of all messages about an approval, to everybody who decides. */
   copies(approvalId: string): Promise<readonly string[]>
   connectSlack(): Promise<void>
   close(): Promise<void>
@@ -118,7 +118,7 @@ export async function startChatHome(people: readonly string[] = names): Promise<
   return home
 }
 
-/** The token's own account, `admin`, is none of the people. */
+/** The account of the token, `admin`, belongs to none of the people. */
 async function accountsOf({ url }: Emulator): Promise<Record<string, string>> {
   const { members } = await askSlack(url, 'users.list', { limit: 1_000 })
   const people = members.filter(({ name }) => name.startsWith('person-'))

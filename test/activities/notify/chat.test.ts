@@ -41,7 +41,7 @@ describe('a message', () => {
       expect(text).toMatch(/^Asked by: `.*member.*`$/m)
       expect(text).toMatch(/^Expires: <!date\^\d+\^/m)
       expect(text).toMatch(new RegExp(`/console/approvals/${id}\\|Open it`))
-      // The parameter of the call.
+      // The value of the call's parameter.
       expect(text).not.toContain('a@b.test')
     }
     expect(await textsOf('member', id)).toEqual([])
@@ -142,6 +142,28 @@ describe('a message', () => {
     expect(failed.map((row) => [row.state, row.attempts, row.last_error])).toEqual(
       Array.from({ length: 3 }, () => ['failed', 2, 'slack_user_not_found']),
     )
+  })
+
+  test('to a person who has left says nothing more', async () => {
+    const { engine, ids } = home
+    const [asked, planned] = [await home.hold(), await home.hold()]
+    await home.settle()
+    const { db } = engine.context
+    const own = db.deleteFrom('memberships').where('user_id', '=', ids['approver'] as string)
+    const member = await own.returningAll().executeTakeFirstOrThrow()
+    try {
+      await engine.vote(asked, 'owner')
+      const next = await home.hold()
+      await home.settle()
+      expect(await textsOf('approver', asked)).toEqual([expect.stringMatching(/^\*Waits/)])
+      expect(await textsOf('owner', asked)).toEqual([expect.stringMatching(/^\*Approved/)])
+      expect([(await textsOf('approver', next)).length, (await copies(next)).length]).toEqual([0, 2])
+    } finally {
+      await db.insertInto('memberships').values(member).execute()
+    }
+    await engine.vote(planned, 'owner')
+    await home.settle()
+    expect(await textsOf('approver', planned)).toEqual([expect.stringMatching(/^\*Approved/)])
   })
 
   test('shows hostile names as text in one line', async () => {

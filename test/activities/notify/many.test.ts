@@ -28,7 +28,7 @@ beforeAll(async () => {
 })
 afterAll(() => home?.close())
 
-/** Slack's limits, each in a minute, and that minute 100 times faster. */
+/** Slack's limits, in requests per minute. In this test a minute is 100 times shorter. */
 const limits: Readonly<Record<string, number>> = {
   '/chat.postMessage': 240,
   '/chat.update': 50,
@@ -36,7 +36,7 @@ const limits: Readonly<Record<string, number>> = {
   '/conversations.history': 50,
 }
 const minute = 600
-/** Requests that may be on their way when Slack begins to ask for patience. */
+/** Requests that may already be on their way when Slack begins to refuse. */
 const underWay = 16
 
 const due = async (): Promise<number> => {
@@ -46,7 +46,7 @@ const due = async (): Promise<number> => {
   return rows[0]?.count ?? 0
 }
 
-/** As long as it gets less, it may take any time. */
+/** Waits while the number of messages that are due falls, however long this takes. */
 async function everythingIsSent(): Promise<void> {
   for (let left = await due(); left > 0; left = await due()) {
     const before = left

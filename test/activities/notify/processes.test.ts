@@ -8,7 +8,7 @@ import { emulatorToken } from '../../support/emulators.ts'
 import { startFaultProxy } from '../../support/fault-proxy.ts'
 import { startChatHome, type ChatHome } from './chat-home.ts'
 
-/* Processes that send beside each other, stand still or die, and organizations that share a process. */
+/* Processes that send at the same time, stand still or die, and organizations that share a process. */
 
 let home: ChatHome
 beforeAll(async () => {
@@ -105,7 +105,7 @@ test('organizations take turns, and one whose turn is over lets others have its 
   }
   expect(turns).toEqual([...others, ...others])
   await context.pool.query(`delete from notifications where organization_id in ('org_b', 'org_c')`)
-  // A turn of no time sends what is due all the same, in many turns.
+  // With turns of 0 ms, everything that is due is still sent, in many turns.
   const id = await home.hold()
   await home.plan()
   const chat = home.send(undefined, { turnMilliseconds: 0 })
@@ -151,7 +151,7 @@ test('a message whose process died is looked for, and sent if it is not there', 
   const { context } = home.engine
   const [there, missing] = [await home.hold(), await home.hold()]
   let lost = 0
-  // The process dies between the answer and its write, or before the request.
+  // The process seems to die after Slack has taken the message, or before the request.
   home.proxy.choose = (_, path) => (path === '/chat.postMessage' ? ((lost += 1) % 2 === 0 ? 'lose answer' : 'cut') : 'pass')
   await home.plan()
   const chat = home.send(context, { retrySeconds: 3_600 })

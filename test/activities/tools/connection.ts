@@ -20,11 +20,11 @@ import { loopbackHosts } from '../../../src/shared/outgoing/hosts.ts'
 import { createOutgoing } from '../../../src/shared/outgoing/outgoing.ts'
 import { toolCall, toolContext } from './call.ts'
 
-/** A test file that uses it closes it. */
+/** A test file that uses this client closes it. */
 export const outgoing = createOutgoing({ hosts: loopbackHosts })
 
 interface More {
-  /** As the service names it. */
+  /** The name of the account in the service. */
   readonly account?: string | null
   readonly accessToken?: string
   /** No request takes longer. */
@@ -59,7 +59,7 @@ export const contextWith = (connection: ServiceConnection<never>, over: Partial<
 
 const bodies = createToolActivities()
 
-/** What the body of a tool returns for a call, or for a look for it. */
+/** Runs a tool's body for a call, or to look for a call. Returns what the body returns. */
 export const runBody = (
   name: ToolName,
   call: ToolCall<object>,
@@ -73,7 +73,7 @@ export async function outputOf(name: ToolName, params: object, context: ToolCont
   return asDeclared(name, output)
 }
 
-/** The output, which has the form that the tool declares. */
+/** Returns the output after a check that it has the form that the tool declares. */
 export function asDeclared<Output>(name: ToolName, output: Output): Output {
   expect(getTool(name)?.output.parse(output)).toEqual(output)
   return output

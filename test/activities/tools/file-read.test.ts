@@ -126,7 +126,7 @@ describe('file_read', () => {
   test('the limit also applies to a file that grows while it is read', async () => {
     const file = join(fileRoot, 'a.txt')
     await writeFile(file, Buffer.alloc(maxFileSize, 'x'))
-    // called between fstat and each read
+    // This function is called between fstat and each read.
     const signal = new AbortController().signal
     signal.throwIfAborted = () => appendFileSync(file, 'x')
     const reading = readFileTool(toolCall({ path: 'a.txt' }), toolContext({ fileRoot }, { signal }))

@@ -165,7 +165,7 @@ describe('an answer that is no success', () => {
   })
 })
 
-/** GitHub answers so for a repository that was renamed or given to another owner. */
+/** GitHub gives these answers for a repository that was renamed or transferred to another owner. */
 describe('a repository that was moved', () => {
   const calls: readonly (readonly [ToolName, object])[] = [
     ['github_search_code', { query: 'hello', repo }],

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { OutcomeUnknown } from '../../../src/activities/tools/executor.ts'
 import { findComment } from '../../../src/activities/tools/jira/comments.ts'
 import { readIssueState } from '../../../src/activities/tools/jira/state.ts'
-import type { ToolName } from '../../../src/catalog/index.ts'
+import { getTool, type ToolName } from '../../../src/catalog/index.ts'
 import { startFaultProxy, type FaultProxy } from '../../support/fault-proxy.ts'
 import { jiraCredential, jiraWith, startJira, type JiraEmulator } from '../../support/jira-emulator.ts'
 import { rejection, toolCall } from './call.ts'
@@ -125,6 +125,30 @@ test.each([
   const { length } = jira.state().issues
   expect(await rejection(run('jira_create_issue', params))).toMatchObject({ code, retryable: false })
   expect(jira.state().issues).toHaveLength(length)
+})
+
+test.each(['status', 'order by created'])('a search for %j says what a query must have', async (query) => {
+  expect(await rejection(run('jira_search', { query }))).toMatchObject({
+    code: 'jira_refused',
+    retryable: false,
+    message: expect.stringContaining('write JQL with at least one condition'),
+  })
+})
+
+test.each(['two\nlines', 'two\rlines'])('a summary has one line: %j', (summary) => {
+  const read = getTool('jira_create_issue')?.params.safeParse({ project: 'OPS', summary })
+  expect(read?.error?.issues).toMatchObject([{ path: ['summary'], message: 'must be one line' }])
+})
+
+test('a refusal names the fields that Jira blames, and no words of Jira', async () => {
+  const blamed = { customfield_10010: 'secret words', labels: 'x', 'secret words': 'x', customfield_x: 'x' }
+  proxy.choose = (method) =>
+    method === 'POST'
+      ? { status: 400, body: JSON.stringify({ errorMessages: ['secret words'], errors: blamed }) }
+      : 'pass'
+  const error = (await rejection(run('jira_create_issue', { project: 'OPS', summary: 's' }))) as Error
+  expect(error.message).toMatch(/; Jira names `customfield_10010` and `labels`$/)
+  expect(error.message).not.toContain('secret')
 })
 
 describe('a comment with a file', () => {

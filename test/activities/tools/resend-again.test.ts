@@ -8,7 +8,7 @@ import { mail, mailCredential } from './faults/mail.ts'
 import { useProxied } from './faults/proxied.ts'
 import { first, once, unknown } from './faults/rows.ts'
 
-/* A mail through Resend whose answer was lost is sent again with its key: only there, and only as long as Resend knows it. */
+/* A mail whose answer was lost is sent again with its key: only through Resend, and only while Resend knows the key. */
 
 let engine: Engine
 useEngine((started) => (engine = started))
@@ -16,7 +16,7 @@ const proxied = useProxied(mail, () => engine)
 
 const refusing = (status: number, name: string): Fault => ({ status, body: JSON.stringify({ name }) })
 
-/** Starts a call whose first request was carried out or not, and counts the requests from then on. */
+/** Starts a call whose answer is lost. Resend carried its request out only if `isMade`. Later requests are counted. */
 async function lost(isMade: boolean) {
   const call = await proxied.start('mail_send')
   proxied.ofWrites = () => (isMade ? 'lose answer' : 'cut')

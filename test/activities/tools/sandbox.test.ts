@@ -37,7 +37,7 @@ function openDescriptors(): number {
   return readdirSync(folder).filter((descriptor) => leadsTo(join(folder, descriptor)).startsWith(base)).length
 }
 
-/** Empty for a descriptor that was closed after the listing. */
+/** The path of an open descriptor; empty if the descriptor was closed after the listing. */
 function leadsTo(descriptor: string): string {
   try {
     return readlinkSync(descriptor)
@@ -170,7 +170,7 @@ describe.each(methods)('opening by %s', (method) => {
     })()
     const seen = { inside: 0, refused: 0 }
     try {
-      // Until both sides of the race have happened often while swaps continued.
+      // Reads until both results of the race have occurred often during the swaps.
       for (
         let tries = 0;
         tries < 1000 || (tries < 60_000 && (seen.inside < 20 || seen.refused < 20));

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { createToolServices } from '../../../src/activities/tools/services.ts'
 import type { ServiceConnection } from '../../../src/activities/tools/executor.ts'
+import { prefixes } from '../../../src/api/app.ts'
 import { SecretsUnavailable } from '../../../src/governance/sealing/secrets-backend.ts'
 import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
 import { startTestServer, type TestServer } from '../../api/server.ts'
@@ -99,13 +100,17 @@ describe('the connection of a call', () => {
   })
 })
 
-test('the health of the database’s backend is read by an admin alone', async () => {
-  const answer = await server.call(person('admin').api_key, 'GET', '/health/secrets')
-  expect(answer.body).toEqual({
-    status: 'ok',
-    backend: 'db',
-    checks: { list_secrets: 'ok', get_secret: 'ok' },
-  })
-  const refused = await server.call(person('member').api_key, 'GET', '/v1/health/secrets')
-  expect(refused.status).toBe(403)
-})
+test.each(prefixes)(
+  'the health of the database’s backend, below `%s`, is read by an admin alone',
+  async (prefix) => {
+    const path = `${prefix === '/' ? '' : prefix}/health/secrets`
+    const answer = await server.call(person('admin').api_key, 'GET', path)
+    expect(answer.body).toEqual({
+      status: 'ok',
+      backend: 'db',
+      checks: { list_secrets: 'ok', get_secret: 'ok' },
+    })
+    const refused = await server.call(person('member').api_key, 'GET', path)
+    expect(refused.status).toBe(403)
+  },
+)

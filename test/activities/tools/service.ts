@@ -12,14 +12,14 @@ import { startScriptedServer, type Scripted, type ScriptedServer } from '../../s
 import { toolCall, toolContext } from './call.ts'
 import { connectionTo, outgoing, runBody } from './connection.ts'
 
-/** What tests of a tool need that only reads from a service. */
+/** A service for the tests of a tool that only reads. */
 export interface Service {
   readonly scripted: ScriptedServer
   /** Calls the tool's body with the credential; its output has the form that the tool declares. */
   run(credential: object, params: object, over?: Partial<ToolContext>): Promise<ToolResult>
 }
 
-/** A service for all tests of a file, passed to `use` once it runs. */
+/** Starts a service for all tests of a file, and passes it to `use`. */
 export function useService(tool: ToolName, integration: Connectable, use: (service: Service) => void): void {
   let scripted: ScriptedServer
   beforeAll(async () => {
@@ -64,7 +64,7 @@ const later = (code: string, retryAfterSeconds: number | null = null): object =>
 })
 const final = (code: string): object => ({ code, retryable: false })
 
-/** Answers that every service may give, and the error that each of them means. No message may say `secret words`. */
+/** Answers that every service may give, and the error that each answer means. No message may contain `secret words`. */
 export const badAnswers = (prefix: string): readonly (readonly [string, Scripted, object])[] => [
   ['401', { status: 401, body: {} }, final('connection_expired')],
   ['403', { status: 403, body: { message: 'secret words' } }, final(`${prefix}_forbidden`)],

@@ -6,7 +6,7 @@ import { asDeclared, connectionTo, runBody } from './connection.ts'
 
 let calls = 0
 
-/** One call, which is made and looked for. */
+/** One call, with functions that make it and look for it. */
 export class SlackCall {
   readonly #name: ToolName
   readonly #params: object
@@ -26,7 +26,7 @@ export class SlackCall {
     this.over = over
   }
 
-  /** The output has the form that the tool declares. */
+  /** Makes the call. The output has the form that the tool declares. */
   async make() {
     return this.#checked(((await this.#run(null)) as ToolResult).output)
   }

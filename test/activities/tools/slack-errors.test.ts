@@ -33,7 +33,7 @@ const says = (error: string, headers: Record<string, string> = {}): Scripted => 
   body: { ok: false, error },
 })
 
-/** An answer, what it means for a write, and what it means for a look. */
+/** An answer of Slack, with its meaning for a write and its meaning for a look. */
 const answers: readonly (readonly [name: string, Scripted, write: object, look: object])[] = [
   ...['invalid_auth', 'not_authed', 'token_revoked', 'token_expired', 'account_inactive'].map(
     (code) => [code, says(code), final('connection_expired'), final('connection_expired')] as const,

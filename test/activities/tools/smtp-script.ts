@@ -23,7 +23,7 @@ const usual = {
   dot: '250 taken',
 } as const
 
-/** A mail server that answers exactly as scripted, even wrongly. It checks no rules of SMTP. */
+/** A mail server that answers exactly as scripted, even wrongly. The server checks no rules of SMTP. */
 export async function startScripted(script: Script): Promise<ScriptedServer> {
   const lines: Required<Script> = { ...usual, ...script }
   const sockets = new Set<Socket>()

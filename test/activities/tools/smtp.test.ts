@@ -56,7 +56,7 @@ describe('the point of no return and the final dot', () => {
       {
         pointOfNoReturn: async () => {
           await server.saw('last line')
-          // A dot sent too early would arrive within another connection's whole round trip.
+          // A dot that was sent too early would arrive before another connection has ended its whole round trip.
           await roundTrip(server)
           atMark = server.received()
         },
@@ -250,7 +250,7 @@ describe('before the final dot', () => {
 
 const idle: SmtpHooks = { signal: new AbortController().signal, pointOfNoReturn: async () => {} }
 
-/** One whole exchange on another connection: everything sent before it has arrived afterwards. */
+/** Makes one whole exchange on another connection. After it, everything that was sent before has arrived. */
 async function roundTrip(to: ScriptedServer): Promise<void> {
   const socket = connect(Number(new URL(to.url).port), '127.0.0.1')
   await once(socket, 'data')

@@ -69,6 +69,19 @@ test.each([
   expect(await rejection(run('trello_get_card', { card }))).toMatchObject({ code, retryable: false })
 })
 
+test.each(['trello_get_card', 'trello_comment'] as const)(
+  '%s does not take another card than the one asked for',
+  async (name) => {
+    proxy.choose = (method, path) =>
+      method === 'GET' && path.startsWith('/1/cards/c0000257')
+        ? { status: 302, headers: { location: '/1/cards/c0000256?list=true&board=true' } }
+        : 'pass'
+    const params = { card: 'c0000257', ...(name === 'trello_comment' ? { text: 't' } : {}) }
+    expect(await rejection(run(name, params))).toMatchObject({ code: 'trello_other_card', retryable: false })
+    expect(trello.state().cards.flatMap(({ comments }) => comments)).toEqual([])
+  },
+)
+
 test('a card is created in the list with this name, and its mark is not read back', async () => {
   const description = 'x?key=1&token=2'
   const { id } = (await run('trello_create_card', { board, list: 'Done', name: 'new', description })) as {
@@ -76,7 +89,7 @@ test('a card is created in the list with this name, and its mark is not read bac
   }
   expect(cardOf(id)?.desc).toMatch(/^x\?key=1&token=2\n\ncountersign:call:[\da-f]{32}$/)
   expect(await run('trello_get_card', { card: id })).toMatchObject({ list: 'Done', description })
-  // Proxies log addresses: neither the text nor the credential may be in one.
+  // Proxies log addresses, so no address may contain the text or the credential.
   expect(asked.join()).not.toMatch(/x%3F|trello_key|trello_token/)
 })
 
@@ -118,7 +131,23 @@ describe('a comment with a file', () => {
 
 test('approvers of a comment see its card', async () => {
   const { revision, fields } = await readCardState(toolCall({ card: one.id, text: 't' }), context())
-  expect(fields).toEqual({ 'name of the card': 'one', 'list of the card': 'To do', link: one.url })
+  expect(fields).toEqual({
+    'name of the card': 'one',
+    'list of the card': 'To do',
+    'board of the card': 'Board',
+    link: one.url,
+  })
   const other = await readCardState(toolCall({ card: 'c0000257', text: 't' }), context())
   expect(other.revision).not.toBe(revision)
+})
+
+test('an approval of a comment does not cover a card that was moved to a list of the same name on another board', async () => {
+  const seen = () => readCardState(toolCall({ card: one.id, text: 't' }), context())
+  const { revision } = await seen()
+  proxy.choose = () => {
+    const board = { id: '000000000000000000000009', name: 'Board' }
+    const card = { id: one.id, shortLink: 'c0000256', name: 'one', desc: '', url: one.url }
+    return { status: 200, body: JSON.stringify({ ...card, list: { name: 'To do' }, board }) }
+  }
+  expect((await seen()).revision).not.toBe(revision)
 })

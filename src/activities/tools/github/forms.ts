@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { withoutMarkers } from '../marker.ts'
 
-/* What is read of GitHub's answers. Other fields are ignored. */
+/* The fields that are read in GitHub's answers. Others are ignored. */
 
 /** A list with at most as many entries as GitHub sends. A longer one is refused before its entries are looked at. */
 const listOf = <Form extends z.ZodType>(form: Form) => z.array(z.unknown()).max(100).pipe(z.array(form))
@@ -28,7 +28,7 @@ const listed = z.object({ ...common, pull_request: z.unknown().optional() })
 const pullRequest = z.object({ ...common, merged_at: z.string().nullish() })
 
 export const anIssue = issue.transform(({ html_url: url, ...rest }) => ({ ...rest, url }))
-/** A list of issues contains pull requests too; these are null here. */
+/** A list of issues contains pull requests too; pull requests are null here. */
 export const issues = listOf(
   listed.transform(({ html_url: url, pull_request, ...rest }) =>
     pull_request === undefined || pull_request === null ? { ...rest, url } : null,

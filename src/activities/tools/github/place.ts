@@ -1,7 +1,7 @@
 import { climbs, repositoryOf } from '../../../policy/readers/repositories.ts'
 import { ToolError } from '../executor.ts'
 
-/** A repository as policies read it; lower case, which GitHub takes for any case. */
+/** A repository as policies read it. The names are in lower case, because GitHub ignores the case. */
 export interface Repository {
   readonly owner: string
   readonly repo: string
@@ -17,7 +17,7 @@ export function repositoryAt(text: string): Repository {
   return { owner, repo }
 }
 
-/** The parts of a link behind the repository; none for `owner/name`. */
+/** The parts of a link that come after the repository; none for `owner/name`. */
 function partsBehind(text: string): readonly string[] {
   const path = text.replace(/^(?:https:\/\/)?(?:www\.)?github\.com\//i, '').split(/[?#]/, 1)[0] ?? ''
   return path.split('/').slice(2)

@@ -15,7 +15,7 @@ const refused = (code: string, message: string): ToolError =>
 export const searchCode: ToolBody<'github_search_code'> = async (call, context) => {
   const { query, repo, limit = defaultLimit } = call.params
   const within = repo === undefined ? undefined : repositoryAt(repo)
-  // With alternatives or brackets, the repository would bound only a part of the query.
+  // With alternatives or brackets, the repository would limit only a part of the query.
   if (within !== undefined && searchScope(query) === null)
     throw refused(
       'invalid_params',
@@ -38,7 +38,9 @@ export const searchCode: ToolBody<'github_search_code'> = async (call, context) 
   return { output: { results } }
 }
 
-/** Rules and policies have decided about the repositories that the search names. */
+/**
+ * Whether the found repository is one of those that the search names. Rules and policies have decided only about these.
+ */
 function isWithin(query: string, found: string): boolean {
   const scope = searchScope(query)
   if (scope === null || !scope.isBounded) return true
@@ -65,7 +67,10 @@ export const getFile: ToolBody<'github_get_file'> = async (call, context) => {
   }
 }
 
-/** Anybody can offer a pull request, and GitHub gives the commits of all forks by their hash. */
+/**
+ * Whether strangers may have written the content of `ref`. Anybody can offer a pull request, and GitHub gives the
+ * commits of all forks by their hash.
+ */
 const isOfStrangers = (ref: string): boolean => /(?:^|\/)pull\/|^[\da-f]{7,64}$/i.test(ref)
 
 function textOf(bytes: Uint8Array): string {

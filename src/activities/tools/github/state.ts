@@ -7,8 +7,8 @@ import { issueAt } from './place.ts'
 const issueState = z.object({ title: z.string(), state: z.string(), html_url: z.string() })
 
 /**
- * What approvers of a comment see of its issue or pull request. The revision is made of just this: GitHub's `updated_at`
- * changes with each comment and label of anybody, and a comment does not depend on them.
+ * Reads the state of the issue or pull request that approvers of a comment see. The revision is made of this state
+ * alone. GitHub's `updated_at` changes with every comment and label, on which a new comment does not depend.
  */
 export const readIssueState: StateReaderOf<'github_comment'> = async (call, context) => {
   const place = issueAt(call.params)

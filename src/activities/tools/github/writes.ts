@@ -5,8 +5,8 @@ import { madeComment, madeIssue, markedComments, markedIssues } from './forms.ts
 import { issueAt, repositoryAt } from './place.ts'
 
 /*
- * GitHub takes no idempotency key. So each text carries the marker of its call, and a call whose answer was lost is
- * looked for by listing what was changed since. GitHub's search is not used, because it lags.
+ * GitHub takes no idempotency key. So each text carries the marker of its call. If the answer of a call was lost, the
+ * marker is looked for in the list of recent changes. GitHub's search is not used, because it lags.
  */
 
 export const createIssue: ToolBody<'github_create_issue'> = async (call, context) => {

@@ -8,8 +8,8 @@ import { googleOf, type Google } from './client.ts'
 import { isTimeZone, localAt, nextBusinessDay, startAt } from './event-time.ts'
 
 /*
- * An event gets its id from the key of its call. Google does not always report that an id is taken, so a call whose
- * answer was lost is not sent again with its id: the event of this id is looked for.
+ * The id of an event is made from the key of its call. Google does not always report that an id is taken. So a call
+ * whose answer was lost is not sent again with its id. Instead, the event with this id is looked for.
  */
 
 const { events } = calendarApi('v3')
@@ -79,15 +79,15 @@ function attendeesOf({ attendees }: Params): calendar_v3.Schema$EventAttendee[] 
   }))
 }
 
-/** When an event would start. */
+/** The planned start of an event. */
 interface Planned {
-  /** What an approval covers: the account and the start. */
+  /** The account and the start. An approval covers both. */
   readonly revision: string
   /** Milliseconds since 1970. */
   readonly start: number
   /** `YYYY-MM-DDTHH:MM:SS` in the time zone. */
   readonly local: string
-  /** That of the calendar. */
+  /** The calendar's time zone. */
   readonly timeZone: string
 }
 
@@ -95,8 +95,8 @@ const revisionOf = (account: string | null, start: number): string =>
   `${new Date(start).toISOString()} ${account ?? ''}`
 
 /**
- * Plans the event of these parameters as of now. `approved` is the revision that its approvers saw: a default start
- * stays as they saw it, until it has passed.
+ * Plans the event of these parameters as of now. `approved` is the revision that the approvers saw. The default start
+ * in it stays the same until it has passed.
  */
 export async function plannedEvent(
   google: Google,

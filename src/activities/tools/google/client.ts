@@ -2,15 +2,11 @@ import type { z } from 'zod'
 import type { ToolName } from '../../../catalog/index.ts'
 import type { Fetch } from '../../../shared/outgoing/outgoing.ts'
 import { apiAddress, type GoogleApi } from '../../../catalog/integrations/google.ts'
+import { boundsWith, jsonOf, type Sending } from '../exchange.ts'
 import type { ToolCall, ToolContext } from '../executor.ts'
-import { type Answer, refusalOf, type Sending, unansweredOf, unreadable } from './errors.ts'
+import { type Answer, refusalOf, unansweredOf, unreadable } from './errors.ts'
 
-/** The longest exchange of one request. A write that has not ended by then has not begun to be carried out later. */
-const exchangeMilliseconds = 30_000
-/** Largest answer. A document has at most a million characters, and each of its parts comes with its style. */
-const mostAnswerBytes = 32 * 1024 * 1024
-
-/** What each request of Google's clients takes along. */
+/** Options of each request of Google's clients. */
 export interface RequestOptions {
   readonly rootUrl: string
   readonly headers: Readonly<Record<string, string>>
@@ -33,9 +29,12 @@ type Exchange = <Form extends z.ZodType>(
   send: (options: RequestOptions) => Promise<Sent>,
 ) => Promise<z.output<Form>>
 
-/** Google as one call sees it. Each function returns the checked answer, and throws by the table in errors.ts. */
+/**
+ * Google with the connection of one call. Each function returns the checked answer, or throws an error of the table in
+ * errors.ts.
+ */
 export interface Google {
-  /** The account of the connection; null if Google does not say. */
+  /** The account of the connection; null if Google does not name it. */
   readonly account: string | null
   /** Sends a request that changes nothing. */
   readonly read: Exchange
@@ -54,11 +53,10 @@ export async function googleOf(
   const exchange =
     (sending: Sending, signal: AbortSignal | null): Exchange =>
     async (api, form, send) => {
-      const bounds = { milliseconds: exchangeMilliseconds, bytes: mostAnswerBytes }
       const answer = await answered(send, sending, {
         rootUrl: apiAddress(connection.base, api),
         headers: { authorization, accept: 'application/json' },
-        fetchImplementation: connection.fetchWithin(signal === null ? bounds : { ...bounds, signal }),
+        fetchImplementation: connection.fetchWithin(boundsWith(signal)),
         retry: false,
         responseType: 'text',
         validateStatus: () => true,
@@ -89,13 +87,5 @@ async function answered(
     throw unansweredOf(error, sending)
   }
   const headers = sent.headers as Readonly<Record<string, string | undefined>>
-  return { status: sent.status, json: fromJson(sent.data), headers: { get: (name) => headers[name] ?? null } }
-}
-
-function fromJson(text: unknown): unknown {
-  try {
-    return JSON.parse(String(text)) as unknown
-  } catch {
-    return undefined
-  }
+  return { status: sent.status, json: jsonOf(sent.data), headers: { get: (name) => headers[name] ?? null } }
 }

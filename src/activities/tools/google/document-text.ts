@@ -1,6 +1,6 @@
 /*
  * The text of a document, as plain lines: headings with `#`, list items with `-`, and the cells of a table between `|`.
- * Google's answers are read with care: what has another form than described is left out.
+ * Parts of Google's answers that do not have the described form are left out.
  */
 
 type Fields = Readonly<Record<string, unknown>>
@@ -10,10 +10,10 @@ const fieldsOf = (value: unknown): Fields =>
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 const textIn = (value: unknown): string => (typeof value === 'string' ? value : '')
 
-/** Tables in tables, and tabs below tabs. A document that goes deeper is not Google's. */
+/** The deepest nesting of tables in tables, and of tabs below tabs. Google makes no document that is nested deeper. */
 const mostDepth = 20
 
-/** `depth` levels of tabs in Google's notation of fields. Google's editor makes three. */
+/** Selects `depth` levels of tabs in Google's notation of fields. Google's editor makes at most three levels. */
 const tabFields = (depth: number): string => {
   const own = 'tabProperties.title,documentTab.body.content(paragraph,table(tableRows(tableCells.content)))'
   return depth === 1 ? own : `${own},childTabs(${tabFields(depth - 1)})`
@@ -67,7 +67,7 @@ function lineOf({ elements, paragraphStyle, bullet }: Fields): string {
     .map((each) => elementText(fieldsOf(each)))
     .join('')
     .replace(/\n$/, '')
-    // A line break inside a paragraph.
+    // `\v` is a line break inside a paragraph.
     .replaceAll('\v', '\n')
   if (bullet !== undefined) {
     const level = Number(fieldsOf(bullet)['nestingLevel'] ?? 0)

@@ -10,8 +10,9 @@ import { unreadable } from './errors.ts'
 import { fileIdAt } from './place.ts'
 
 /*
- * A document is made by uploading its text to Drive: one request makes the file with its text, its folder and the mark of
- * the call. The mark is a property that only this client of Google's APIs sees. Drive takes no id of ours for a document.
+ * A document is made by uploading its text to Drive. One request makes the file with its text, its folder and the mark
+ * of the call. The mark is a property that only this client of Google's APIs sees. Drive does not let us choose the id
+ * of a document.
  */
 
 const { documents } = docs('v1')
@@ -41,7 +42,7 @@ export const readDocument: ToolBody<'docs_read'> = async (call, context) => {
   return { output: { document_id: documentId, title: found.title, text, url: linkTo(documentId) } }
 }
 
-/** Rules have decided about the file that was asked for. Throws ToolError. */
+/** Throws ToolError if Google answered with another file, because rules have decided about `asked` only. */
 export function requireSame(asked: string, got: string): void {
   if (asked === got) return
   throw new ToolError(
@@ -56,8 +57,8 @@ const property = 'countersign'
 const made = z.object({ id: z.string() })
 
 /**
- * Google would fetch pictures from the hosts that a text names, and they would learn what is in the links. So pictures
- * become links.
+ * Turns pictures into links. Otherwise Google would fetch pictures from the hosts that a text names, and these hosts
+ * would learn what the links contain.
  */
 const withoutPictures = (text: string): string => text.replaceAll('![', '[').replaceAll(/<(?=img\b)/gi, '< ')
 
@@ -79,7 +80,7 @@ export const createDocument: ToolBody<'docs_create'> = async (call, context) => 
   return { output: { document_id: id, url: linkTo(id) } }
 }
 
-/** A list of Drive says what it is. Without this, any object would be an empty list. */
+/** Drive's lists name their kind. Without this check, any object would count as an empty list. */
 export const listKind = z.literal('drive#fileList')
 
 const marked = z.object({

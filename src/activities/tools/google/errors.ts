@@ -1,10 +1,8 @@
 import { z } from 'zod'
 import { OutgoingError } from '../../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../../shared/outgoing/retry-after.ts'
-import { OutcomeUnknown, ToolError } from '../executor.ts'
-
-/** Whether the request may be sent again, or has an effect that must not happen twice. */
-export type Sending = 'again' | 'once'
+import { failuresOf, isBroken, type Said, type Sending } from '../exchange.ts'
+import type { OutcomeUnknown, ToolError } from '../executor.ts'
 
 export interface Answer {
   readonly status: number
@@ -13,9 +11,7 @@ export interface Answer {
   readonly headers: Pick<Headers, 'get'>
 }
 
-type Said = readonly [code: string, message: string]
-
-const limited: Said = ['google_rate_limited', 'Google takes no more requests of this account now']
+const limited = 'limited'
 const missingScope: Said = [
   'google_missing_scope',
   'the connection lacks a scope: connect Google again, or give the client the scopes of docs/connections.md',
@@ -29,8 +25,8 @@ const full: Said = [
   'the Drive has no room: free some, or use a folder of a shared drive',
 ]
 
-/** Google's words for the reason of an error, in the form of both its older and its newer APIs. */
-const byReason: ReadonlyMap<string, Said> = new Map([
+/** Errors by the reason that Google's answer names. Google's older and newer APIs write these reasons differently. */
+const byReason = new Map<string, Said | typeof limited>([
   ['rateLimitExceeded', limited],
   ['userRateLimitExceeded', limited],
   ['quotaExceeded', limited],
@@ -53,19 +49,16 @@ const byStatus: Readonly<Record<number, Said>> = {
   ],
   404: [
     'google_not_found',
-    'Google has no such file, folder, sheet or calendar, or the connected account may not see it: check the link, and share it with the account',
+    'Google has no such file, folder, sheet or calendar, or the connected account may not see it: give its link or its id, never its name, and share it with the account',
   ],
   410: ['google_gone', 'this was deleted at Google: use another one'],
   413: ['google_too_large', 'this is larger than Google takes: shorten it'],
 }
 
-const asked = ([code, message]: Said, retryable: boolean, cause: unknown, seconds?: number | null) =>
-  new ToolError(code, message, { retryable, cause, retryAfterSeconds: seconds ?? null })
+const failures = failuresOf({ prefix: 'google', title: 'Google' })
+export const { unreadable } = failures
 
-const unknown = (): OutcomeUnknown =>
-  new OutcomeUnknown('Google did not say whether it carried out the request')
-
-/** The errors that Google's answers list; none if they have another form. */
+/** The errors that Google's answer lists. The lists are empty if the answer has another form. */
 const refused = z.object({
   error: z.object({
     errors: z
@@ -85,9 +78,8 @@ function reasonsOf(json: unknown): readonly string[] {
 }
 
 /**
- * The error table of Google's tools. A request that must not be sent twice is `unknown` if it may have been carried out:
- * its answer was lost or cannot be read, Google failed (5xx), or Google has what it makes already (409). `expired` makes
- * the error for a refused credential. Google's own words stay out of messages, because they repeat values.
+ * The error table of Google's tools. Status 409 says that the thing which the request makes exists already. So a
+ * request that must not be sent twice may have been carried out. `expired` makes the error for a refused credential.
  */
 export async function refusalOf(
   { status, json, headers }: Answer,
@@ -97,17 +89,16 @@ export async function refusalOf(
   const cause = new Error(`google: ${status}`)
   const seconds = retryAfterOf(headers)
   if (status === 401) return expired()
-  if (status === 429) return asked(limited, true, cause, seconds)
-  if (status >= 500 || status === 408 || status === 409)
-    return sending === 'once'
-      ? unknown()
-      : asked(['google_unavailable', `Google failed (answer ${status})`], true, cause, seconds)
-  if (status < 400) return redirected(cause)
+  if (status === 429) return failures.limited(cause, seconds)
+  if (isBroken(status) || status === 409)
+    return failures.broken(sending, `failed (answer ${status})`, cause, seconds)
+  if (status < 400) return failures.redirected(cause)
   const said = reasonsOf(json)
     .map((reason) => byReason.get(reason))
     .find((each) => each !== undefined)
-  if (said !== undefined && status === 403) return asked(said, said === limited, cause, seconds)
-  return asked(byStatus[status] ?? refusedValues(status), false, cause)
+  if (said === limited && status === 403) return failures.limited(cause, seconds)
+  if (said !== undefined && said !== limited && status === 403) return failures.refused(said, cause)
+  return failures.refused(byStatus[status] ?? refusedValues(status), cause)
 }
 
 const refusedValues = (status: number): Said => [
@@ -115,37 +106,10 @@ const refusedValues = (status: number): Said => [
   `Google does not take these values (answer ${status}): check them`,
 ]
 
-const redirected = (cause: Error): ToolError =>
-  asked(['google_redirected', `${cause.message}: check \`base_url\` of the connection`], false, cause)
-
 /** For a request without a usable answer. */
 export function unansweredOf(error: unknown, sending: Sending): unknown {
-  const cause = outgoingOf(error)
-  if (cause === null) return sending === 'once' ? unknown() : inner(error)
-  const { problem, mayHaveArrived, message } = cause
-  // A redirect says that the request must be sent to another place, so it was not carried out.
-  if (problem === 'redirect_refused') return redirected(cause)
-  if (!mayHaveArrived) return asked(['google_unreachable', message], problem === 'unreachable', cause)
-  if (sending === 'once') return unknown()
-  if (problem === 'answer_too_large')
-    return asked(['response_too_large', `${message}: ask for less`], false, cause)
-  return asked(['google_unavailable', message], true, cause)
+  // Google's client wraps an error of our `fetch` in an error that holds the whole request.
+  const inner = (error as { cause?: unknown } | null)?.cause ?? error
+  if (inner instanceof OutgoingError) return failures.unanswered(inner, sending)
+  return sending === 'once' ? failures.unknown() : inner
 }
-
-/** Google's client wraps what our `fetch` throws in an error that holds the whole request. */
-const inner = (error: unknown): unknown => (error as { cause?: unknown } | null)?.cause ?? error
-
-function outgoingOf(error: unknown): OutgoingError | null {
-  const cause = inner(error)
-  return cause instanceof OutgoingError ? cause : null
-}
-
-/** For an answer of another form than Google documents. */
-export const unreadable = (sending: Sending): ToolError | OutcomeUnknown =>
-  sending === 'once'
-    ? unknown()
-    : asked(
-        ['google_bad_answer', 'the answer is none of Google: check `base_url` of the connection'],
-        false,
-        undefined,
-      )

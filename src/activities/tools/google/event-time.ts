@@ -12,14 +12,17 @@ const firstHour = '10:00:00'
 export const localAt = (instant: number, timeZone: string): string =>
   builtins(new Date(instant), timeZone).now.slice(0, 19)
 
-/** The instant of a local time. A time that a change of clocks leaves out is moved on by that change. */
+/**
+ * The instant of a local time. If a clock change skips this local time, the result is later by the length of the
+ * change.
+ */
 function instantOf(local: string, timeZone: string): number {
   const asUtc = Date.parse(`${local}Z`)
   const aheadAt = (instant: number) => Date.parse(`${localAt(instant, timeZone)}Z`) - instant
   return asUtc - aheadAt(asUtc - aheadAt(asUtc))
 }
 
-/** The next day from Monday to Friday after `now`, at 10:00 in the time zone. It knows no public holidays. */
+/** The next day from Monday to Friday after `now`, at 10:00 in the time zone. Public holidays are ignored. */
 export function nextBusinessDay(now: number, timeZone: string): number {
   const today = Date.parse(`${localAt(now, timeZone).slice(0, 10)}T00:00:00Z`)
   let next = today + day
@@ -44,7 +47,7 @@ export function startAt(text: string, timeZone: string): number {
   )
 }
 
-/** Whether the calendar has this date and the day this time: JavaScript reads February 30 as March 2. */
+/** Whether the date and the time of day exist. JavaScript reads February 30 as March 2. */
 const isTime = (asUtc: number, local: string): boolean =>
   !Number.isNaN(asUtc) && new Date(asUtc).toISOString().slice(0, 19) === local
 

@@ -5,8 +5,8 @@ export const wrong = (message: string): ToolError =>
   new ToolError('invalid_params', message, { retryable: false })
 
 /**
- * The id of the file that a link or a bare id names, read as rules read it. Nothing is trimmed: a rule compares other
- * text as it stands. Throws ToolError `invalid_params`.
+ * The id of the file that a link or a bare id names, read as rules read it. Nothing is trimmed, because a rule compares
+ * any other text exactly as it is. Throws ToolError `invalid_params`.
  */
 export function fileIdAt(param: string, text: string): string {
   const id = googleFileId(text) ?? text
@@ -14,19 +14,19 @@ export function fileIdAt(param: string, text: string): string {
   throw wrong(`\`${param}\` must be a link to a file in Google Drive, Docs, Sheets or Slides, or its id`)
 }
 
-/** Where in a spreadsheet a call reads or writes. */
+/** The part of a spreadsheet that a call reads or writes. */
 export interface SheetPlace {
   /** null: the sheet that `gid` names, or the first one. */
   readonly title: string | null
-  /** The sheet that a link names; null: none. */
+  /** The id of the sheet that a link names; null: the link names none. */
   readonly gid: number | null
-  /** Cells in A1 notation; null: all. */
+  /** Cells in A1 notation; null: all cells. */
   readonly cells: string | null
 }
 
 const cellsForm = /^(?:[A-Za-z]{1,3}\d{0,7}|\d{1,7})(?::(?:[A-Za-z]{1,3}\d{0,7}|\d{1,7}))?$/
 
-/** Reads `range` and the sheet of a link. `titles` are the sheets of the spreadsheet. Throws ToolError `invalid_params`. */
+/** Reads `range` and the sheet of a link. `titles` are the names of all sheets. Throws ToolError `invalid_params`. */
 export function sheetPlaceAt(link: string, range: string | undefined, titles: readonly string[]): SheetPlace {
   const gid = /[#?&]gid=(\d{1,10})(?:&|$)/.exec(googleFileId(link) === null ? '' : link.trim())?.[1]
   const linked = { title: null, gid: gid === undefined ? null : Number(gid) }
@@ -45,7 +45,7 @@ export function sheetPlaceAt(link: string, range: string | undefined, titles: re
   return { title, gid: null, cells: cells ?? null }
 }
 
-/** The number of the column before which cells begin: 0 for `A`. */
+/** The number of the first column of `cells`, counted from 0 for `A`. */
 export function firstColumnOf(cells: string | null): number {
   const letters = /^[A-Za-z]+/.exec(cells ?? '')?.[0]?.toUpperCase() ?? 'A'
   let column = 0

@@ -3,9 +3,9 @@ import type { Look, ToolCall } from '../executor.ts'
 import { digestOf } from '../marker.ts'
 
 /*
- * Rows and the mark of their call go to Google in one request, of which Google carries out everything or nothing. The mark
- * is a developer metadata entry of the spreadsheet. It has an id of ours, and Google refuses an id that is taken. So the
- * same request does not add the rows twice, and the mark proves that they were added.
+ * One request sends the rows and the mark of their call to Google. Google carries out all of this request or nothing.
+ * The mark is a developer metadata entry of the spreadsheet. We choose the id of the mark, and Google refuses an id
+ * that is taken. So the same request does not add the rows twice, and the mark proves that the rows were added.
  *
  * A spreadsheet has room for 30,000 characters of metadata, which is about 1,500 marks. So each call removes marks that
  * nobody looks for any more.
@@ -15,15 +15,17 @@ type Keyed = Pick<ToolCall<unknown>, 'idempotencyKey'>
 
 export interface Mark {
   readonly id: number
-  /** 12 characters that name the call, and the minute in which it was made. */
+  /** 12 characters that name the call, followed by the minute in which the mark was made. */
   readonly value: string
 }
 
-/** Short, because it counts for each mark. */
+/** The metadata key. It is short, because its characters count for each mark. */
 const key = 'cs'
 const nameLength = 12
 const keptMinutes = 25
-/** After this time a missing mark proves nothing. The clocks of two workers may differ by the rest. */
+/**
+ * After this time a missing mark proves nothing. The difference to `keptMinutes` is for workers whose clocks differ.
+ */
 const safeSeconds = 15 * 60
 /** The most marks that one call removes. */
 const mostRemoved = 200
@@ -45,7 +47,7 @@ export const markOfRows = (call: Keyed): sheets_v4.Schema$DeveloperMetadata => (
 export const madeBy = (call: Keyed, marks: readonly Mark[]): boolean =>
   marks.some(({ value }) => value.startsWith(nameOf(call)))
 
-/** Whether no call has removed the mark yet, if there was one. */
+/** Whether the mark, if there was one, is certainly still there. */
 export const isSafeToLook = ({ sentSecondsAgo }: Look): boolean => sentSecondsAgo < safeSeconds
 
 /** The ids of marks that are so old that nobody looks for them. */

@@ -29,7 +29,7 @@ const found = z.object({
     .default([]),
 })
 
-/** A text in Drive's language of queries. */
+/** A quoted text in Drive's query language. */
 const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
 
 export const searchDrive: ToolBody<'drive_search'> = async (call, context) => {
@@ -51,7 +51,7 @@ export const searchDrive: ToolBody<'drive_search'> = async (call, context) => {
   )
   return {
     output: {
-      // A shortcut has an id of its own. Rules know the file that it leads to.
+      // A shortcut has its own id, but rules know the file to which it leads.
       files: listed.files.slice(0, limit).map(({ id, name, mimeType, webViewLink, shortcutDetails }) => ({
         id: shortcutDetails?.targetId ?? id,
         name,

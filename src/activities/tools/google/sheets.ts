@@ -158,7 +158,7 @@ export const appendRows: ToolBody<'sheets_append'> = async (call, context) => {
     )
   } catch (error) {
     if (!(error instanceof ToolError) || error.code !== 'google_refused') throw error
-    // Google refuses a mark that is there already: an earlier attempt was carried out late.
+    // Google refuses a mark that exists already. Then an earlier attempt was carried out late.
     if (!(await isMade(call, google, spreadsheetId))) throw error
   }
   return { output: outputOf(sheet, rows) }

@@ -1,11 +1,19 @@
+import { z } from 'zod'
 import type { ToolName } from '../../../catalog/index.ts'
 import { ToolError, type ToolCall, type ToolContext } from '../executor.ts'
 import { restOf, type Rest } from '../rest/client.ts'
 import type { RestErrors } from '../rest/errors.ts'
 import { issueKeyOf, projectKeyOf } from './place.ts'
 
+/** Names of fields that each site has, and of fields that a site adds (`customfield_…`). */
+const fieldName =
+  /^(?:project|issuetype|summary|description|labels|priority|reporter|assignee|components|versions|fixVersions|environment|duedate|parent|security|customfield_\d{1,10})$/
+const blamed = z.object({ errors: z.record(z.string(), z.unknown()) })
+
 const errors: RestErrors = {
   prefix: 'jira',
+  fieldsIn: (answer) =>
+    Object.keys(blamed.safeParse(answer).data?.errors ?? {}).filter((name) => fieldName.test(name)),
   title: 'Jira',
   address: 'TRACKER_BASE_URL',
   refusals: {
@@ -18,16 +26,19 @@ const errors: RestErrors = {
       'forbidden',
       'Jira does not let the connected account do this: give it this permission in the project',
     ],
-    404: ['not_found', 'Jira has no such issue or project, or the connected account may not see it'],
+    404: [
+      'not_found',
+      'Jira has no such issue or project, or the connected account may not see it: check the key, and let the account browse the project',
+    ],
     413: ['too_large', 'the text or the file is larger than Jira takes: shorten it'],
   },
 }
 
-/** Jira as one call sees it. */
+/** Jira with the connection of one call. */
 export interface Jira extends Rest {
   /** The key of an issue that a parameter names. Throws ToolError `invalid_params`, or `jira_other_site` for a link to another site. */
   issueAt(text: string): string
-  /** The same for a project. */
+  /** The key of a project that a parameter names. Throws the same errors as `issueAt`. */
   projectAt(text: string): string
   /** Throws ToolError `jira_moved` if Jira answers with another issue than `asked`. */
   requireSame(asked: string, got: string): void
@@ -36,8 +47,8 @@ export interface Jira extends Rest {
 }
 
 /**
- * Jira with the connection of this call. The client library `jira.js` loads 1,566 modules for any request, so its types
- * and schemas only check the tests' stand-in.
+ * Jira with the connection of this call. The client library `jira.js` is not used, because it loads 1,566 modules for
+ * any request. Its types and schemas only check the tests' stand-in.
  */
 export async function jiraOf(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,

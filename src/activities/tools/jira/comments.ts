@@ -9,11 +9,11 @@ import { documentOf } from './text.ts'
 
 const urlOf = (jira: Jira, key: string, id: string): string => `${jira.pageOf(key)}?focusedCommentId=${id}`
 
-/** The file is attached before the comment, so a marked comment shows that the call was carried out. */
+/** The file is attached before the comment is made. So a marked comment shows that the whole call was carried out. */
 export const comment: ToolBody<'jira_comment'> = async (call, context) => {
   const attached = attachedOf(call.params)
   const jira = await jiraOf(call, context, 'jira_comment')
-  // The comment of a call with a former key would go to an issue that nobody has decided about.
+  // With a former key, the comment would go to an issue about which nobody has decided.
   const { key } = await issueCalled(jira, call.params.issue)
   const body = documentOf(call.params.text)
   await context.pointOfNoReturn()
@@ -24,7 +24,7 @@ export const comment: ToolBody<'jira_comment'> = async (call, context) => {
       method: 'POST',
       path: `/rest/api/3/issue/${key}/attachments`,
       body: form,
-      // Jira refuses forms without it.
+      // Jira refuses forms without this header.
       headers: { 'x-atlassian-token': 'no-check' },
     })
   }
@@ -58,12 +58,12 @@ export const findComment: FinderOf<'jira_comment'> = async (call, context, look)
     const found = await markedAmong(recent.map(({ id }) => id))
     if (found !== undefined) return { kind: 'done', output: { id: found, url: urlOf(jira, key, found) } }
     if (comments.length === 100 && recent.length === 100) continue
-    // The file may be that of this call, and its comment was not made.
+    // A file of this name may be the file of this call, even if the call's comment was not made.
     return { kind: attached !== null && (await hasFile(attached.name)) ? 'unclear' : 'absent' }
   }
   return { kind: 'unclear' }
 
-  /** The list of an issue's comments shows no properties. */
+  /** Reads the properties of these comments, because the list of an issue's comments does not show them. */
   async function markedAmong(ids: readonly string[]): Promise<string | undefined> {
     if (ids.length === 0) return undefined
     const { values } = await jira.read(markedComments, {

@@ -1,36 +1,36 @@
 import { z } from 'zod'
 
-/* What is read of Jira's answers. Other fields are ignored. */
+/* The fields that are read in Jira's answers. Others are ignored. */
 
 /** A list with at most as many entries as one page has. A longer one is refused before its entries are looked at. */
 const listOf = <Form extends z.ZodType>(form: Form) => z.array(z.unknown()).max(100).pipe(z.array(form))
 
-/** Keys go into links, and back into requests. */
+/** The form of keys is checked, because keys go into links and back into requests. */
 const key = z.string().regex(/^[A-Z][A-Z\d_]{0,254}-\d{1,10}$/)
 const id = z.string().regex(/^\d{1,19}$/)
 
 export const madeIssue = z.object({ key })
 export const madeComment = z.object({ id })
 
-const shown = { summary: z.string(), status: z.object({ name: z.string() }) }
+const listedFields = { summary: z.string(), status: z.object({ name: z.string() }) }
 
-/** The mark of a call, in a property of what it has made. */
+/** The property that holds the mark of a call. The issue or comment that the call has made carries this property. */
 export const markProperty = 'countersign.call'
 const mark = z.object({ id: z.string() })
 
 export const anIssue = z.object({
   key,
-  fields: z.object({ ...shown, description: z.string().nullish() }),
+  fields: z.object({ ...listedFields, description: z.string().nullish() }),
 })
 export const foundIssues = z.object({
-  issues: listOf(z.object({ key, fields: z.object(shown) })),
+  issues: listOf(z.object({ key, fields: z.object(listedFields) })),
   nextPageToken: z.string().max(10_000).nullish(),
 })
 export const markedIssues = z.object({
   issues: listOf(
     z.object({
       key,
-      // A property of another form is of somebody else.
+      // A property of another form belongs to somebody else.
       properties: z.object({ [markProperty]: mark.optional().catch(undefined) }).nullish(),
     }),
   ),
@@ -59,7 +59,7 @@ export const markedComments = z.object({
 })
 const commentMark = z.object({ key: z.literal(markProperty), value: mark })
 
-/** The most files that one issue can have, and some more. */
+/** The limit of the list is higher than the most files that one issue can have. */
 export const withFiles = z.object({
   fields: z.object({
     attachment: z

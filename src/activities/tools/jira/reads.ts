@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import { ToolError } from '../executor.ts'
 import type { ToolBody } from '../params.ts'
 import { jiraOf, type Jira } from './client.ts'
 import { anIssue, foundIssues } from './forms.ts'
@@ -13,7 +14,7 @@ export const search: ToolBody<'jira_search'> = async (call, context) => {
   const issues: { key: string; summary: string; status: string; url: string }[] = []
   let nextPageToken: string | undefined
   for (let page = 1; page <= mostPages && issues.length < limit; page += 1) {
-    const found = await jira.read(foundIssues, {
+    const asked = jira.read(foundIssues, {
       method: 'POST',
       path: '/rest/api/3/search/jql',
       body: {
@@ -23,6 +24,9 @@ export const search: ToolBody<'jira_search'> = async (call, context) => {
         ...(nextPageToken === undefined ? {} : { nextPageToken }),
       },
     })
+    const found = await asked.catch((error: unknown) => {
+      throw ofQuery(error)
+    })
     for (const { key, fields } of found.issues)
       issues.push({ key, summary: fields.summary, status: fields.status.name, url: jira.pageOf(key) })
     if (found.nextPageToken === undefined || found.nextPageToken === null) break
@@ -31,7 +35,18 @@ export const search: ToolBody<'jira_search'> = async (call, context) => {
   return { output: { issues: issues.slice(0, limit) } }
 }
 
-/** An issue by its present key; its former ones find it too. Version 2 of the API gives texts, in Jira's wiki markup. */
+function ofQuery(error: unknown): unknown {
+  if (!(error instanceof ToolError) || error.code !== 'jira_refused') return error
+  const message =
+    'Jira does not take this `query`: write JQL with at least one condition, such as `project = OPS AND status = Open`, ' +
+    'and only names that the site has'
+  return new ToolError('jira_refused', message, { retryable: false, cause: error })
+}
+
+/**
+ * Reads an issue by its present key. Jira also finds the issue by a former key, but this is refused here. Version 2 of
+ * the API gives texts in Jira's wiki markup.
+ */
 export async function issueCalled(
   jira: Jira,
   text: string,

@@ -4,8 +4,8 @@ import { jiraOf } from './client.ts'
 import { issueCalled } from './reads.ts'
 
 /**
- * What approvers of a comment see of its issue. The revision is made of just this: Jira's `updated` changes with each
- * comment of anybody.
+ * Reads the state of the issue that approvers of a comment see. The revision is made of this state alone, because
+ * Jira's `updated` changes with every comment.
  */
 export const readIssueState: StateReaderOf<'jira_comment'> = async (call, context) => {
   const jira = await jiraOf(call, context, 'jira_comment')

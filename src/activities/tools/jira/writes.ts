@@ -5,7 +5,8 @@ import { madeIssue, markedIssues, markProperty } from './forms.ts'
 import { documentOf } from './text.ts'
 
 /*
- * Jira takes no idempotency key. So what a call makes carries its mark in a property, which people do not see.
+ * Jira takes no idempotency key. So an issue or comment carries the mark of its call in a property, which people do not
+ * see.
  */
 
 export const createIssue: ToolBody<'jira_create_issue'> = async (call, context) => {
@@ -31,8 +32,8 @@ export const createIssue: ToolBody<'jira_create_issue'> = async (call, context) 
 const mostPages = 10
 
 /**
- * Looks for the mark among the project's new issues. Jira's search lags by seconds, sometimes by minutes, so an issue that
- * is not found may still be there: it is looked for again, and then a person decides.
+ * Looks for the mark among the project's new issues. Jira's search lags by seconds, sometimes by minutes, so an issue
+ * that is not found may still exist. It is looked for again, and finally a person decides.
  */
 export const findIssue: FinderOf<'jira_create_issue'> = async (call, context, look) => {
   const jira = await jiraOf(call, context, 'jira_create_issue')

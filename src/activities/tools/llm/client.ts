@@ -16,12 +16,12 @@ export interface Asking {
 
 interface Generated {
   readonly text: string
-  /** As the service names it. */
+  /** The name that the service gives the model. */
   readonly model: string
   readonly usage: Usage
 }
 
-/** The library would write what a model does not support to the standard error. */
+/** Turns off the library's warnings. They would list unsupported features of a model on the standard error. */
 ;(globalThis as { AI_SDK_LOG_WARNINGS?: unknown }).AI_SDK_LOG_WARNINGS = false
 
 /** Sends one request. The library repeats nothing, records nothing, and reads no environment variable. */
@@ -74,6 +74,6 @@ export const withNewName = ({
   max_completion_tokens: max,
 })
 
-/** The library says 0 where the service says nothing. A text has at least one token. */
+/** The library gives 0 if the service gives no number. A text has at least one token. */
 const tokens = (count: number | undefined): number | null =>
   count !== undefined && Number.isSafeInteger(count) && count > 0 ? count : null

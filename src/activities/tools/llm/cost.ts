@@ -14,18 +14,21 @@ export interface Usage {
   readonly output_tokens: number | null
 }
 
-/** The highest cost of one request in currency units. A token has one byte at least. */
+/**
+ * The highest cost of one request in currency units. A token has at least one byte, so bytes bound the number of
+ * tokens.
+ */
 export function mostCost(price: TokenPrice, { prompt, system = '' }: Asked, maxTokens: number): number {
   const bytes = Buffer.byteLength(prompt) + Buffer.byteLength(system)
   return inUnits(price, bytes + addedTokens, maxTokens)
 }
 
-/** The cost of an answer. It is `most` for an answer that does not tell its tokens, or tells more than there can be. */
+/** The cost of an answer. It is `most` if the answer does not count its tokens, or counts more than there can be. */
 export function costOf(price: TokenPrice, { input_tokens, output_tokens }: Usage, most: number): number {
   if (input_tokens === null || output_tokens === null) return most
   return Math.min(inUnits(price, input_tokens, output_tokens), most)
 }
 
-/** Rounded up to a millionth, as the database keeps it. */
+/** The cost is rounded up to a millionth, as the database stores it. */
 const inUnits = ({ input, output }: TokenPrice, inputTokens: number, outputTokens: number): number =>
   Math.ceil(input * inputTokens + output * outputTokens) / 1_000_000

@@ -5,14 +5,14 @@ import { watch } from '../read-errors.ts'
 import { costOf, mostCost } from './cost.ts'
 import { llmErrors } from './errors.ts'
 
-/** The tool's own time limit ends a request earlier. */
+/** The longest time of a request. The tool's own time limit ends a request earlier. */
 const exchangeMilliseconds = 300_000
-/** Largest answer. The longest text of a model has a few MB. */
+/** The largest answer, in bytes. The longest text of a model has a few MB. */
 const mostBytes = 8 * 1024 * 1024
 
 /**
- * Asks the model once. The highest cost is counted before a byte leaves. A failed call keeps it unless the service has
- * certainly not worked.
+ * Asks the model once. The highest possible cost is counted before a byte leaves. A failed call keeps this cost, unless
+ * the service has certainly not worked.
  */
 export const generateWithModel: ToolBody<'llm_generate'> = async (call, context) => {
   const { prompt, system, max_tokens: maxTokens = defaultMaxTokens } = call.params
@@ -22,7 +22,7 @@ export const generateWithModel: ToolBody<'llm_generate'> = async (call, context)
   const price = context.tools.priceOf(credential.provider, model)
   if (price === null) throw noPrice()
   const most = mostCost(price, { prompt, system }, maxTokens)
-  // Loaded by the first call: the library takes 50 MB of a worker's memory.
+  // The library is loaded by the first call, because it takes 50 MB of a worker's memory.
   const { generate } = await import('./client.ts')
   await context.reserve(most)
   const { signal } = context

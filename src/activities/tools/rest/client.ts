@@ -1,60 +1,58 @@
 import type { z } from 'zod'
 import type { Connectable } from '../../../catalog/integrations/index.ts'
+import { boundsWith, failuresOf, jsonOf, type Sending } from '../exchange.ts'
 import type { ServiceConnection } from '../executor.ts'
-import { errorOf, HttpFailure, unreadable, type RestErrors } from './errors.ts'
-
-/** The longest exchange of one request. A write that has not ended by then has not begun to be carried out later. */
-const exchangeMilliseconds = 30_000
-/** Largest answer. */
-const mostBytes = 32 * 1024 * 1024
+import { errorOf, HttpFailure, type RestErrors } from './errors.ts'
 
 export interface RestRequest {
   readonly method: 'GET' | 'POST' | 'PUT'
-  /** Below the connection's base address. It begins with a slash; its values are checked or encoded. */
+  /**
+   * The path below the connection's base address. It begins with a slash. Values in the path are checked or encoded.
+   */
   readonly path: string
-  /** undefined is left out. */
+  /** A parameter with the value undefined is left out. */
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>
-  /** Sent as JSON, or as multipart if it is a form. */
+  /** The body is sent as JSON, or as multipart if it is a form. */
   readonly body?: object | FormData
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** A service that answers with HTTP statuses and JSON, as one call sees it. */
+type Exchange = <Form extends z.ZodType>(form: Form, request: RestRequest) => Promise<z.output<Form>>
+
+/**
+ * A service that answers with HTTP statuses and JSON, with the connection of one call. Each function returns the
+ * checked answer, or throws an error of the table in errors.ts.
+ */
 export interface Rest {
-  /** Sends a request that changes nothing. Returns the checked answer. Throws by the table in errors.ts. */
-  read<Form extends z.ZodType>(form: Form, request: RestRequest): Promise<z.output<Form>>
+  /** Sends a request that changes nothing. */
+  readonly read: Exchange
   /** Sends a request that has an effect, after the point of no return. A cancellation does not stop it. */
-  write<Form extends z.ZodType>(form: Form, request: RestRequest): Promise<z.output<Form>>
+  readonly write: Exchange
 }
 
-/** Each request is sent once: nothing is repeated here. */
+/** Makes functions that send each request once and repeat nothing. */
 export function restOf(
   connection: ServiceConnection<Connectable>,
   signal: AbortSignal,
   errors: RestErrors,
 ): Rest {
-  const exchange = async <Form extends z.ZodType>(
-    kind: 'read' | 'write',
-    form: Form,
-    request: RestRequest,
-  ): Promise<z.output<Form>> => {
-    const bounds = { milliseconds: exchangeMilliseconds, bytes: mostBytes }
-    const send = connection.fetchWithin(kind === 'read' ? { ...bounds, signal } : bounds)
-    try {
-      const answer = await send(addressOf(connection.base, request), initOf(connection, request))
-      const text = await answer.text()
-      if (!answer.ok) throw new HttpFailure(answer, text, errors.forbidden)
-      const parsed = form.safeParse(jsonOf(text))
-      if (parsed.success) return parsed.data
-    } catch (error) {
-      throw await errorOf(error, kind, errors, () => connection.expired())
+  const failures = failuresOf(errors)
+  const exchange =
+    (sending: Sending, ends: AbortSignal | null): Exchange =>
+    async (form, request) => {
+      const send = connection.fetchWithin(boundsWith(ends))
+      try {
+        const answer = await send(addressOf(connection.base, request), initOf(connection, request))
+        const text = await answer.text()
+        if (!answer.ok) throw new HttpFailure(answer, text, errors)
+        const parsed = form.safeParse(jsonOf(text))
+        if (parsed.success) return parsed.data
+      } catch (error) {
+        throw await errorOf(error, sending, errors, failures, () => connection.expired())
+      }
+      throw failures.unreadable(sending)
     }
-    throw unreadable(kind, errors)
-  }
-  return {
-    read: (form, request) => exchange('read', form, request),
-    write: (form, request) => exchange('write', form, request),
-  }
+  return { read: exchange('again', signal), write: exchange('once', null) }
 }
 
 function addressOf(base: string, { path, query = {} }: RestRequest): string {
@@ -69,16 +67,7 @@ function initOf(
 ): RequestInit {
   const all = { accept: 'application/json', 'user-agent': 'countersign', ...headers, ...own }
   if (body === undefined) return { method, headers: all }
-  // A form sets its type itself, with its boundary.
+  // A form sets its content type itself, because the type contains the form's boundary.
   if (body instanceof FormData) return { method, headers: all, body }
   return { method, headers: { ...all, 'content-type': 'application/json' }, body: JSON.stringify(body) }
-}
-
-/** undefined for a text that is not JSON. */
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown
-  } catch {
-    return undefined
-  }
 }

@@ -4,7 +4,7 @@ import type { CredentialOf } from '../../../catalog/integrations/index.ts'
 /** One request for results, below the base address of the service's API. */
 interface SearchRequest {
   readonly path: string
-  /** Sent as JSON with POST; a request without it is a GET. */
+  /** The body is sent as JSON with POST. A request without a body is a GET. */
   readonly body?: object
 }
 
@@ -14,11 +14,11 @@ export interface FoundPage {
   readonly snippet: string
 }
 
-/** How one search service is asked, and what is read of its answers. Other fields are ignored. */
+/** The requests to one search service, and the fields that are read in its answers. Other fields are ignored. */
 export interface SearchProvider {
   /** Most results of one request; null: the service decides. */
   readonly most: number | null
-  /** Whether it gives further pages. */
+  /** Whether the service gives further pages. */
   readonly hasPages: boolean
   /** `page` counts from 0. */
   request(query: string, page: number, count: number): SearchRequest

@@ -6,14 +6,14 @@ import { searchErrors } from './errors.ts'
 import { providers, type FoundPage } from './providers.ts'
 
 const defaultLimit = 10
-/** The longest exchange of one search. Three fit into the tool's time. */
+/** The longest time of one search request. Three of these requests fit into the tool's time limit. */
 const exchangeMilliseconds = 30_000
-/** Largest answer. */
+/** The largest answer, in bytes. */
 const mostBytes = 4 * 1024 * 1024
 
 /**
- * Asks for pages of results until there are enough, at most `mostSearches`. A page that fails behind the first one ends
- * the list, because services allow few searches in a second and count each of them.
+ * Asks for pages of results until there are enough, at most `mostSearches`. If a page after the first one fails, the
+ * list ends there, because services allow few searches in a second and count each of them.
  */
 export const searchWeb: ToolBody<'web_search'> = async (call, context) => {
   const { query, limit = defaultLimit } = call.params
@@ -59,14 +59,14 @@ async function search(
 
 const longest = { title: 500, url: 2_048, snippet: 4_000 }
 
-/** Only links to pages are results. Texts are cut, because anybody in the web may have written them. */
+/** Only links to pages are results. Texts are cut, because anybody on the web may have written them. */
 function addBounded(found: Map<string, FoundPage>, { title, url, snippet }: FoundPage): void {
   const isPage = url.length <= longest.url && URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)
   if (!isPage || found.has(url)) return
   found.set(url, { title: cut(title, longest.title), url, snippet: cut(snippet, longest.snippet) })
 }
 
-/** In one line, without control characters and halves of characters. */
+/** Cuts a text to one line of at most `most` characters, without control characters and half characters. */
 const cut = (text: string, most: number): string =>
   text
     .replace(/[\p{Cc}\s]+/gu, ' ')

@@ -8,9 +8,9 @@ import { done, madeChannel, ownAccount, type Channel } from './forms.ts'
 import { accountOf, approvedAccount, channelsCalled, isNewerThan, newNameOf } from './place.ts'
 
 /*
- * A channel is made in three requests: it is created, its description gets the mark of the call, and the person who runs
- * the workflow is invited. The last two can be repeated, so a call that was interrupted between them is completed when it
- * is looked for.
+ * A channel is made in three requests. The channel is created, its description gets the mark of the call, and the
+ * person who runs the workflow is invited. The last two requests can be repeated. So a call that was interrupted
+ * between the requests is completed when it is looked for.
  */
 
 type Call = ToolCall<ToolParams<'slack_create_channel'>>
@@ -29,12 +29,12 @@ export const createChannel: ToolBody<'slack_create_channel'> = async (call, cont
   try {
     return { output: await completed(slack, call, made.channel, account) }
   } catch {
-    // The channel stands. The next attempt finds it and completes it, or a person is asked.
+    // The channel exists. The next attempt finds and completes it, or a person is asked.
     throw new OutcomeUnknown('the channel was created, but not everything after it is certain')
   }
 }
 
-/** Marks the channel and invites the person. Throws ToolError if that can succeed later. */
+/** Marks the channel and invites the person. Throws ToolError if a later try can succeed. */
 async function completed(
   slack: Slack,
   call: Call,
@@ -51,10 +51,10 @@ async function completed(
   return { channel: id, name, invited }
 }
 
-/** The person is in the channel: somebody else has invited them, or the token is their own. */
+/** Slack's codes for a person who is in the channel: somebody else has invited them, or the token is their own. */
 const alreadyThere: ReadonlySet<string> = new Set(['already_in_channel', 'cant_invite_self'])
 
-/** False if Slack refuses the request for good. The channel stands all the same. */
+/** False if Slack refuses the request for good. The channel exists even then. */
 async function accepted(request: Promise<unknown>): Promise<boolean> {
   try {
     await request
@@ -67,8 +67,8 @@ async function accepted(request: Promise<unknown>): Promise<boolean> {
 
 /**
  * Finds the channel by its name, and completes it. Names are unique in a workspace, so without a channel of this name
- * the call was not carried out. A channel that this account created without a mark is the one that the call was about to
- * mark: every other call marks its own.
+ * the call was not carried out. If this account created the channel and it has no mark, this call created it. Every
+ * other call marks its own channel.
  */
 export const findChannel: FinderOf<'slack_create_channel'> = async (call, context, look) => {
   const name = newNameOf(call.params.name)
@@ -83,12 +83,13 @@ export const findChannel: FinderOf<'slack_create_channel'> = async (call, contex
     purpose.includes(markOf(call)) || (creator === self && purpose === '')
   const found = recent.find(isOurs)
   if (found === undefined) {
-    // Made by another call, which has marked it: this one was refused because the name was taken.
+    // Another call has made and marked the channel. This call was refused because the name was taken.
     const isOthers = ({ purpose, creator }: Channel) => creator === self && hasMark(purpose)
     return { kind: recent.every(isOthers) ? 'absent' : 'unclear' }
   }
   const account = await context.tools.slackAccount(call)
-  // The call has invited the account that was linked then, or has not come so far. Nobody has approved another one.
+  // The call invited the account that was linked at that time, or invited nobody. Nobody has approved an account that
+  // was linked later.
   const invited = account !== null && isNewerThan(account, look) ? null : account
   return { kind: 'done', output: await completed(slack, call, found, invited) }
 }

@@ -2,20 +2,19 @@ import { LogLevel, WebClient, type FetchFunction } from '@slack/web-api'
 import type { z } from 'zod'
 import type { ToolName } from '../../../catalog/index.ts'
 import { retryAfterOf } from '../../../shared/outgoing/retry-after.ts'
+import { boundsWith, type Sending } from '../exchange.ts'
 import type { ServiceConnection, ToolCall, ToolContext } from '../executor.ts'
-import { errorOf, HttpFailure, unreadable, type Exchanged, type Sending } from './errors.ts'
-
-/** The longest exchange of one request. A write that has not ended by then has not begun to be carried out later. */
-const exchangeMilliseconds = 30_000
-/** Largest answer. A page has 100 messages. */
-const mostBytes = 32 * 1024 * 1024
+import { errorOf, HttpFailure, unreadable, type Exchanged } from './errors.ts'
 
 type Exchange = <Form extends z.ZodType>(
   form: Form,
   send: (client: WebClient) => Promise<unknown>,
 ) => Promise<z.output<Form>>
 
-/** Slack as one call sees it. Each function returns the checked answer, and throws by the table in errors.ts. */
+/**
+ * Slack with the connection of one call. Each function returns the checked answer, or throws an error of the table in
+ * errors.ts.
+ */
 export interface Slack {
   /** Sends a request that may be sent any number of times. */
   readonly read: Exchange
@@ -63,15 +62,14 @@ export function slackAt(
   }
 }
 
-/** A client for one request. It repeats nothing by itself. */
+/** A client for one request. It does not repeat the request by itself. */
 function clientOf(
   connection: ServiceConnection<'slack'>,
   signal: AbortSignal | null,
   exchanged: Exchanged,
   mayLeave: () => boolean,
 ): WebClient {
-  const bounds = { milliseconds: exchangeMilliseconds, bytes: mostBytes }
-  const send = connection.fetchWithin(signal === null ? bounds : { ...bounds, signal })
+  const send = connection.fetchWithin(boundsWith(signal))
   const { authorization = '' } = connection.headers
   return new WebClient(undefined, {
     slackApiUrl: connection.base,
@@ -85,8 +83,8 @@ function clientOf(
 }
 
 /**
- * The client gets the text of an answer and none of its headers. Otherwise it would unpack an answer that calls itself
- * gzip without a limit, and read `Retry-After` by rules of its own.
+ * The client gets the text of an answer and none of its headers. Otherwise the client would unpack gzip answers without
+ * a limit, and would read `Retry-After` by its own rules.
  */
 function plainFetch(
   send: ReturnType<ServiceConnection<'slack'>['fetchWithin']>,
@@ -103,14 +101,14 @@ function plainFetch(
   return plain
 }
 
-/** The client would write parameters and answers to the console. */
-const nothing = (): void => {}
+/** Replaces the client's logger, which would write parameters and answers to the console. */
+const ignore = (): void => {}
 const silent = {
-  debug: nothing,
-  info: nothing,
-  warn: nothing,
-  error: nothing,
-  setLevel: nothing,
-  setName: nothing,
+  debug: ignore,
+  info: ignore,
+  warn: ignore,
+  error: ignore,
+  setLevel: ignore,
+  setName: ignore,
   getLevel: () => LogLevel.ERROR,
 }

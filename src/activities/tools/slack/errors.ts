@@ -1,17 +1,15 @@
 import { WebAPIPlatformError, WebAPIRequestError } from '@slack/web-api'
 import { OutgoingError } from '../../../shared/outgoing/outgoing.ts'
-import { OutcomeUnknown, ToolError } from '../executor.ts'
+import { failuresOf, isBroken, type Said, type Sending } from '../exchange.ts'
+import { ToolError } from '../executor.ts'
 
-/** Whether the request may be sent again, or has an effect that must not happen twice. */
-export type Sending = 'again' | 'once'
-
-/** What is known of an exchange besides its answer. */
+/** Facts about an exchange that its answer does not contain. */
 export interface Exchanged {
   /** Seconds that Slack asks to wait; null: it does not say. */
   retryAfterSeconds: number | null
 }
 
-/** An answer with another status than 200, with which Slack answers nearly everything. */
+/** An answer whose status is not 200. Slack answers nearly everything with status 200. */
 export class HttpFailure extends Error {
   override readonly name = 'HttpFailure'
   readonly status: number
@@ -21,7 +19,7 @@ export class HttpFailure extends Error {
   }
 }
 
-/** Slack's codes for a credential that it does not accept, or no longer. */
+/** Slack's codes for a credential that Slack does not accept, or no longer accepts. */
 const refusedCredential: ReadonlySet<string> = new Set([
   'invalid_auth',
   'not_authed',
@@ -33,15 +31,13 @@ const refusedCredential: ReadonlySet<string> = new Set([
 
 const limited: ReadonlySet<string> = new Set(['ratelimited', 'rate_limited'])
 
-/** Slack has not begun: the same request can succeed later. */
+/** Slack's codes for a request that Slack has not begun. The same request can succeed later. */
 const notBegun: ReadonlySet<string> = new Set(['request_timeout', 'team_added_to_org', 'org_login_required'])
 
-/** Slack documents that a part of the request may have been carried out. */
+/** Slack's codes for a request that may have been carried out in part, as Slack documents. */
 const inDoubt: ReadonlySet<string> = new Set(['internal_error', 'fatal_error', 'service_unavailable'])
 
-type Said = readonly [code: string, message: string]
-
-/** Our codes and messages for Slack's refusals. It did nothing, and would refuse the same request again. */
+/** Our codes and messages for Slack's refusals. Slack did nothing, and would refuse the same request again. */
 const refusals: readonly (readonly [Said, ...(readonly string[])])[] = [
   [
     [
@@ -124,7 +120,7 @@ const refusalOf: ReadonlyMap<string, Said> = new Map(
   refusals.flatMap(([said, ...codes]) => codes.map((code) => [code, said] as const)),
 )
 
-/** Slack's code of a refusal, for the few places that read one. */
+/** An error with Slack's code, for the few callers that read this code. */
 export class SlackRefusal extends ToolError {
   readonly slackCode: string
   constructor(slackCode: string, [code, message]: Said) {
@@ -135,78 +131,41 @@ export class SlackRefusal extends ToolError {
   }
 }
 
-const failed = (
-  code: string,
-  message: string,
-  retryable: boolean,
-  cause?: unknown,
-  seconds?: number | null,
-) => new ToolError(code, message, { retryable, cause, retryAfterSeconds: seconds ?? null })
+const failures = failuresOf({ prefix: 'slack', title: 'Slack' })
+export const { unreadable } = failures
 
-/**
- * The error table of Slack's tools. A request that must not be sent twice is `unknown` if it may have been carried out:
- * its answer was lost or cannot be read, or Slack failed. `expired` makes the error for a refused credential. Slack's own
- * words stay out of messages, because they may repeat values.
- */
+/** The end of a sentence. */
+const notNow = 'could not carry out the request now'
+
+/** The error table of Slack's tools. `expired` makes the error for a refused credential. */
 export async function errorOf(
   error: unknown,
   sending: Sending,
-  { retryAfterSeconds }: Exchanged,
+  { retryAfterSeconds: seconds }: Exchanged,
   expired: () => Promise<ToolError>,
 ): Promise<unknown> {
   if (error instanceof WebAPIPlatformError) {
     const { error: code } = error.data
-    // Anything that is no JSON comes back as the code.
+    // The client returns an answer that is not JSON as the code.
     if (typeof code !== 'string' || !/^\w{1,100}$/.test(code)) return unreadable(sending)
     if (refusedCredential.has(code)) return expired()
-    if (limited.has(code)) return rateLimited(retryAfterSeconds)
-    if (notBegun.has(code)) return unavailable(retryAfterSeconds)
-    if (inDoubt.has(code)) return sending === 'once' ? unknown() : unavailable(retryAfterSeconds)
+    if (limited.has(code)) return failures.limited(undefined, seconds)
+    if (notBegun.has(code)) return failures.broken('again', notNow, undefined, seconds)
+    if (inDoubt.has(code)) return failures.broken(sending, notNow, undefined, seconds)
     return new SlackRefusal(code, refusalOf.get(code) ?? ['slack_refused', 'Slack refused the request'])
   }
   const cause = error instanceof WebAPIRequestError ? error.original : error
-  if (cause instanceof OutgoingError) return unanswered(cause, sending)
-  if (cause instanceof HttpFailure) return byStatus(cause, sending, retryAfterSeconds)
-  // The call was cancelled, or the client stumbled over the form of the answer.
-  if (sending === 'once') return unknown()
+  if (cause instanceof OutgoingError) return failures.unanswered(cause, sending)
+  if (cause instanceof HttpFailure) return byStatus(cause, sending, seconds)
+  // The call was cancelled, or the client could not read the form of the answer.
+  if (sending === 'once') return failures.unknown()
   return error instanceof WebAPIRequestError ? cause : unreadable(sending)
 }
 
-function byStatus(cause: HttpFailure, sending: Sending, seconds: number | null): ToolError | OutcomeUnknown {
+function byStatus(cause: HttpFailure, sending: Sending, seconds: number | null): Error {
   const { status } = cause
-  if (status === 429) return rateLimited(seconds)
-  if (status < 500 && status !== 408)
-    return failed(
-      'slack_refused',
-      `Slack refused the request (answer ${status}): check \`base_url\` of the connection`,
-      false,
-      cause,
-    )
-  return sending === 'once' ? unknown() : unavailable(seconds, cause)
+  if (status === 429) return failures.limited(undefined, seconds)
+  if (isBroken(status)) return failures.broken(sending, notNow, cause, seconds)
+  const message = `Slack refused the request (answer ${status}): check \`base_url\` of the connection`
+  return failures.refused(['slack_refused', message], cause)
 }
-
-function unanswered(cause: OutgoingError, sending: Sending): ToolError | OutcomeUnknown {
-  const { problem, mayHaveArrived, message } = cause
-  // A redirect says that the request must be sent to another place, so it was not carried out.
-  if (problem === 'redirect_refused')
-    return failed('slack_redirected', `${message}: check \`base_url\` of the connection`, false, cause)
-  if (!mayHaveArrived) return failed('slack_unreachable', message, problem === 'unreachable', cause)
-  if (sending === 'once') return unknown()
-  if (problem === 'answer_too_large') return failed('response_too_large', message, false, cause)
-  return failed('slack_unavailable', message, true, cause)
-}
-
-const rateLimited = (seconds: number | null): ToolError =>
-  failed('slack_rate_limited', 'Slack takes no more requests of this account now', true, undefined, seconds)
-
-const unavailable = (seconds: number | null, cause?: unknown): ToolError =>
-  failed('slack_unavailable', 'Slack could not carry out the request now', true, cause, seconds)
-
-const unknown = (): OutcomeUnknown =>
-  new OutcomeUnknown('Slack did not say whether it carried out the request')
-
-/** For an answer of another form than Slack documents. */
-export const unreadable = (sending: Sending): ToolError | OutcomeUnknown =>
-  sending === 'once'
-    ? unknown()
-    : failed('slack_bad_answer', 'the answer is none of Slack: check `base_url` of the connection', false)

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/* What is read of Slack's answers. Other fields are ignored. */
+/* The fields that are read in Slack's answers. Others are ignored. */
 
 const nextPage = z
   .object({ next_cursor: z.string().nullish() })

@@ -6,8 +6,8 @@ import { madeMessage, messages } from './forms.ts'
 import { accountOf, channelsCalled, conversationWith, isNewerThan, placeAt } from './place.ts'
 
 /*
- * Slack takes no idempotency key. So each message carries the mark of its call in its metadata, which people do not see,
- * and a call whose answer was lost is looked for in its channel.
+ * Slack takes no idempotency key. So each message carries the mark of its call in its metadata, which people do not
+ * see. A call whose answer was lost is looked for in its channel by this mark.
  */
 
 export const sendMessage: ToolBody<'slack_send_message'> = async (call, context) => {
@@ -19,7 +19,7 @@ export const sendMessage: ToolBody<'slack_send_message'> = async (call, context)
     channel: await addressOf(),
     text: call.labels.includes('untrusted') ? withoutMentions(text) : text,
     metadata: { event_type: 'countersign_call', event_payload: { id: markOf(call) } },
-    // Otherwise Slack fetches the links of the text, and so tells other hosts what is in them.
+    // Otherwise Slack would fetch the links of the text, and other hosts would learn what these links contain.
     unfurl_links: false,
     unfurl_media: false,
     ...(thread_ts === undefined ? {} : { thread_ts }),
@@ -28,7 +28,7 @@ export const sendMessage: ToolBody<'slack_send_message'> = async (call, context)
   const made = await slack.write(madeMessage, (client) => client.chat.postMessage(given))
   return { output: { channel: made.channel, ts: made.ts } }
 
-  /** Slack itself reads a name, so that a message needs no list of all channels. */
+  /** Slack itself finds a channel by its name, so no list of all channels is needed. */
   async function addressOf(): Promise<string> {
     if (place.kind === 'name') return `#${place.name}`
     if (place.kind === 'id') return place.id
@@ -37,18 +37,18 @@ export const sendMessage: ToolBody<'slack_send_message'> = async (call, context)
 }
 
 /**
- * Strangers' words must not call people. In Slack's texts `<!channel>`, `<!here>` and `<@U…>` do; with `&lt;` they are shown
- * as they are written.
+ * Texts of strangers must not notify people. In Slack's texts `<!channel>`, `<!here>` and `<@U…>` notify people. With
+ * `&lt;` Slack shows them as plain text.
  */
 const withoutMentions = (text: string): string => text.replaceAll(/<(?=[!@])/g, '&lt;')
 
-/** More channels than this have not had one name. */
+/** The most channels of one name, at present or earlier, that are searched. */
 const mostPlaces = 5
 
 export const findMessage: FinderOf<'slack_send_message'> = async (call, context, look) => {
   const place = placeAt(call.params.channel)
   const account = place.kind === 'requester' ? await accountOf(call, context, '`@me`') : null
-  // The message may have gone to the account that was linked before.
+  // The message may have gone to an account that was linked earlier.
   if (account !== null && isNewerThan(account, look)) return { kind: 'unclear' }
   const slack = await slackOf(call, context, 'slack_send_message')
   const ids = await conversations()
@@ -78,7 +78,7 @@ interface Sought {
   readonly look: Look
 }
 
-/** Looks for the marked message in a conversation, or in one of its threads. Its output is its `ts`. */
+/** Looks for the marked message in a conversation, or in one of its threads. The output is the `ts` of the message. */
 export async function findIn(
   slack: Slack,
   channel: string,
@@ -102,7 +102,8 @@ export async function findIn(
     )
     const found = listed.messages.find((message) => message.metadata === mark)
     if (found !== undefined) return { kind: 'done', output: found.ts }
-    // The first message of a thread begins it. A `ts` of an answer lists that answer alone.
+    // The list of a thread begins with the thread's first message. For the `ts` of a reply, Slack lists only that
+    // reply.
     isThread ||= listed.messages.some((each) => each.ts === thread && (each.thread_ts ?? each.ts) === thread)
     cursor = listed.response_metadata
     if (cursor === '') return { kind: isThread ? 'absent' : 'unclear' }

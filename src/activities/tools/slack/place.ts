@@ -4,7 +4,7 @@ import { StateChanged, ToolError, type Look, type ToolCall, type ToolContext } f
 import type { Slack } from './client.ts'
 import { aConversation, channels, type Channel } from './forms.ts'
 
-/** Where a message goes. */
+/** The destination of a message. */
 export type Place =
   | { readonly kind: 'id'; readonly id: string }
   /** Without `#`. */
@@ -14,7 +14,7 @@ export type Place =
 
 const wrong = (message: string): ToolError => new ToolError('invalid_params', message, { retryable: false })
 
-/** Reads `channel` as tool policies read it. Throws ToolError `invalid_params`. */
+/** Reads `channel` by the same rules as tool policies. Throws ToolError `invalid_params`. */
 export function placeAt(text: string): Place {
   const place = channelOf(text)
   if (place === null)
@@ -24,17 +24,17 @@ export function placeAt(text: string): Place {
   return /^[UW]/.test(place) ? { kind: 'person', id: place } : { kind: 'id', id: place }
 }
 
-/** The name of a channel that is made, without `#`. Throws ToolError `invalid_params`. */
+/** The name of the channel to create, without `#`. Throws ToolError `invalid_params`. */
 export function newNameOf(text: string): string {
   const name = channelOf(text)
   if (name?.startsWith('#') === true) return name.slice(1)
   throw wrong('`name` must have lower-case letters, digits, `-` and `_` only, with or without `#` before it')
 }
 
-/** What an approval covers of the account that a call reaches. */
+/** The revision of the account that a call reaches. An approval covers this revision. */
 export const revisionOf = (account: LinkedAccount | null): string => account?.id ?? 'none'
 
-/** The account, if it is the one that the approvers saw. Throws StateChanged. */
+/** Returns the linked account. Throws StateChanged if it is not the account that the approvers saw. */
 export async function approvedAccount(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester' | 'revision'>,
   context: Pick<ToolContext, 'tools'>,
@@ -44,7 +44,9 @@ export async function approvedAccount(
   return account
 }
 
-/** The approved account. Throws StateChanged, and ToolError `slack_account_not_linked`. */
+/**
+ * Returns the approved account. Throws StateChanged, and ToolError `slack_account_not_linked` if no account is linked.
+ */
 export async function accountOf(
   call: Parameters<typeof approvedAccount>[0],
   context: ToolContext,
@@ -59,14 +61,17 @@ export async function accountOf(
   )
 }
 
-/** A link that is this much older than the point of no return was read by the call. */
+/** An account that was linked this many seconds before the point of no return is surely the one that the call used. */
 const readSeconds = 60
 
-/** Whether an earlier attempt, which is looked for, has read another link. */
+/**
+ * Whether the account may have been linked after the attempt that is looked for. Then that attempt sent to another
+ * account.
+ */
 export const isNewerThan = (account: LinkedAccount, { sentSecondsAgo }: Look): boolean =>
   account.linkedSecondsAgo < sentSecondsAgo + readSeconds
 
-/** The direct conversation with a person. Opening it again gives the same one. */
+/** The direct conversation with a person. Opening the conversation again returns the same one. */
 export async function conversationWith(slack: Slack, userId: string): Promise<string> {
   const { channel } = await slack.read(aConversation, (client) =>
     client.conversations.open({ users: userId }),

@@ -3,17 +3,17 @@ import type { State } from '../executor.ts'
 import type { StateReaderOf } from '../params.ts'
 import { placeAt, revisionOf } from './place.ts'
 
-const shown = (account: LinkedAccount | null): State => ({
+const accountState = (account: LinkedAccount | null): State => ({
   revision: revisionOf(account),
   fields: { 'Slack account of the requester': account?.id ?? 'none is linked' },
 })
 
-/** What approvers see of a message to `@me`: whose it becomes. */
+/** Reads the account that a message to `@me` goes to. Approvers see this account. */
 export const readRecipient: StateReaderOf<'slack_send_message'> = async (call, { tools }) =>
   placeAt(call.params.channel).kind === 'requester'
-    ? shown(await tools.slackAccount(call))
+    ? accountState(await tools.slackAccount(call))
     : { revision: revisionOf(null) }
 
-/** What approvers see of a new channel: who is invited. */
+/** Reads the account that is invited to a new channel. Approvers see this account. */
 export const readInvited: StateReaderOf<'slack_create_channel'> = async (call, { tools }) =>
-  shown(await tools.slackAccount(call))
+  accountState(await tools.slackAccount(call))

@@ -8,18 +8,24 @@ import { boardIdOf } from './place.ts'
 const errors: RestErrors = {
   prefix: 'trello',
   title: 'Trello',
-  address: '`base_url` of the connection',
-  // Trello answers 401 also to an account that may not do this. A refused credential is `invalid …` or `expired …`.
+  // Trello also answers 401 if the account may not do this. For a refused credential it answers `invalid …` or `expired
+  // …`.
   forbidden: /^\s*"?unauthorized\b.*\bpermission\b/i,
   refusals: {
     400: ['refused', 'Trello does not take these values: check the ids, and that the text is not empty'],
     403: ['forbidden', 'Trello does not let the connected account do this: make it a member of the board'],
-    404: ['not_found', 'Trello has no such board or card, or the connected account may not see it'],
+    404: [
+      'not_found',
+      'Trello has no such board or card, or the connected account may not see it: check the link, and make the account a member of the board',
+    ],
     413: ['too_large', 'the text or the file is larger than Trello takes: shorten it'],
   },
 }
 
-/** The client library `trello.js` writes texts and the token into addresses, so it only checks the tests' stand-in. */
+/**
+ * The client library `trello.js` is not used, because it writes texts and the token into addresses. It only checks the
+ * tests' stand-in.
+ */
 export async function trelloOf(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
   context: Pick<ToolContext, 'signal' | 'tools'>,
@@ -43,9 +49,11 @@ export function listIn(all: ReadonlyMap<string, string>, list: string): string {
   if (all.has(list)) return list
   const [id, ...more] = [...all].filter(([, name]) => name === list).map(([each]) => each)
   if (id === undefined)
-    throw new ToolError('trello_list_not_found', 'the board has no open list with this name or id', {
-      retryable: false,
-    })
+    throw new ToolError(
+      'trello_list_not_found',
+      'the board has no open list with this name or id: write the name as the board shows it, capital letters included',
+      { retryable: false },
+    )
   if (more.length > 0) throw wrong('the board has several lists with this name: give the id of one')
   return id
 }

@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { withoutMark } from './mark.ts'
 
-/* What is read of Trello's answers. Other fields are ignored. */
+/* The fields that are read in Trello's answers. Others are ignored. */
 
 const id = z.string().regex(/^[\da-f]{24}$/)
 const url = z.string().max(2048)
 const text = z.string()
 
-/** A list with at most so many entries. A longer one is refused before its entries are looked at. */
+/** A list with at most `most` entries. A longer list is refused before its entries are looked at. */
 const listOf = <Form extends z.ZodType>(form: Form, most: number) =>
   z.array(z.unknown()).max(most).pipe(z.array(form))
 
@@ -16,11 +16,16 @@ const mostCards = 5_000
 /** The most entries of one answer to a look. */
 export const mostLooked = 1_000
 
-const shown = { id, name: text, desc: text.transform(withoutMark), url }
+const cardFields = { id, name: text, desc: text.transform(withoutMark), url }
 
 export const lists = listOf(z.object({ id, name: text }), mostCards)
-export const cards = listOf(z.object({ ...shown, idList: id }), mostCards)
-export const aCard = z.object({ ...shown, list: z.object({ name: text }) })
+export const cards = listOf(z.object({ ...cardFields, idList: id }), mostCards)
+export const aCard = z.object({
+  ...cardFields,
+  shortLink: text,
+  list: z.object({ name: text }),
+  board: z.object({ id, name: text }),
+})
 export const madeCard = z.object({ id, url })
 export const made = z.object({ id })
 

@@ -1,6 +1,6 @@
 import { ToolError } from '../executor.ts'
 
-/** An id, or the short one that links have. */
+/** An id, or the short id that links have. */
 const id = /^(?:[\da-f]{24}|[\dA-Za-z]{8})$/
 
 const idOf = (kind: 'b' | 'c', text: string): string | null => {
@@ -19,5 +19,5 @@ function required(found: string | null, name: string): string {
 /** The id of the board that a text names: an id, or `https://trello.com/b/<id>/…`. Throws ToolError `invalid_params`. */
 export const boardIdOf = (text: string): string => required(idOf('b', text), 'board')
 
-/** The same for a card: an id, or `https://trello.com/c/<id>/…`. */
+/** The id of the card that a text names: an id, or `https://trello.com/c/<id>/…`. Throws ToolError `invalid_params`. */
 export const cardIdOf = (text: string): string => required(idOf('c', text), 'card')

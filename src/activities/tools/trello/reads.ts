@@ -1,5 +1,6 @@
 import { hashOf } from '../../../shared/canonical-json.ts'
 import type { StateReaderOf, ToolBody } from '../params.ts'
+import { ToolError } from '../executor.ts'
 import type { Rest } from '../rest/client.ts'
 import { listIn, listsOf, trelloOf } from './client.ts'
 import { aCard, cards } from './forms.ts'
@@ -23,12 +24,24 @@ export const listCards: ToolBody<'trello_list_cards'> = async (call, context) =>
   return { output: { cards: shown } }
 }
 
-export const cardAt = (trello: Rest, card: string) =>
-  trello.read(aCard, {
+/**
+ * Throws ToolError `trello_other_card` if Trello answers with another card, because rules have decided only about
+ * `card`.
+ */
+export async function cardAt(trello: Rest, card: string) {
+  const asked = cardIdOf(card)
+  const found = await trello.read(aCard, {
     method: 'GET',
-    path: `/1/cards/${cardIdOf(card)}`,
-    query: { fields: 'name,desc,url', list: true, list_fields: 'name' },
+    path: `/1/cards/${asked}`,
+    query: { fields: 'name,desc,url,shortLink', list: true, board: true, board_fields: 'name' },
   })
+  if (asked === found.id || asked === found.shortLink) return found
+  throw new ToolError(
+    'trello_other_card',
+    'Trello answered with another card: give the id or the link of the card itself',
+    { retryable: false },
+  )
+}
 
 export const getCard: ToolBody<'trello_get_card'> = async (call, context) => {
   const trello = await trelloOf(call, context, 'trello_get_card')
@@ -36,12 +49,18 @@ export const getCard: ToolBody<'trello_get_card'> = async (call, context) => {
   return { output: { id, name, description: desc, list: list.name, url } }
 }
 
-/** What approvers of a comment see of its card. The revision is made of just this. */
+/** Reads the state of the card that approvers of a comment see. The revision is made of this state alone. */
 export const readCardState: StateReaderOf<'trello_comment'> = async (call, context) => {
   const trello = await trelloOf(call, context, 'trello_comment')
-  const { id, name, list, url } = await cardAt(trello, call.params.card)
+  const { id, name, list, board, url } = await cardAt(trello, call.params.card)
   return {
-    revision: hashOf({ id, name, list: list.name }),
-    fields: { 'name of the card': name, 'list of the card': list.name, link: url },
+    // On another board, other people read the card.
+    revision: hashOf({ id, name, list: list.name, board: board.id, boardName: board.name }),
+    fields: {
+      'name of the card': name,
+      'list of the card': list.name,
+      'board of the card': board.name,
+      link: url,
+    },
   }
 }

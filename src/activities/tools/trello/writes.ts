@@ -38,7 +38,7 @@ export const findCard: FinderOf<'trello_create_card'> = async (call, context, lo
   return { kind: listed.length < mostLooked ? 'absent' : 'unclear' }
 }
 
-/** The file is attached before the comment, so a marked comment shows that the call was carried out. */
+/** The file is attached before the comment is made. So a marked comment shows that the whole call was carried out. */
 export const comment: ToolBody<'trello_comment'> = async (call, context) => {
   const attached = attachedOf(call.params)
   const trello = await trelloOf(call, context, 'trello_comment')
@@ -78,7 +78,7 @@ export const findComment: FinderOf<'trello_comment'> = async (call, context, loo
     return { kind: 'done', output: { id: found.id, url: `${url}#comment-${found.id}` } }
   }
   if (listed.length === mostLooked) return { kind: 'unclear' }
-  // The file may be that of this call, and its comment was not made.
+  // A file of this name may be the file of this call, even if the call's comment was not made.
   return { kind: attached !== null && (await hasFile(attached.name)) ? 'unclear' : 'absent' }
 
   async function hasFile(name: string): Promise<boolean> {

@@ -7,7 +7,7 @@ import type { Ask, FaultService } from './service.ts'
 export const credentialAt = (service: FaultService, url: string): object =>
   service.credential?.(url) ?? { token: emulatorToken, base_url: url }
 
-/** Asks the service at `url` itself, past its proxy. */
+/** Sends a request straight to the service at `url`, past its proxy. */
 export function askAt(
   service: FaultService,
   url: string,

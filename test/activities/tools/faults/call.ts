@@ -13,17 +13,14 @@ import type { Ended } from './service.ts'
 
 export const bodies = createToolActivities()
 
-/** Milliseconds after which a list of a real service shows what was made. */
-const listDelay = 5_000
-
 export interface Calling {
   readonly engine: Engine
   readonly tool: ToolName
   readonly params: JsonObject
-  /** What the service holds of the call: the output of each effect. */
+  /** Asks the service for the effects of the call; returns the output of each effect. */
   readonly made: () => Promise<Json[]>
-  /** The service is the real one: pauses and delays take their time. */
-  readonly isLive?: boolean
+  /** Only for the real service, where pauses take real time: milliseconds until its lists show a new object. */
+  readonly listDelay?: number | undefined
 }
 
 /** Makes one call attempt after attempt, as Temporal does, without its pauses. */
@@ -44,7 +41,7 @@ export class Call {
     this.runId = runId
   }
 
-  /** As Temporal does for a cancelled run. */
+  /** Cancels the call as Temporal does when its run is cancelled. */
   cancel(): void {
     this.#cancelled.abort(new CancelledFailure('CANCELLED'))
   }
@@ -66,16 +63,16 @@ export class Call {
     const { nextRetryDelay } = answer as { nextRetryDelay?: number }
     if (nextRetryDelay === undefined) return 'over'
     this.pauses.push(nextRetryDelay)
-    if (this.#with.isLive === true) await delay(nextRetryDelay)
+    if (this.#with.listDelay !== undefined) await delay(nextRetryDelay)
     return 'again'
   }
 
-  /** Lets the time pass after which a call that is not found was certainly not made. */
+  /** Moves the call past the time after which a call that is not found was certainly not made. */
   async later(): Promise<void> {
-    const { engine, tool, isLive = false } = this.#with
+    const { engine, tool, listDelay } = this.#with
     const { ownService, findableAfterSeconds = 60 } = getTool(tool) as ToolDeclaration
     const seconds = (ownService === undefined ? findableAfterSeconds : ownService.knowsKeySeconds / 10) + 1
-    if (isLive) return delay(seconds * 1_000)
+    if (listDelay !== undefined) return delay(seconds * 1_000)
     await engine.context.db
       .updateTable('effects')
       .set({ sent_at: sql<Date>`sent_at - make_interval(secs => ${seconds})` })
@@ -86,18 +83,18 @@ export class Call {
   async untilOver(): Promise<this> {
     for (let attempts = 0; (await this.attempt()) === 'again'; attempts += 1) {
       if (attempts > 30) throw new Error('the call does not end')
-      // The pauses of a real service are taken already.
-      if (this.#with.isLive !== true) await this.later()
+      // With a real service, the call has already waited.
+      if (this.#with.listDelay === undefined) await this.later()
     }
     return this
   }
 
-  /** What the service holds, and what the step says. The output of a call that was made is that of its effect. */
+  /** The end of the call, in the service and in its step. The output of a completed call must be that of its effect. */
   async ended(): Promise<Ended> {
-    const { engine, made: ofService } = this.#with
+    const { engine, listDelay, made: ofService } = this.#with
     const op = opOf(this.runId)
     const row = await effectOf(engine.context, op)
-    if (this.#with.isLive === true) await delay(listDelay)
+    if (listDelay !== undefined) await delay(listDelay)
     const made = await ofService()
     const state = row?.state as Ended['state']
     if (state === 'completed') expect(made).toContainEqual(await keptOutput(engine.context, op))

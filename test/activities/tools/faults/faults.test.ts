@@ -14,13 +14,13 @@ import { services, testedElsewhere, titled } from './services.ts'
 
 /*
  * Calls that write, through everything: decision, real client, a proxy with a fault, and a server that keeps state. In
- * the end the effect is there once, or not at all and the step says so, or a person is asked. A new tool needs one
- * entry in services.ts or in one of its services.
+ * the end the effect exists once, or it does not exist and the step says so, or a person is asked. A new tool needs
+ * one entry in services.ts or in one of its services.
  */
 
 let engine: Engine
 useEngine((started) => (engine = started))
-// The runs of these calls never end, and each keeps its slot.
+// The runs of these calls never end, and each run keeps its slot.
 beforeAll(() => changeQuota(engine.context, engine.caller('owner'), { concurrent_executions: 10_000 }))
 
 test('each tool that writes has its faults here, or is tested elsewhere', () => {
@@ -192,7 +192,7 @@ describe.each(titled(chosenServices()))('%s', (_, service) => {
         await call.later()
         await call.untilOver()
         expect(await call.ended()).toEqual(isAsked ? unknown(0) : once)
-        // The worker was only slow: what it says now changes nothing.
+        // The worker was only slow: the late result changes nothing.
         dead.resolve()
         await stuck
         expect(await call.ended()).toEqual(isAsked ? unknown(0) : once)

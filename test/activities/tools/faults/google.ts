@@ -21,9 +21,13 @@ const aFolder = (id: string): DriveFile => ({
 
 const spreadsheet = 'a-spreadsheet'
 
-/** One stand-in serves all parts. */
+/** Starts one stand-in for all parts of Google. */
 async function start(): Promise<GoogleEmulator> {
   const google = await startGoogle()
+  // This calendar makes two events if a request is sent twice.
+  google.state.calendars.set('primary', {
+    ...{ timeZone: 'Europe/Berlin', events: new Map(), invited: [], forgetsIds: true },
+  })
   google.state.files.set(folder, aFolder(folder))
   google.state.spreadsheets.set(spreadsheet, {
     title: 'Orders',
@@ -131,7 +135,7 @@ export const googleSheets: FaultService = {
   },
   reads: { codes, tools: { sheets_read: (place) => ({ spreadsheet: place }) } },
   isWrite: (_, path) => path.includes(':batchUpdate'),
-  // The spreadsheet, as one answer to both requests of a look: it has no marks.
+  // One body answers both requests of a look: a spreadsheet without marks.
   emptyList: {
     status: 200,
     body: '{"spreadsheetId":"a-spreadsheet","sheets":[{"properties":{"title":"Sheet1"}}]}',

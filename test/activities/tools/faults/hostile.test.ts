@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from '@jest/globals'
 import { catalog, type ToolName } from '../../../../src/catalog/index.ts'
 import { changeQuota } from '../../../../src/governance/limits/quota.ts'
@@ -6,17 +8,35 @@ import { until } from '../../../stack/until.ts'
 import { drip, hostileAnswers } from './hostile.ts'
 import { useProxied } from './proxied.ts'
 import { first, once, unknown } from './rows.ts'
-import { byTitle } from './services.ts'
+import { byTitle, services } from './services.ts'
 
-/* An answer that is broken or means harm costs its own call, and nothing else. */
+/* An answer that is broken or means harm makes only its own call fail. */
+
+/** Tools that ask one of several services, and each service has its own form of answers. */
+const testedElsewhere: Readonly<Partial<Record<ToolName, string>>> = {
+  web_search: 'test/activities/tools/search/web-search.test.ts',
+  llm_generate: 'test/activities/tools/llm/llm-generate.test.ts',
+}
 
 let engine: Engine
 useEngine((started) => (engine = started))
-// The runs of these calls never end, and each keeps its slot.
+// The runs of these calls never end, and each run keeps its slot.
 beforeAll(() => changeQuota(engine.context, engine.caller('owner'), { concurrent_executions: 10_000 }))
 
-const answersTo = (tool: ToolName, tools: readonly ToolName[]) =>
-  hostileAnswers.filter(({ isLong = false }) => !isLong || tool === tools[0])
+test('each tool of a service has its answers here, or is tested elsewhere', () => {
+  const asking = Object.values(catalog).filter(
+    ({ hasExecutor, connection, ...tool }) =>
+      hasExecutor && ((connection !== 'none' && connection !== 'installation') || 'ownService' in tool),
+  )
+  const here = services.flatMap(({ tools, reads }) => [tools, reads?.tools ?? {}].flatMap(Object.keys))
+  expect([...here, ...Object.keys(testedElsewhere)].toSorted()).toEqual(
+    asking.map(({ name }) => name).toSorted(),
+  )
+})
+
+test.each(Object.entries(testedElsewhere))('%s is tested in a file that exists', (_, file) => {
+  expect(existsSync(join(import.meta.dirname, '../../../..', file))).toBe(true)
+})
 
 describe.each(byTitle)('%s', (_, service) => {
   const proxied = useProxied(service, () => engine)
@@ -24,7 +44,7 @@ describe.each(byTitle)('%s', (_, service) => {
   const reads = Object.keys(service.reads?.tools ?? {}) as ToolName[]
 
   describe.each(writes)('%s, if a write is answered by', (tool) => {
-    test.each(answersTo(tool, writes))('$name', async ({ answer }) => {
+    test.each(hostileAnswers)('$name', async ({ answer }) => {
       const call = await proxied.start(tool)
       proxied.ofWrites = first(answer)
       const ended = await (await call.untilOver()).ended()
@@ -37,7 +57,7 @@ describe.each(byTitle)('%s', (_, service) => {
   if (reads.length === 0) return
 
   describe.each(reads)('%s, if it is answered by', (tool) => {
-    test.each(answersTo(tool, reads))('$name', async ({ answer, code }) => {
+    test.each(hostileAnswers)('$name', async ({ answer, code }) => {
       const call = await proxied.startRead(tool)
       proxied.ofReads = () => answer
       const ended = await (await call.untilOver()).ended()

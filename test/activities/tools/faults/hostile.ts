@@ -3,13 +3,11 @@ import { gzipSync } from 'node:zlib'
 import type { Fault } from '../../../support/fault-proxy.ts'
 import type { FaultService } from './service.ts'
 
-/** An answer of a service that is broken or means harm, and what a read says of it. */
+/** An answer of a service that is broken or means harm, and the error code of a read that gets this answer. */
 interface Hostile {
   readonly name: string
   readonly answer: Fault
   readonly code: keyof NonNullable<FaultService['reads']>['codes']
-  /** The same code reads it for all tools, so it is sent to one that reads and one that writes. */
-  readonly isLong?: true
 }
 
 const chunk = Buffer.alloc(65_536, ' ')
@@ -39,14 +37,13 @@ const text = (body: string): Fault => ({ status: 200, body })
 const many = (count: number, part: string): Fault => text(`[${Array(count).fill(part).join()}]`)
 
 export const hostileAnswers: readonly Hostile[] = [
-  { name: 'a body of 100 MB', answer: flood(100_000_000), code: 'tooLarge', isLong: true },
-  { name: 'a body without an end', answer: flood(Infinity), code: 'tooLarge', isLong: true },
+  { name: 'a body of 100 MB', answer: flood(100_000_000), code: 'tooLarge' },
+  { name: 'a body without an end', answer: flood(Infinity), code: 'tooLarge' },
   {
     name: 'a packed body of 100 KB that unpacks to 100 MB',
     answer: (response) =>
       response.writeHead(200, { ...json, 'content-encoding': 'gzip' }).end((packed ??= pack())),
     code: 'tooLarge',
-    isLong: true,
   },
   { name: 'deep JSON', answer: text('['.repeat(8_000_000)), code: 'tooLarge' },
   { name: 'JSON with a million empty things', answer: many(1_000_000, '{}'), code: 'tooLarge' },
@@ -67,7 +64,7 @@ export const hostileAnswers: readonly Hostile[] = [
   },
 ]
 
-/** A part of a byte now and then, until the caller has gone. `closed` is called then. */
+/** Sends one more byte of the body now and then, until the caller has gone. Then it calls `closed`. */
 export const drip =
   (closed: () => void): Fault =>
   (response) => {

@@ -2,8 +2,8 @@ import type { FaultService } from './service.ts'
 import { services } from './services.ts'
 
 /*
- * `LIVE_TESTS=github,slack` sends the calls of faults.test.ts to the real services, through the same proxy. CONTRIBUTING.md
- * says which variables it needs. Everything takes its real time then: pauses, and the delay of a list.
+ * `LIVE_TESTS=github,slack` sends the calls of faults.test.ts to the real services, through the same
+ * proxy. CONTRIBUTING.md says which variables the tests need. Pauses and the delay of a list then take real time.
  */
 
 /** A real service, in place of its stand-in. */
@@ -12,6 +12,8 @@ export interface Live {
   readonly token: string
   /** The place that the calls write to. */
   readonly place: string
+  /** Milliseconds until the service's lists show a new object. */
+  readonly listDelay: number
 }
 
 type Env = Readonly<Record<string, string | undefined>>
@@ -26,7 +28,7 @@ export function liveOf(
   const [token, place] = [env[`${prefix}_TOKEN`], env[`${prefix}_PLACE`]]
   if (live === undefined || !token || !place)
     throw new Error(`LIVE_TESTS names \`${name}\`: set ${prefix}_TOKEN and ${prefix}_PLACE`)
-  return { url: env[`${prefix}_URL`] || live.url, token, place }
+  return { url: env[`${prefix}_URL`] || live.url, token, place, listDelay: 5_000 }
 }
 
 /** The services to test: with the switch, only those that it names. */

@@ -15,9 +15,9 @@ export interface Proxied {
   readonly url: string
   /** The fault of each write. */
   ofWrites: () => Fault | Promise<Fault>
-  /** The fault of each request after the first write that is no write itself, as a look for the call sends. */
+  /** The fault of each later request that is not itself a write, such as a look for the call. */
   ofLooks: () => Fault
-  /** The fault of each request of a tool that only reads. */
+  /** The fault of each request before the first write, such as every request of a reading tool. */
   ofReads: () => Fault
   /** Starts a call of a tool that writes. */
   start(tool: ToolName): Promise<Call>
@@ -27,7 +27,7 @@ export interface Proxied {
 }
 
 /**
- * Starts the service for the tests of one `describe`, or uses the real one. Before each test it has no fault.
+ * Starts the service for the tests of one `describe`, or uses the real one. Before each test, all faults are removed.
  */
 export function useProxied(service: FaultService, engineOf: () => Engine, live: Live | null = null): Proxied {
   const { token, place } = live ?? { token: emulatorToken, place: service.place }
@@ -48,7 +48,7 @@ export function useProxied(service: FaultService, engineOf: () => Engine, live: 
       const text = `t${Math.random().toString(36).slice(2)}`
       return Call.start({
         engine: engineOf(),
-        isLive: live !== null,
+        listDelay: live?.listDelay,
         tool,
         params: params(text, place),
         made: () => made(ask, text, place, proxy.url),
@@ -66,9 +66,9 @@ export function useProxied(service: FaultService, engineOf: () => Engine, live: 
   })
   beforeEach(async () => {
     proxy.choose = () => 'pass'
-    // The operator sets the address of Jira, and no credential names it.
+    // The operator sets the address of Jira, so the credential does not contain it.
     Object.assign(engineOf().context.config.connections, { trackerBaseUrl: proxy.url })
-    // The test before may have expired the connection.
+    // The previous test may have expired the connection.
     await engineOf().context.db.deleteFrom('connections').execute()
     await proxied.reconnect()
     proxied.ofWrites = proxied.ofLooks = proxied.ofReads = () => 'pass'

@@ -4,7 +4,7 @@ import type { Ended, FaultService } from './service.ts'
 
 export const once: Ended = { state: 'completed', made: 1 }
 const failed = (error: string): Ended => ({ state: 'failed', made: 0, error })
-/** A person is asked. */
+/** The end of a call about which a person is asked. */
 export const unknown = (made: number): Ended => ({ state: 'unknown_outcome', made })
 
 /** A fault of the first request only. */
@@ -20,7 +20,7 @@ export function first(fault: Fault): () => Fault {
 /** A fault of the writes of one call. */
 export interface Row {
   readonly name: string
-  /** A chooser for a new call. */
+  /** Makes the function that chooses the faults of one new call. */
   readonly ofWrites: () => () => Fault
   /** The end of a call that can be looked for, or that the service recognizes by its key. */
   readonly ended: Ended
@@ -42,6 +42,13 @@ const common: readonly Row[] = [
     ofWrites: () => () => 'cut',
     ended: failed('not_made'),
     unsafe: unknown(0),
+  },
+  { name: 'the answer comes slowly', ofWrites: () => first('slow'), ended: once },
+  {
+    name: 'the answer breaks off',
+    ofWrites: () => first('break off'),
+    ended: once,
+    unsafe: unknown(1),
   },
   {
     name: 'HTML comes back for a request that was carried out',
@@ -92,11 +99,11 @@ export function rowsOf({ codes, refusals }: FaultService): readonly Row[] {
 
 export function endedOf(row: Row, repeat: Repeat, mayStillAppear: boolean): Ended {
   if (row.unsafe === undefined) return row.ended
-  // What was not made cannot be told from what does not show yet.
+  // A call that was not made looks like one that the service does not list yet.
   if (mayStillAppear && row.unsafe.made === 0) return row.unsafe
   return repeat === 'unsafe' ? row.unsafe : row.ended
 }
 
-/** The promise of each call: it has happened once, or not at all and the step has failed, or a person is asked. */
+/** Whether a call kept its promise: it happened once, or never and its step failed, or a person is asked. */
 export const keepsPromise = ({ state, made }: Ended): boolean =>
   state === 'unknown_outcome' ? made <= 1 : made === (state === 'completed' ? 1 : 0)

@@ -5,22 +5,25 @@ import type { Json, JsonObject } from '../../../../src/policy/types.ts'
 import type { Emulator } from '../../../support/emulators.ts'
 import type { Fault } from '../../../support/fault-proxy.ts'
 
-/** Asks the service itself, past the proxy, with the credential of the tests. */
+/** Sends a request straight to the service, past the proxy, with the credential of the tests. */
 export type Ask = (method: string, path: string, body?: object) => Promise<Json>
 
 /** One tool whose calls write to the service. */
 export interface WritingTool {
-  /** Parameters of a call that writes `text`: letters and digits that no other call has. */
+  /** Parameters of a call that writes `text`. The text has only letters and digits, and no other call uses it. */
   params(text: string, place: string): JsonObject
-  /** What the service holds of the call that writes `text`: the output of each effect. `url` is that of the connection. */
+  /**
+   * Asks the service for the effects of the call that writes `text`. Returns the output of each effect. `url` is the
+   * address in the connection.
+   */
   made(ask: Ask, text: string, place: string, url: string): Promise<Json[]>
-  /** The service's lists lag without a limit: a call that is not found is never made again, and a person is asked. */
+  /** The service's lists may lag without a limit. A call that is not found is never repeated; a person is asked. */
   readonly mayStillAppear?: true
-  /** Other ends than those of rows.ts, by the fault's name. Say why beside each. */
+  /** Expected ends that differ from rows.ts, by the fault's name. A comment beside each end says why. */
   readonly differs?: Readonly<Record<string, Ended>>
 }
 
-/** How a call ends: what the service holds of it, and what its step says. */
+/** How a call ends: the state of its step, and the number of its effects in the service. */
 export interface Ended {
   readonly state: 'completed' | 'failed' | 'unknown_outcome' | 'cancelled'
   readonly made: number
@@ -28,14 +31,14 @@ export interface Ended {
   readonly error?: string
 }
 
-/** A service and its writing tools. With an entry in services.ts, faults.test.ts sends each tool through each fault. */
+/** A service and its writing tools. faults.test.ts sends each tool of each entry in services.ts through each fault. */
 export interface FaultService {
   readonly name: Connectable
-  /** For a service with several entries: which of its tools these are. */
+  /** The name of this entry's group of tools, if the service has several entries. */
   readonly part?: string
   /** The credential of a connection to `url`; default: `token` and `base_url`. */
   credential?(url: string): object
-  /** Starts a stand-in that keeps state, and fills it with what the calls need. */
+  /** Starts a stand-in that keeps state, and creates the objects that the calls need. */
   start(): Promise<Emulator>
   /** The place in the stand-in that the calls write to, such as a repository or a channel. */
   readonly place: string
@@ -43,21 +46,21 @@ export interface FaultService {
   readonly live?: { readonly url: string }
   /** How calls that go through this service are repeated, if it differs from the tool's declaration. */
   readonly repeat?: Repeat
-  /** Requests have a form as their body, and not JSON. */
+  /** Requests have a form as their body instead of JSON. */
   readonly takesForms?: true
   readonly tools: Readonly<Partial<Record<ToolName, WritingTool>>>
-  /** Tools that only read. They are sent through hostile answers. */
+  /** Tools that only read. The tests give them hostile answers. */
   readonly reads?: {
-    /** The parameters of a call of each. */
+    /** The parameters of one call of each tool. */
     readonly tools: Readonly<Partial<Record<ToolName, (place: string) => JsonObject>>>
-    /** Error codes of the step. */
+    /** Error codes of the step, by the kind of bad answer. */
     readonly codes: Readonly<Record<'tooLarge' | 'badAnswer' | 'unavailable', string>>
   }
-  /** Whether this request is the write of a call. All others read. */
+  /** Whether this request is the write of a call. Every other request is a read. */
   isWrite(method: string, path: string): boolean
-  /** The answer of a list in which nothing is yet. */
+  /** The service's answer for an empty list. */
   readonly emptyList: Fault
-  /** The answer to a look that nobody can repeat with success. */
+  /** An answer that makes a look for a call fail for good: no repetition can succeed. */
   readonly cannotLook: Fault
   /** Clear refusals of a write: the answer, and the error code of the step. */
   readonly refusals: Readonly<Record<string, readonly [answer: Fault, code: string]>>

@@ -23,8 +23,8 @@ export const titled = (all: readonly FaultService[]) =>
 
 export const byTitle = titled(services)
 
-/** Writing tools that no service's stand-in can hold, with the tests of their faults. */
+/** Writing tools without a service and its stand-in, with the tests of their faults. */
 export const testedElsewhere: Readonly<Partial<Record<ToolName, readonly string[]>>> = {
-  // Its value and its outcome commit together in our own database: there is no request to lose.
+  // The value and the outcome of this call commit together in our own database, so no request can be lost.
   memory_set: ['test/activities/tools/memory.test.ts', 'test/e2e/commit-points.test.ts'],
 }

@@ -1,6 +1,7 @@
 import type { Found, State, ToolResult } from '../../../../src/activities/tools/executor.ts'
-import { stateReaders } from '../../../../src/activities/tools/index.ts'
+import { audienceReaders, stateReaders } from '../../../../src/activities/tools/index.ts'
 import type { ToolName } from '../../../../src/catalog/index.ts'
+import type { Reader } from '../../../../src/policy/audience.ts'
 import { emulatorToken } from '../../../support/emulators.ts'
 import { toolCall } from '../call.ts'
 import { asDeclared, connectionTo, contextWith, runBody } from '../connection.ts'
@@ -12,11 +13,11 @@ let calls = 0
 interface Over {
   readonly base: string
   readonly account?: string | null
-  /** What the approvers saw. */
+  /** The revision that the approvers saw. */
   readonly revision?: string
 }
 
-/** One call, which is made and looked for. */
+/** One call, with functions that make it and look for it. */
 export class GoogleCall {
   readonly #name: ToolName
   readonly #params: object
@@ -28,7 +29,7 @@ export class GoogleCall {
     this.#over = over
   }
 
-  /** The output, which has the form that the tool declares. */
+  /** Makes the call. Returns its output, which has the form that the tool declares. */
   async make<Output>(): Promise<Output> {
     return asDeclared(this.#name, ((await this.#run(null)) as ToolResult).output) as Output
   }
@@ -38,9 +39,15 @@ export class GoogleCall {
     return found.kind === 'done' ? asDeclared(this.#name, found.output) : found.kind
   }
 
-  /** What approvers see. */
+  /** The state that approvers see. */
   async seen(): Promise<State> {
     const read = stateReaders[this.#name as 'docs_create']
+    return read(this.#call(null) as never, this.#context())
+  }
+
+  /** Everybody who can read the target of the call. */
+  async audience(): Promise<readonly Reader[]> {
+    const read = audienceReaders[this.#name as 'docs_create']
     return read(this.#call(null) as never, this.#context())
   }
 

@@ -187,7 +187,7 @@ test('a model that calls tools has no text, and nothing is called', async () => 
 })
 
 describe('the cost', () => {
-  // 2,001 tokens of input at most for a text of one byte, and 5 of output.
+  // The highest possible price: 2,001 tokens for an input of one byte, and 5 tokens of output.
   const most = 0.02051
   const params = { prompt: 'p', max_tokens: 5 }
 
@@ -287,7 +287,7 @@ test('the library writes nothing, and takes nothing from the environment', async
   process.env['ANTHROPIC_API_KEY'] = 'of the machine'
   try {
     service.scripted.answer = () => answers.anthropic('because')
-    // The length is more than this model can write, which the library would warn of.
+    // The model cannot write this many tokens, and the library would warn about that.
     await service.run(credentials.anthropic(), {
       prompt: 'p',
       model: 'claude-3-haiku-20240307',

@@ -1,0 +1,31 @@
+import { isWithinAudience, type Audience } from '../policy/audience.ts'
+import { list, quote } from '../policy/explain.ts'
+import { readWith, type CallInHand } from './seen-state.ts'
+import { ToolError, type AudienceReader } from './tools/executor.ts'
+import { audienceReaders } from './tools/index.ts'
+
+/*
+ * Some limits of tool policies depend on who can read a place, such as a folder that a parameter names. Only the
+ * service knows its readers. The service is asked right before the call is sent. A later change of the readers is not
+ * seen.
+ */
+
+const readers: ReadonlyMap<string, AudienceReader<never>> = new Map(Object.entries(audienceReaders))
+
+/** Throws ToolError if somebody whom a tool policy does not allow can read the place that the call writes to. */
+export async function requireAudience(
+  hand: CallInHand,
+  signal: AbortSignal,
+  audience: Audience,
+): Promise<void> {
+  if (audience.length === 0) return
+  const { name } = hand.tool
+  const read = readers.get(name)
+  if (read === undefined) throw new Error(`nothing reads who can read what \`${name}\` writes to`)
+  if (isWithinAudience(audience, await readWith(hand, signal, read))) return
+  const only = audience.map((domains) => `only people at ${list(domains.map(quote), 'and')}`).join(' and ')
+  const message =
+    `a tool policy lets \`${name}\` write to a place if ${only} can read it (\`allowed_domains\`), and other people ` +
+    'can read this one: write to another place, or end that sharing'
+  throw new ToolError('readers_outside_policy', message, { retryable: false })
+}

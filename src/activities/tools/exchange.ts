@@ -1,0 +1,112 @@
+import type { Bounds, OutgoingError } from '../../shared/outgoing/outgoing.ts'
+import { OutcomeUnknown, ToolError } from './executor.ts'
+
+/* Rules for all services: the bounds of a request, and the meaning of its failures. */
+
+/** Whether a request may be sent again, or has an effect that must not happen twice. */
+export type Sending = 'again' | 'once'
+
+/** The largest answer, in bytes after decompression. */
+export const mostAnswerBytes = 32 * 1024 * 1024
+
+/**
+ * The bounds of one request: its longest time and its largest answer. After this time the service no longer begins to
+ * carry out a write. `signal` ends the request; null: nothing ends it earlier.
+ */
+export const boundsWith = (signal: AbortSignal | null): Omit<Bounds, 'addresses' | 'reserve'> => ({
+  milliseconds: 30_000,
+  bytes: mostAnswerBytes,
+  ...(signal === null ? {} : { signal }),
+})
+
+/** undefined for a text that is not JSON. */
+export function jsonOf(text: unknown): unknown {
+  try {
+    return JSON.parse(String(text)) as unknown
+  } catch {
+    return undefined
+  }
+}
+
+/** A service's own code for a refusal, and its message. */
+export type Said = readonly [code: string, message: string]
+
+export interface Service {
+  /** The beginning of the error codes for this service. */
+  readonly prefix: string
+  /** The service's name as the first word of a sentence. */
+  readonly title: string
+  /** Names the address to check if an answer is not the service's own. */
+  readonly address?: string
+  /** Advice for a redirect to another address. */
+  readonly redirected?: string
+}
+
+/**
+ * Makes the errors for failed requests to one service. Their messages do not quote the service, because its texts
+ * repeat values.
+ */
+export type Failures = ReturnType<typeof failuresOf>
+
+/**
+ * A request that must not be sent twice gives `OutcomeUnknown` if the service may have carried it out. This is so if
+ * its answer was lost or cannot be read. It is also so for 5xx, which services also answer to requests that they have
+ * carried out.
+ */
+export function failuresOf({
+  prefix,
+  title,
+  address = '`base_url` of the connection',
+  redirected: advice = `check ${address}`,
+}: Service) {
+  const failed = ([code, message]: Said, cause: unknown, retryable: boolean, seconds: number | null = null) =>
+    new ToolError(code, message, { retryable, cause, retryAfterSeconds: seconds })
+  const unknown = () => new OutcomeUnknown(`${title} did not say whether it carried out the request`)
+  /** A redirect asks for a request to another address, so the service has not carried out this one. */
+  const redirected = (cause: Error) =>
+    failed([`${prefix}_redirected`, `${cause.message}: ${advice}`], cause, false)
+  return {
+    /** For a request that the service would refuse again. */
+    refused: (said: Said, cause: unknown) => failed(said, cause, false),
+    redirected,
+    unknown,
+    /** `seconds`: how long the service asks to wait; null: it does not say. */
+    limited: (cause: unknown, seconds: number | null) =>
+      failed(
+        [`${prefix}_rate_limited`, `${title} takes no more requests of this account now`],
+        cause,
+        true,
+        seconds,
+      ),
+    /** The service could not carry out the request. */
+    broken: (sending: Sending, why: string, cause: unknown, seconds: number | null) =>
+      sending === 'once'
+        ? unknown()
+        : failed([`${prefix}_unavailable`, `${title} ${why}`], cause, true, seconds),
+    /** For a request without an answer. */
+    unanswered(cause: OutgoingError, sending: Sending): ToolError | OutcomeUnknown {
+      const { problem, mayHaveArrived, message } = cause
+      if (problem === 'redirect_refused') return redirected(cause)
+      if (!mayHaveArrived) return failed([`${prefix}_unreachable`, message], cause, problem === 'unreachable')
+      if (sending === 'once') return unknown()
+      if (problem === 'answer_too_large')
+        return failed(['response_too_large', `${message}: ask for less`], cause, false)
+      return failed([`${prefix}_unavailable`, message], cause, true)
+    },
+    /** For an answer of another form than the service documents. */
+    unreadable: (sending: Sending): ToolError | OutcomeUnknown =>
+      sending === 'once'
+        ? unknown()
+        : failed(
+            [
+              `${prefix}_bad_answer`,
+              `the answer does not have the form of ${title}'s answers: check ${address}`,
+            ],
+            undefined,
+            false,
+          ),
+  }
+}
+
+/** A status of a server that failed, or gave up waiting for the request. */
+export const isBroken = (status: number): boolean => status >= 500 || status === 408

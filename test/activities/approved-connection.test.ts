@@ -1,0 +1,143 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { ApplicationFailure } from '@temporalio/common'
+import { createToolActivities } from '../../src/activities/tool-activities.ts'
+import type { ToolName } from '../../src/catalog/index.ts'
+import { readApproval } from '../../src/governance/approvals/read.ts'
+import { connect as connectService, revokeConnection } from '../../src/governance/connections/connections.ts'
+import { approvalsOf, holdRule, useEngine, type Engine } from '../governance/runs/engine-fixture.ts'
+import { startScriptedServer, type ScriptedServer } from '../support/scripted-server.ts'
+import { execute } from './execute.ts'
+
+/* An approval covers the connection that its approvers saw. */
+
+/** One call of each kind: it writes and can be looked for, it only reads, or it can go without a connection. */
+const calls = {
+  slack_send_message: { channel: 'C024BE91L', text: 'figures' },
+  web_search: { query: 'figures' },
+  mail_send: { to: 'ana@larkspur.example', subject: 'figures', text: 'figures' },
+}
+type Tool = keyof typeof calls & ToolName
+
+let engine: Engine
+let service: ScriptedServer
+useEngine((started) => (engine = started))
+beforeAll(async () => {
+  service = await startScriptedServer()
+})
+afterAll(() => service?.close())
+beforeEach(async () => {
+  await engine.context.db.deleteFrom('connections').execute()
+  await engine.rules(holdRule({ tools: Object.keys(calls) }))
+  const body = { ok: true, user: 'ana', team: 'Acme', channel: 'C024BE91L', ts: '1.0', results: [], id: 'm1' }
+  service.answer = () => ({ status: 200, body })
+})
+
+const credentials: Readonly<Record<Tool, (url: string) => object>> = {
+  slack_send_message: (base_url) => ({ token: 'xoxb-test', base_url }),
+  web_search: (base_url) => ({ provider: 'searxng', base_url }),
+  mail_send: (base_url) => ({ provider: 'resend', api_key: 're_test', from: 'desk@acme.example', base_url }),
+}
+
+/** Connects the tool's service, for the member who runs the calls or for the organization. */
+async function connect(tool: Tool, scope: 'personal' | 'organization'): Promise<string> {
+  const by = engine.caller(scope === 'personal' ? 'member' : 'admin')
+  const asked = { tool, credential: credentials[tool](service.url), scope, name: undefined }
+  const { id } = await connectService(engine.context, by, asked, new AbortController().signal)
+  service.arrived.splice(0)
+  return id
+}
+const revoke = (id: string) => revokeConnection(engine.context, engine.caller('member'), id)
+
+const bodies = createToolActivities()
+async function attempt(runId: string, tool: Tool): Promise<unknown> {
+  const { answer } = await execute(engine.context, {
+    workflowId: runId,
+    activityType: tool,
+    args: [{ runId, stepId: 's', itemIndex: null }],
+    body: (decided) => bodies[tool]!(decided),
+  })
+  return answer instanceof ApplicationFailure ? answer.type : (answer as { outcome: string }).outcome
+}
+
+const newest = async (runId: string) => (await approvalsOf(engine.context, runId)).at(-1)!
+async function shown(runId: string): Promise<string | undefined> {
+  const { userId, organizationId } = engine.caller('admin')
+  const viewer = { userId, organizationId, role: 'admin' } as const
+  const { preview } = await readApproval(engine.context, viewer, (await newest(runId)).id)
+  return preview?.fields.find(({ name }) => name === 'connection')?.value
+}
+const approve = async (runId: string) => engine.vote((await newest(runId)).id, 'admin')
+
+const held = 'ApprovalRequired'
+const because = 'the connection that the call uses has changed since it was approved'
+
+/** A call that was held and approved. */
+async function approved(tool: Tool): Promise<string> {
+  const runId = await engine.run({ steps: [{ id: 's', tool, params: calls[tool] }] })
+  expect(await attempt(runId, tool)).toBe(held)
+  await approve(runId)
+  return runId
+}
+
+/** Expects that the call needs another approval, and that nothing reaches the service. */
+async function expectHeldAgain(runId: string, tool: Tool, connection: string | undefined): Promise<void> {
+  expect([await attempt(runId, tool), service.arrived]).toEqual([held, []])
+  expect(await newest(runId)).toMatchObject({ status: 'pending', held_again: because })
+  expect(await shown(runId)).toBe(connection)
+}
+
+const services = { slack_send_message: 'Slack as ana, Acme', web_search: 'web search as searxng', mail_send: 'Resend as desk@acme.example' } // prettier-ignore
+const tools = Object.keys(calls) as Tool[]
+
+describe.each(tools)('an approval of `%s`', (tool) => {
+  const personal = `of the person who runs the workflow, to ${services[tool]}`
+  const ofAll = `of the organization, to ${services[tool]}`
+
+  test('shows whose connection the call uses, and the call uses it', async () => {
+    await connect(tool, 'organization')
+    await connect(tool, 'personal')
+    const runId = await approved(tool)
+    expect(await shown(runId)).toBe(personal)
+    expect(await attempt(runId, tool)).toBe('completed')
+    expect(await approvalsOf(engine.context, runId)).toHaveLength(1)
+  })
+
+  test('does not cover the organization’s, after the personal one was revoked', async () => {
+    await connect(tool, 'organization')
+    const own = await connect(tool, 'personal')
+    const runId = await approved(tool)
+    await revoke(own)
+    await expectHeldAgain(runId, tool, ofAll)
+    await approve(runId)
+    expect(await attempt(runId, tool)).toBe('completed')
+    expect(service.arrived).not.toEqual([])
+  })
+
+  test('does not cover a personal one that was made since, or another credential', async () => {
+    await connect(tool, 'organization')
+    const runId = await approved(tool)
+    expect(await shown(runId)).toBe(ofAll)
+    for (const _ of ['made', 'replaced']) {
+      await connect(tool, 'personal')
+      await expectHeldAgain(runId, tool, personal)
+      await approve(runId)
+    }
+    expect(await attempt(runId, tool)).toBe('completed')
+  })
+})
+
+describe('an approved mail', () => {
+  test('for the installation’s server does not go through a connection that was made since', async () => {
+    const runId = await approved('mail_send')
+    expect(await shown(runId)).toBeUndefined()
+    await connect('mail_send', 'personal')
+    await expectHeldAgain(runId, 'mail_send', `of the person who runs the workflow, to ${services.mail_send}`)
+  })
+
+  test('for a connection does not go through the installation’s server', async () => {
+    const own = await connect('mail_send', 'personal')
+    const runId = await approved('mail_send')
+    await revoke(own)
+    await expectHeldAgain(runId, 'mail_send', undefined)
+  })
+})
