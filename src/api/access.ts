@@ -2,8 +2,8 @@ import type { Scope } from '../governance/access/scopes.ts'
 import type { Role } from '../policy/types.ts'
 
 /**
- * Where a route's organization comes from. It is found before the role is checked: an object of an organization in
- * which the caller is not a member answers 404.
+ * The source of a route's organization. The organization is found before the role is checked: an object of an
+ * organization in which the caller is not a member answers 404.
  * - `own`: the `organization_id` of the query or body, else the organization of the key;
  * - `organization`: the path's `{id}`; `rule`, `label_rule`: a rule of that organization;
  * - `workflow`, `run`, `approval`, `api_key`, `agent_session`, `connection`, `file`: the organization that owns the object named by the
@@ -32,8 +32,8 @@ export type Access =
       readonly role: Role
       readonly subject: Subject
       /**
-       * True where only a session opened with a second factor may call, even if the organization does not require
-       * one.
+       * True if only a session opened with a second factor may call, even if the organization does not require a
+       * factor.
        */
       readonly factor?: boolean
     }
@@ -55,7 +55,7 @@ export const access = {
   'GET /openapi.json': open,
   'GET /docs': open,
 
-  // These show only the caller's own rights, so every key but an agent's may call them.
+  // These show only the caller's own rights, so every key except an agent's key may call them.
   'GET /me': needs(null, 'viewer', 'nothing'),
   'GET /me/notifications': needs(null, 'viewer', 'own'),
   'PUT /me/notifications': needs(null, 'viewer', 'own'),
@@ -68,7 +68,7 @@ export const access = {
   'PATCH /organizations/{id}/members/{user}': needs('organizations:*', 'owner', 'organization'),
   // Every member may leave. `removeMember` checks that only owners remove others.
   'DELETE /organizations/{id}/members/{user}': needs('organizations:*', 'viewer', 'organization'),
-  // For oneself, or as an admin for anybody. `linkSlackAccount` checks it.
+  // Members may link their own account, and admins may link everybody's. `linkSlackAccount` checks this.
   'PUT /organizations/{id}/members/{user}/accounts/slack': needs('organizations:*', 'viewer', 'organization'),
   'DELETE /organizations/{id}/members/{user}/accounts/slack': needs(
     'organizations:*',
@@ -178,7 +178,8 @@ export const access = {
   'DELETE /organizations/{id}/role-policy-overrides/{tool}': needs('policies:write', 'owner', 'organization'),
   'GET /governance/tool-constraints': needs('policies:read', 'admin', 'own'),
 
-  // The role is part of the decision. An error here would let the calls of a fail-open client pass.
+  // The decision itself checks the role. If these routes answered with an error, a fail-open client would let its
+  // calls pass.
   'POST /authorize': needs('agents:authorize', 'member', 'nothing'),
   'POST /hooks/claude-code': needs('agents:authorize', 'member', 'nothing'),
   'GET /authorize/approvals/{id}': needs('agents:authorize', 'member', 'nothing'),
@@ -196,13 +197,13 @@ export const access = {
 
   // The organization's connection needs an admin, which `connect`, `renameConnection` and `revokeConnection` check.
   'POST /tools/{name}/connect': needs('tools:connect', 'member', 'own'),
-  // Only the person who began the authorization can end it, in the organization where they began.
+  // Only the person who began the authorization can complete it, in the organization where it began.
   'GET /connections/callback/{integration}': needs('tools:connect', 'member', 'nothing'),
   'GET /connections': needs('tools:read', 'viewer', 'own'),
   'PATCH /connections/{id}': needs('tools:connect', 'member', 'connection'),
   'DELETE /connections/{id}': needs('tools:connect', 'member', 'connection'),
 
-  // There is no scope for reading alone: the list shows no contents.
+  // There is no separate scope for reading, because the list does not show the contents of files.
   'POST /files': needs('files:write', 'member', 'own'),
   'GET /files': needs('files:write', 'member', 'own'),
   'GET /files/{id}': needs('files:write', 'member', 'file'),
@@ -226,7 +227,7 @@ export function splitKey(key: RouteKey): { method: Method; path: string } {
 const asking = [
   'POST /workflows/{id}/authorization-preview',
   'POST /organizations/{id}/rules/test',
-  // These have an id of their own, `tool_use_id`, by which a lost answer is given again.
+  // These bodies have an id of their own, `tool_use_id`. If an answer is lost, a request with this id gets it again.
   'POST /authorize',
   'POST /authorize/observe',
   'POST /hooks/claude-code',

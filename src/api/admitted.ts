@@ -18,19 +18,19 @@ import { validate } from './validation.ts'
 
 export type Guarded = Extract<Access, { public: false }>
 
-/** What the checks read of a request, whether it came over HTTP or from a page of the console. */
+/** The parts of a request that the checks read. The request came over HTTP or from a page of the console. */
 export interface Sent {
   readonly params: Record<string, string>
   readonly query: Record<string, string>
   /** Reads the body once. */
   body(entry: Entry): Promise<unknown>
-  /** Throws for a malformed one. */
+  /** Throws if the key is malformed. */
   idempotencyKey(): string | null
   readonly ip: string | null
   readonly requestId: string
   /** Aborted when the client has disconnected or the server drains. */
   signal(): AbortSignal
-  /** Finds the sender again, for answers that take long. Throws `unauthenticated`. */
+  /** Finds the sender once more, during answers that take long. Throws `unauthenticated`. */
   identify(): Promise<Identity>
 }
 
@@ -42,7 +42,10 @@ interface Arrived {
   readonly sent: Sent
 }
 
-/** Runs `work` with the checked call. The request waits for its organization's share first, and then has a place in it. */
+/**
+ * Runs `work` with the checked call. First the request waits until its organization's share has room, and then it
+ * counts in that share.
+ */
 export async function admitted<T>(
   arrived: Arrived,
   work: (call: Call, entry: Entry, rawBody: unknown) => Promise<T>,
@@ -51,8 +54,8 @@ export async function admitted<T>(
   const entry = createEntry(context.shares, identity.charged.holderId)
   try {
     const { call, rawBody } = await checked(arrived, entry)
-    // Waiting for work elsewhere, or for a slow reader, does not use the organization's share. A handler that goes on to wait calls
-    // `leaveShare` then.
+    // A request that waits for work elsewhere or for a slow reader does not use the organization's share. A handler
+    // that begins to wait later calls `leaveShare` itself.
     if (route.stream !== undefined || route.waits) entry.leave()
     return await work(call, entry, rawBody)
   } finally {
@@ -117,32 +120,32 @@ async function standIn(
   ip: string | null,
   naming: { params: Record<string, string>; organizationId: string },
 ): Promise<Caller> {
-  const standing =
+  const senderRights =
     subject === 'nothing'
-      ? // Calls about the caller alone need only the lowest role. A session may always learn who it is and where to
-        // enrol a factor, so nothing is missing for a session here.
+      ? // Calls about the caller alone need only the lowest role. A session may always read who it is and where to
+        // enrol a factor, so no factor is required of a session here.
         {
           organizationId: identity.organizationId,
           role: 'viewer' as const,
           missing: identity.keyId === null ? null : await findMissingToKey(context.db, identity),
         }
       : await findStanding(context.db, identity, { subject, factor }, naming)
-  requireFactor(context.config, { scope, factor }, standing.missing, identity)
-  if (subject !== 'nothing') requireRole(standing.role, role)
+  requireFactor(context.config, { scope, factor }, senderRights.missing, identity)
+  if (subject !== 'nothing') requireRole(senderRights.role, role)
   return {
     userId: identity.user.id,
     email: identity.user.email,
-    organizationId: standing.organizationId,
-    role: standing.role,
+    organizationId: senderRights.organizationId,
+    role: senderRights.role,
     keyId: identity.keyId,
     sessionId: identity.sessionId,
-    scopes: identity.keyId === null ? scopesOfRole(standing.role) : identity.scopes,
+    scopes: identity.keyId === null ? scopesOfRole(senderRights.role) : identity.scopes,
     needs: { scope, role, factor },
     ip,
   }
 }
 
-/** Path parameters. One with a NUL character, which PostgreSQL cannot compare, is 404. */
+/** Path parameters. Throws 404 for a NUL character, which PostgreSQL cannot compare. */
 export function pathParams(given: Readonly<Record<string, unknown>>): Record<string, string> {
   const params: Record<string, string> = {}
   for (const [name, value] of Object.entries(given)) {

@@ -12,7 +12,7 @@ import { authorizeBody } from './schemas/agents.ts'
 
 /** Bytes of the body of an agent's question or report. */
 export const agentBodyLimit = 4 * 1024 * 1024
-/** Values in the body of a question. Reading each one blocks the whole process for a moment (docs/decisions/0063). */
+/** Most values in a question's body. Reading each value blocks the process for a moment (docs/decisions/0063). */
 export const mostAgentValues = 20_000
 
 /**
@@ -63,8 +63,8 @@ async function decide(
     return denyUnreadable(context, asker, headlineWithField('it is not valid', request.issues))
   }
   const answer = await authorize(context, asker, withInput(request.value))
-  // The answer was given without the lock, or the key ended under it. A key that is no longer valid gets its error
-  // here.
+  // Either the answer was given without the lock, or the decision under the lock found that the key has ended.
+  // `confirm` throws the error for a key that is no longer valid.
   if (answer.session_run_id === '' || answer.reason === keyEnded) await confirm()
   return answer
 }

@@ -95,7 +95,7 @@ function sendError(
   request: Request,
   response: Response,
 ): void {
-  // Thrown for a path that cannot be decoded (`%E0%A4%A`).
+  // A URIError is thrown for a path that cannot be decoded (`%E0%A4%A`).
   const error =
     thrown instanceof URIError
       ? new ApiError('bad_request', 'the path is not valid percent-encoding')
@@ -122,7 +122,7 @@ function sendError(
     response.end(text)
     return
   }
-  // The body may be longer than what is dropped, so the connection cannot be used again.
+  // A part of the body may stay unread, so the connection cannot be used again.
   response.setHeader('Connection', 'close')
   void dropBody(request).then(() => response.end(text))
 }

@@ -12,8 +12,9 @@ import { requireSignUpOffered } from './sign-up-guards.ts'
 const switchedOff = new Set(['/reset-password/:token', '/callback/:id'])
 
 /**
- * Endpoints that a session without a second factor may use although its person has one: signing in and out, proving
- * the factor, and using a mailed token. All other endpoints could change the account or show the factor's secret.
+ * Endpoints that a session without the second factor may use although its person has a factor: signing in and out,
+ * proving the factor, and using a mailed token. All other endpoints could change the account or show the factor's
+ * secret.
  */
 const withoutFactor = new Set([
   '/sign-in/email',
@@ -31,8 +32,8 @@ const factorFirst =
   'this session was opened without your second factor: send a code to `two-factor/verify-totp` first, or sign in again'
 
 /**
- * Refuses requests that the sign-in library would accept and this service does not offer. The path's spelling does
- * not matter.
+ * Refuses requests that the sign-in library would accept but this service does not offer. Other spellings of a path
+ * are refused too.
  */
 export const authGuards = (config: Config) =>
   createAuthMiddleware(async (ctx) => {
@@ -48,7 +49,8 @@ export const authGuards = (config: Config) =>
     if (ctx.path === '/sign-up/email') requireSignUpOffered(config, body['email'])
     if (!withoutFactor.has(ctx.path)) {
       const session = await getSessionFromCtx(ctx, { disableRefresh: true })
-      // A new secret that is not proven yet is shown once, to the session that made it.
+      // A new secret is shown only once, to the session that made it. So even before the first code,
+      // `get-totp-uri` needs the factor.
       const counts = session?.user['twoFactorEnabled'] === true || ctx.path === '/two-factor/get-totp-uri'
       if (session !== null && counts && !isWithFactor(openedWithOf(session)))
         throw new APIError('FORBIDDEN', { code: 'SECOND_FACTOR_REQUIRED', message: factorFirst })
@@ -65,13 +67,13 @@ export const authGuards = (config: Config) =>
   })
 
 /**
- * Runs after an endpoint has answered. A session that has just proven the second factor is replaced by one that
- * records it. A session that a password opened while a factor was being enrolled is ended.
+ * Runs after an endpoint has answered. A session that has just proven the second factor is replaced by a session that
+ * records the factor. A session is ended if a factor was enrolled while a password was opening the session.
  */
 export const afterSignIn = (db: Db) =>
   createAuthMiddleware(async (ctx) => {
     if ((ctx.context as Answered).returned instanceof Error) return undefined
-    // The library also reports a renewed session as a new one.
+    // `newSession` is also set for a renewed session.
     const made = ctx.context.newSession
     if (isWithFactor(openedWithOf(made))) return undefined
     if (proofs.has(ctx.path)) return stepUp(ctx)
@@ -88,8 +90,8 @@ type Answered = { readonly returned?: unknown }
 const proofs: ReadonlySet<string> = new Set(['/two-factor/verify-totp', '/two-factor/verify-backup-code'])
 
 /**
- * Called after a correct code. The old session ends, so that somebody else who holds its cookie does not gain the
- * factor.
+ * Called after a correct code. The old session ends, so that somebody else who holds its cookie gets no session with
+ * the factor.
  */
 async function stepUp(ctx: GenericEndpointContext) {
   const before = await getSessionFromCtx(ctx)
@@ -104,9 +106,9 @@ async function stepUp(ctx: GenericEndpointContext) {
 }
 
 /**
- * How the session that is about to begin was opened. It inherits this only where a password is changed. A code that
- * has opened one session opens no other. The code that enrols is marked as used too, but a repeated one is accepted
- * there, since it belongs to a new secret.
+ * The value of `openedWith` for a session that is about to begin. Only a changed password copies the value of the
+ * previous session. A code that has opened one session cannot open another. The code that enrols a factor is also
+ * marked as used. During enrolment a repeated code is accepted, because the secret is new.
  */
 export async function openingOf(
   db: Db,

@@ -16,20 +16,21 @@ import type { SendMail, ServiceMail } from './service-mail.ts'
 import { requireConfirmedToSignIn, requireMaySignUp } from './sign-up-guards.ts'
 
 const cookiePrefix = 'countersign'
-/** The library puts `__Secure-` before it where the public address is https. */
+/** The library puts the prefix `__Secure-` before this name if the public address is https. */
 export const sessionCookie = `${cookiePrefix}.session_token`
 /**
- * Only this service sets it (client-address.ts). It carries the client's address for rate limits and session lists.
+ * The header that carries the client's address for rate limits and session lists. Only this service sets the header
+ * (client-address.ts).
  */
 export const addressHeader = 'x-countersign-address'
 
 const day = 24 * 3600
-/** How long a session lasts, and after how long its use renews it. */
+/** In seconds: the lifetime of a session, and the age at which using the session renews it. */
 export const sessionSeconds = { lasts: 7 * day, renewed: day } as const
 
 /**
- * Features of the library that the service does not offer: other identity providers, and duplicate ways to do the
- * same.
+ * Endpoints of the library that the service does not offer: other identity providers, and endpoints that duplicate
+ * another one.
  */
 const disabledPaths = [
   '/sign-in/social',
@@ -43,7 +44,7 @@ const disabledPaths = [
   '/delete-user',
   '/delete-user/callback',
   '/update-session',
-  // With a stolen session it would allow guessing the password.
+  // With a stolen session, somebody could guess the password here.
   '/verify-password',
   '/error',
   '/ok',
@@ -52,8 +53,8 @@ const disabledPaths = [
 ]
 
 /**
- * Limits per address, in seconds. They are counted in the database, so all processes share them. Limits per account:
- * password-guesses.ts.
+ * Limits per client address; `window` is in seconds. Requests are counted in the database, so all processes share the
+ * counts. The limits per account are in password-guesses.ts.
  */
 export const rateLimits = {
   '/sign-in/email': { window: 60, max: 20 },
@@ -83,8 +84,8 @@ export function authOptions(
     if (await takeAccountMail(context, to, text.subject)) await mail({ to, ...text })
     else context.log.warn('a mail about an account was not sent: its address has had too many like it')
   }
-  // The answer does not wait for the mail: its duration must not show whether the account exists.
-  const post = async (to: string, text: Omit<ServiceMail, 'to'>): Promise<void> => {
+  // The answer does not wait for the mail: the duration of an answer must not show whether the account exists.
+  const post: Post = async (to, text) => {
     send(to, text).catch((error: Error) =>
       context.log.warn({ err: error }, 'a mail about an account was not sent'),
     )
@@ -99,22 +100,61 @@ export function authOptions(
       ownOrigins(config, request === undefined ? null : new URL(request.url).origin),
     disabledPaths,
     telemetry: { enabled: false },
-    logger: {
-      level: 'error',
-      // Typed as text, but the library also passes errors.
-      log: (_level, message: unknown, ...more: unknown[]) => {
-        const err = [message, ...more].find(isError)
-        const words = typeof message === 'string' ? wordsOf(message) : 'something failed'
-        context.log.warn(err === undefined ? {} : { err }, `sign-in: ${words}`)
-      },
-    },
-    // Errors that the library does not expect get the same form and log line as all others.
+    logger: signInLog(context),
+    // Errors that the library does not expect get the same form and log line as all other errors.
     onAPIError: { throw: true },
+    ...mailedOptions(context, base, post, onReset),
+    rateLimit: {
+      enabled: true,
+      storage: 'database',
+      window: 10,
+      max: 100,
+      customRules: rateLimits,
+      modelName: 'auth_rate_limits',
+      fields: { lastRequest: 'last_request' },
+    },
+    advanced: {
+      cookiePrefix,
+      useSecureCookies: base.startsWith('https:'),
+      defaultCookieAttributes: { httpOnly: true, sameSite: 'lax', path: '/' },
+      ipAddress: { ipAddressHeaders: [addressHeader] },
+      database: { generateId: ({ model }) => (model === 'user' ? newId('user') : randomUUID()) },
+    },
+    ...tables,
+    hooks: { before: authGuards(config), after: afterSignIn(context.db) },
+    plugins: [twoFactor({ issuer: 'Countersign', schema: twoFactorTables })],
+    databaseHooks: databaseHooks(context),
+  } satisfies BetterAuthOptions
+}
+
+/** Writes the library's messages to our log. */
+function signInLog(context: Context) {
+  return {
+    level: 'error',
+    // The library declares `message` as text, but also passes errors.
+    log: (_level, message: unknown, ...more: unknown[]) => {
+      const err = [message, ...more].find(isError)
+      const words = typeof message === 'string' ? wordsOf(message) : 'something failed'
+      context.log.warn(err === undefined ? {} : { err }, `sign-in: ${words}`)
+    },
+  } satisfies BetterAuthOptions['logger']
+}
+
+type Post = (to: string, text: Omit<ServiceMail, 'to'>) => Promise<void>
+
+/** Options for mails that reset a password or confirm an address. */
+function mailedOptions(
+  context: Context,
+  base: string,
+  post: Post,
+  onReset: (email: string, by: Request | undefined) => void,
+) {
+  return {
     emailAndPassword: {
       enabled: true,
       minPasswordLength: 8,
       maxPasswordLength: 128,
-      // Signing in at once would show whether the address already had an account.
+      // An automatic sign-in after the sign-up would show whether the address already had an account.
       autoSignIn: false,
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 3600,
@@ -135,50 +175,35 @@ export function authOptions(
       beforeEmailVerification: (user, request) =>
         proveAddress(context.db, user.id, sessionTokenIn(request?.headers.get('cookie') ?? null)),
     },
-    rateLimit: {
-      enabled: true,
-      storage: 'database',
-      window: 10,
-      max: 100,
-      customRules: rateLimits,
-      modelName: 'auth_rate_limits',
-      fields: { lastRequest: 'last_request' },
-    },
-    advanced: {
-      cookiePrefix,
-      useSecureCookies: base.startsWith('https:'),
-      defaultCookieAttributes: { httpOnly: true, sameSite: 'lax', path: '/' },
-      ipAddress: { ipAddressHeaders: [addressHeader] },
-      database: { generateId: ({ model }) => (model === 'user' ? newId('user') : randomUUID()) },
-    },
-    ...tables,
-    hooks: { before: authGuards(config), after: afterSignIn(context.db) },
-    plugins: [twoFactor({ issuer: 'Countersign', schema: twoFactorTables })],
-    databaseHooks: {
-      user: {
-        create: {
-          before: async (user) => {
-            await requireModestUser(user)
-            await requireMaySignUp(context, user.email)
-          },
-          after: (user) => createPersonalOrganization(context, user),
-        },
-        update: { before: async (user) => requireModestUser(user) },
-      },
-      session: {
-        create: {
-          before: async (session, endpoint) => {
-            await requireConfirmedToSignIn(context, session.userId)
-            const openedWith = await openingOf(context.db, session.userId, endpoint)
-            await healPersonalOrganization(context, session.userId)
-            // The library would keep only the 64-bit network of an IPv6 address.
-            const ipAddress = endpoint?.headers?.get(addressHeader) ?? null
-            return { data: { ...session, ipAddress, openedWith } }
-          },
-        },
-      },
-    },
   } satisfies BetterAuthOptions
+}
+
+/** Our rules for the rows of people and sessions that the library writes. */
+function databaseHooks(context: Context) {
+  return {
+    user: {
+      create: {
+        before: async (user) => {
+          await requireModestUser(user)
+          await requireMaySignUp(context, user.email)
+        },
+        after: (user) => createPersonalOrganization(context, user),
+      },
+      update: { before: async (user) => requireModestUser(user) },
+    },
+    session: {
+      create: {
+        before: async (session, endpoint) => {
+          await requireConfirmedToSignIn(context, session.userId)
+          const openedWith = await openingOf(context.db, session.userId, endpoint)
+          await healPersonalOrganization(context, session.userId)
+          // The library would keep only the 64-bit network of an IPv6 address.
+          const ipAddress = endpoint?.headers?.get(addressHeader) ?? null
+          return { data: { ...session, ipAddress, openedWith } }
+        },
+      },
+    },
+  } satisfies BetterAuthOptions['databaseHooks']
 }
 
 async function requireModestUser(user: {
@@ -213,13 +238,13 @@ const tables = {
       userAgent: 'user_agent',
       ...times,
     },
-    // No request can set it, and renewing a session does not change it.
+    // No request can set `openedWith`, and renewing a session does not change it.
     additionalFields: {
       openedWith: { type: 'string', fieldName: 'opened_with', required: false, input: false },
     },
     expiresIn: sessionSeconds.lasts,
     updateAge: sessionSeconds.renewed,
-    // The cookie cache had two bypasses of the second factor, and an ended session would live on in it.
+    // The library's cookie cache had two bypasses of the second factor. It would also keep an ended session valid.
     cookieCache: { enabled: false },
   },
   account: {

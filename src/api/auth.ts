@@ -21,7 +21,7 @@ export interface Auth {
   userOf(request: Request): Promise<SignedIn | null>
   /** Answers a request below `/api/auth/` in the library's own form. */
   answer(request: Request, response: Response): Promise<void>
-  /** Sends `body` to an endpoint below `/api/auth` for the browser of this request: a form of the console. */
+  /** Sends the fields of a console form to an endpoint below `/api/auth`, for the browser of this request. */
   post(request: Request, path: string, body: unknown): Promise<AuthAnswer>
   /** Reads from an endpoint below `/api/auth` for the browser of this request. */
   get(request: Request, path: string): Promise<AuthAnswer>
@@ -30,7 +30,7 @@ export interface Auth {
 export interface SignedIn {
   readonly userId: string
   readonly sessionId: string
-  /** Whether the session has been used for a day since it began or was renewed. `GET /get-session` renews it. */
+  /** Whether a day has passed since the session began or was last renewed. `GET /get-session` renews it. */
   readonly isDue: boolean
 }
 
@@ -57,7 +57,7 @@ const answered = new Set(['GET', 'HEAD', 'POST', 'OPTIONS'])
 const safe = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 export function createAuth(context: Context, mail: SendMail): Auth {
-  /** The address whose password a request has reset with a mailed token. */
+  /** By request: the mail address of the account. The request has reset the account's password with a mailed token. */
   const resets = new WeakMap<globalThis.Request, string>()
   const library = betterAuth(
     authOptions(context, mail, (email, by) => {
@@ -66,7 +66,7 @@ export function createAuth(context: Context, mail: SendMail): Auth {
   )
   const signedIn = async (request: Request): ReturnType<Auth['userOf']> => {
     if (!(request.headers.cookie ?? '').includes(`${sessionCookie}=`)) return null
-    // Renewal would need a new cookie in the answer. `GET /api/auth/get-session` does that.
+    // Renewing the session would need a new cookie in the answer, which only `GET /api/auth/get-session` sends.
     const found = await library.api.getSession({
       headers: new Headers({ cookie: request.headers.cookie ?? '' }),
       query: { disableRefresh: true },
@@ -107,15 +107,15 @@ export function createAuth(context: Context, mail: SendMail): Auth {
   }
 }
 
-/** One question to the library. */
+/** One request to the library. */
 interface Asked {
   readonly method: string
-  /** With the query. */
+  /** The path with the query. */
   readonly path: string
   readonly body: unknown
 }
 
-/** The library reads first and inserts later, so the second of two requests at once meets a duplicate row. */
+/** The library reads first and inserts later. If two requests arrive together, the second finds a duplicate row. */
 function raced(error: unknown): never {
   if (!isDuplicate(error)) throw error
   throw new ApiError(
@@ -147,7 +147,7 @@ function asWebRequest(config: Config, request: Request, { method, path, body }: 
     if (typeof value === 'string') headers.set(name, value)
   }
   headers.set(addressHeader, addressOf(request) ?? '')
-  // The body that was read is sent as JSON, whatever content type the request named.
+  // The parsed body is always sent as JSON, so the content type of the request is not passed on.
   headers.delete('content-type')
   if (body !== undefined) headers.set('content-type', 'application/json')
   return new globalThis.Request(addressAsked(config, request, path), {
@@ -181,7 +181,7 @@ function noteFailure(
 ): void {
   if (status !== 401 && status !== 403 && status !== 429) return
   const [sent = ''] = asked.split('?', 1)
-  // A path that is no known endpoint may contain a token.
+  // The path of an unknown endpoint may contain a token.
   const path = endpoints.has(sent) ? sent : '/api/auth/...'
   context.log.warn({ path, status, ip: addressOf(request) }, 'a sign-in or change of an account was refused')
 }

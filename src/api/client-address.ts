@@ -2,13 +2,14 @@ import { isIP } from 'node:net'
 import type { Request } from 'express'
 
 /*
- * The sender's address and scheme. They come from the connection. If the connection is one of TRUSTED_PROXY_HOSTS,
- * they come from `X-Forwarded-For` and `X-Forwarded-Proto`. From all others these headers are ignored.
+ * The sender's address and scheme. They come from the connection. If one of TRUSTED_PROXY_HOSTS opened the connection,
+ * they come from `X-Forwarded-For` and `X-Forwarded-Proto`. These headers are ignored if any other host sends them.
  */
 
 /**
- * The client's address: the last one in `X-Forwarded-For` that is not a trusted proxy. An IPv4 address keeps its own
- * form, also where IPv6 carried it. If a trusted proxy names no address, the proxy's own address.
+ * The client's address is the last address in `X-Forwarded-For` that is not a trusted proxy. An IPv4 address that is
+ * written as IPv6 (`::ffff:`) becomes a plain IPv4 address. If a trusted proxy names no address, the result is the
+ * proxy's own address.
  */
 export function addressOf(request: Request): string | null {
   return readAddress(request.ip) ?? readAddress(request.socket.remoteAddress)

@@ -20,9 +20,9 @@ import * as webhooks from './schemas/webhooks.ts'
 import * as workflows from './schemas/workflows.ts'
 
 /*
- * Names of the parts of openapi.json that have no `id` where they are declared: generated clients name their types
- * after them. Without a name, a generator writes the whole part again at each place, under a name made from the place.
- * A name that is published must stay. A part stands after the parts that it contains.
+ * Names for the schemas of openapi.json that are declared without an `id`. Generated clients name their types after
+ * them. Without a name, a generator repeats the whole schema at each use, under a name made from that use. A published
+ * name must not change. Each schema stands below the schemas that it contains.
  */
 
 const { steps, inputs } = workflowDefinition.shape
@@ -32,7 +32,7 @@ const [equals, list, contains, startsWith, domain, exists, label] = conditionInp
 const { code, details } = common.errorAnswer.shape.error.shape
 
 const names: Readonly<Record<string, z.ZodType>> = {
-  // words
+  // enumerations
   Approver: common.approver,
   ErrorCode: code,
   RiskLevel: common.riskLevel,
@@ -127,9 +127,9 @@ const names: Readonly<Record<string, z.ZodType>> = {
 }
 
 /**
- * Gives the schemas their names, for as long as the process runs. The generator takes the form of a part from
- * the first place that uses it. That place may allow null, and the part may not. So these definitions come before all
- * others, in this order.
+ * Gives the schemas their names, for as long as the process runs. The generator copies a schema from its first use.
+ * The first use may allow null although the schema itself does not. So these definitions come before all others, in
+ * this order.
  */
 export function namedComponents(): { type: 'schema'; schema: z.ZodType }[] {
   return Object.entries(names).map(([refId, schema]) => {

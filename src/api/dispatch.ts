@@ -68,24 +68,37 @@ export async function dispatch(
     signal: () => goneSignal(response, services),
     identify: () => requireIdentity(context, services.auth, request),
   }
-  await admitted({ route, context, services, identity, sent }, async (call, entry, rawBody) => {
-    if (route.stream !== undefined) {
-      // HEAD asks whether the stream exists and must not open it.
-      if (request.method === 'HEAD') sendAnswer(response, { status: 200, body: undefined })
-      else await route.stream(call, request, response)
-      return
-    }
-    const answered =
-      route.receive === undefined
-        ? await answerOnce(route, call, rawBody)
-        : await answerReceived(route, call, request, entry)
-    if (answered.replayed === true) response.setHeader('Idempotent-Replayed', 'true')
-    entry.works()
-    if (answered.body instanceof JsonParts) {
-      entry.leave()
-      await sendParts(response, answered.status, answered.body, call)
-    } else sendAnswer(response, answered)
-  })
+  await admitted({ route, context, services, identity, sent }, (call, entry, rawBody) =>
+    answer(route, { request, response, call, entry, rawBody }),
+  )
+}
+
+interface Admitted {
+  readonly request: Request
+  readonly response: Response
+  readonly call: Call
+  readonly entry: Entry
+  readonly rawBody: Parameters<typeof answerOnce>[2]
+}
+
+/** Runs the handler of an admitted request, and sends its answer. */
+async function answer(route: Route, { request, response, call, entry, rawBody }: Admitted): Promise<void> {
+  if (route.stream !== undefined) {
+    // HEAD asks whether the stream exists and must not open it.
+    if (request.method === 'HEAD') sendAnswer(response, { status: 200, body: undefined })
+    else await route.stream(call, request, response)
+    return
+  }
+  const answered =
+    route.receive === undefined
+      ? await answerOnce(route, call, rawBody)
+      : await answerReceived(route, call, request, entry)
+  if (answered.replayed === true) response.setHeader('Idempotent-Replayed', 'true')
+  entry.works()
+  if (answered.body instanceof JsonParts) {
+    entry.leave()
+    await sendParts(response, answered.status, answered.body, call)
+  } else sendAnswer(response, answered)
 }
 
 /** Answers a request whose body is not JSON. */
@@ -95,7 +108,7 @@ async function answerReceived(
   request: Request,
   entry: Entry,
 ): ReturnType<typeof answerOnce> {
-  // The body comes as slowly as the client sends it.
+  // A slow client must not use the organization's share while it sends the body.
   entry.leave()
   const received = await (route.receive as NonNullable<Route['receive']>)(call, request)
   try {
@@ -106,8 +119,8 @@ async function answerReceived(
 }
 
 /**
- * Counts the request for the sender's organization. A quota change by somebody who may make it has its own bucket, so
- * that an owner who set a limit too low can raise it again. Anybody else's attempt counts as a normal request.
+ * Counts the request for the sender's organization. Quota changes by people with the right to make them have their own
+ * bucket. So an owner who set a limit too low can raise it again. Attempts by others count as normal requests.
  */
 async function count(
   context: Pick<Context, 'db' | 'metrics' | 'rates' | 'sparseLog'>,

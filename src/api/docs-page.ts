@@ -22,7 +22,8 @@ const script = `SwaggerUIBundle({
 })`
 const style = [
   'body{margin:0}.swagger-ui .info{margin:1.5rem 0}noscript{display:block;margin:2rem}',
-  // Narrow screens scroll the table of headers, and not the whole page. No answer has links.
+  // On narrow screens only the table of headers scrolls, and not the whole page. The column of links is hidden,
+  // because no answer has links.
   '.swagger-ui .headers-wrapper{overflow-x:auto;max-width:calc(100vw - 9rem)}',
   '.swagger-ui .response-col_links{display:none}',
 ].join('')
@@ -61,7 +62,8 @@ export function docsFiles(): Router {
   for (const file of files) {
     router.get(`${place}/${file}`, (_request, response) => {
       response.setHeader('Cache-Control', 'public, max-age=31536000, immutable')
-      // Relative to a root: a folder above it whose name begins with a dot would hide the file.
+      // The path is relative to a root. With an absolute path, Express would not send a file below a folder whose name
+      // begins with a dot.
       response.sendFile(file, { root: dirname(manifest) })
     })
   }

@@ -6,7 +6,7 @@ import { DomainError, type DomainErrorCode, type ErrorDetail } from '../governan
 export type ApiErrorCode = 'too_large' | 'unsupported_media_type' | 'rate_limited' | 'internal'
 export type ErrorCode = DomainErrorCode | ApiErrorCode
 
-/** The HTTP status of every error code. No other place chooses a status. */
+/** The HTTP status of every error code. No other code chooses a status. */
 export const statusOf = {
   bad_request: 400,
   personal_workflow: 400,
@@ -45,7 +45,7 @@ export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ErrorCode
   readonly details: readonly ErrorDetail[]
-  /** Seconds. If unknown, the usual value for the code in `retryAfter`. */
+  /** In seconds. The default is the value for the code in the table `retryAfter`. */
   readonly retryAfter: number | undefined
   constructor(code: ErrorCode, message: string, details: readonly ErrorDetail[] = [], seconds?: number) {
     super(message)

@@ -7,12 +7,12 @@ import { ApiError } from './errors.ts'
 import { fileFields } from './schemas/files.ts'
 import { validate } from './validation.ts'
 
-/** Bytes of the form around the file: its other fields and the borders between them. */
+/** Maximum bytes of a form beside its file: the other fields and the boundary lines between the fields. */
 const mostAround = 256 * 1024
 export const mostFormBytes = maxDocumentSize + mostAround
 /**
- * The longest time for a form to arrive: 25 MiB at 2 Mbit/s. A slow one holds memory that others wait for, so it is less
- * than they wait.
+ * The longest time for a form to arrive: 25 MiB at 2 Mbit/s. A slow upload holds memory that other uploads wait for.
+ * So this time is shorter than the longest time that an upload waits for memory.
  */
 export const mostArrivalSeconds = 120
 
@@ -36,8 +36,8 @@ export function announcedSize({ headers }: IncomingMessage): number {
 }
 
 /**
- * Reads a form with one file as `multipart/form-data`. Errors: 415 for another content type, 413 for a file of more than
- * 25 MiB, 400 for a form that is cut or slow, 422 for a missing file and for wrong fields.
+ * Reads a form with one file as `multipart/form-data`. Errors: 415 for another content type, 413 for a file of more
+ * than 25 MiB, 400 for an incomplete or slow form, 422 for a missing file and for wrong fields.
  */
 export async function readFileUpload(
   request: IncomingMessage,
@@ -68,7 +68,7 @@ function readForm(request: IncomingMessage, mostMilliseconds: number): Promise<F
     const fail = (error: ApiError): void => {
       reject(error)
       request.unpipe(parser)
-      // The rest is discarded.
+      // The rest of the body is read and discarded.
       request.resume()
       parser.destroy()
     }

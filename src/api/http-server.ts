@@ -6,8 +6,8 @@ import { requestId } from './request-id.ts'
 import type { TlsKeyPair } from './tls.ts'
 
 /**
- * An HTTP server in front of `app`. Where Node itself refuses a request, the answer has the usual form too:
- * `X-Request-Id` and a JSON body with `bad_request` or `too_large`. With `tls` it speaks only TLS 1.3.
+ * An HTTP server in front of `app`. If Node itself refuses a request, the answer also has the usual form:
+ * `X-Request-Id` and a JSON body with `bad_request` or `too_large`. With `tls` the server speaks only TLS 1.3.
  */
 export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = null): Server {
   const inFlight = new WeakMap<Duplex, ServerResponse>()
@@ -23,7 +23,7 @@ export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = 
     tls === null
       ? createServer(options, listener)
       : createTlsServer({ ...options, ...tls, minVersion: 'TLSv1.3' }, listener)
-  // Must run before Node raises `clientError`: without TLS no answer can be sent.
+  // Must run before Node raises `clientError`: after a failed TLS handshake no answer can be sent.
   server.prependListener('tlsClientError', (_error: Error, socket: Duplex) => {
     socket.destroy()
   })

@@ -15,7 +15,7 @@ const isAboutCaller = (route: Route): boolean => {
 }
 
 /**
- * The route and its path parameters. This text is part of an index, whose rows have a maximum size, so a long one is
+ * The route and its path parameters. This text is part of an index, whose rows have a maximum size, so a long text is
  * hashed.
  */
 function routeText({ key }: Route, { params }: Call): string {
@@ -25,12 +25,12 @@ function routeText({ key }: Route, { params }: Call): string {
 
 const longestRoute = 200
 
-/** Statuses that are not kept: the same call may end differently a moment later. */
+/** Answers with these statuses are not stored: the same call may end differently a moment later. */
 const passing = new Set<number>([statusOf.rate_limited, statusOf.unauthenticated])
 
 /**
- * Runs the handler once per `Idempotency-Key`. Answers below 500 are kept, including refusals. After a 429 or 5xx the
- * key is free again.
+ * Runs the handler once per `Idempotency-Key`. Answers below 500 are stored, including refusals. After a 401, 429 or
+ * 5xx the key is free again.
  */
 export async function answerOnce(route: Route, call: Call, sent: unknown): Promise<TextAnswer> {
   const handle: Handle = (each) => (route.handle as Handle)(each)
@@ -42,7 +42,8 @@ export async function answerOnce(route: Route, call: Call, sent: unknown): Promi
     userId: caller.userId,
     // Ids of keys begin with `key_`. All sessions of a person share one value, since they have the same rights.
     apiKeyId: caller.keyId ?? 'session',
-    // The route's key, not the request's text: prefix, closing slash and percent-encoding do not make another call.
+    // The route's key and not the request's path: a call stays the same with another prefix, a closing slash or
+    // percent-encoding.
     route: routeText(route, call),
     key,
     bodyHash: hashOf(sent),
@@ -62,7 +63,7 @@ async function handleClaimed(
     const answer = await handle({ ...call, once: claim })
     if (answer.body instanceof JsonParts) {
       const within = await textWithin(answer.body, mostKeptLength)
-      // Too large to keep: a repeated call runs again.
+      // The answer is too large to store, so a repeated call runs again.
       if ('parts' in within) {
         await claim.release().catch(() => {})
         return { ...answer, body: within.parts }
@@ -83,7 +84,7 @@ async function handleClaimed(
   }
 }
 
-/** Keeps the answer. The act is done, so a failure here is only logged. */
+/** Stores the answer. The handler's change is already made, so a failure here is only logged. */
 async function keepIfPossible(
   call: Call,
   claim: Claim,

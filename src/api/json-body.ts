@@ -10,24 +10,24 @@ export const defaultBodyLimit = 1024 * 1024
 /** For bodies with inputs of runs. */
 export const inputsBodyLimit = 8 * 1024 * 1024
 /**
- * Maximum number of values in a body. Reading each one blocks the whole process for a moment (docs/decisions/0066).
+ * Maximum number of values in a body. Reading each value blocks the whole process for a moment (docs/decisions/0066).
  */
 export const mostValues = 100_000
 /**
- * Maximum number of different field names in a body. An object with this many is read ten times as slowly as a list
- * (docs/decisions/0066).
+ * Maximum number of different field names in a body. Reading an object with this many names takes ten times as long as
+ * reading a list (docs/decisions/0066).
  */
 export const mostNames = 10_000
 /** Maximum number of chunks in which a body arrives. */
 export const mostPieces = 10_000
-/** Bytes. Larger bodies wait for a turn before they are parsed. */
+/** Size in bytes. A larger body waits for its turn in this thread (`nextTurn`) before it is parsed. */
 export const smallBody = 64 * 1024
 
 /**
  * The request's JSON body, or undefined if it is empty. A declared length is never trusted.
  * Errors: 415 for another content type or encoding, 413 for more than `limit` bytes, 400 for more than `most` values
- * and for all that `parseJson` refuses. Awaits `admit` once all bytes have arrived, so that a slow connection does
- * not delay other requests.
+ * and for every other body that `parseJson` refuses. Awaits `admit` once all bytes have arrived, so that a slow
+ * connection does not delay other requests.
  */
 export async function readJsonBody(
   request: IncomingMessage,
@@ -77,7 +77,7 @@ export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
   const { issues, fields } = inspectJson(value, { most: 1 })
   const [issue] = issues
   if (issue !== undefined) throw badValue(issue.path, headlineWithField('the body cannot be stored', [issue]))
-  // An object keeps one field per name, so fewer fields than written means that a name is repeated.
+  // A parsed object has one field per name. So if it has fewer fields than the text, a name is repeated in the text.
   const flaw = fields === size.fields && !size.hasLongNumbers ? null : flawOf(text)
   if (flaw !== null) throw badValue(shownPath(flaw.path), wordsOf(flaw))
   return value
@@ -86,7 +86,7 @@ export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
 const tooMany = (most: number, what: string): ApiError =>
   new ApiError('bad_request', `the body has more than ${most} ${what}: send fewer`)
 
-/** Shows no part of the body. */
+/** The error for a body that is not JSON. Its message shows no part of the body. */
 function notJson(text: string): ApiError {
   const error = syntaxErrorOf(text)
   if (error === null) return new ApiError('bad_request', 'the body is not JSON')
@@ -109,7 +109,7 @@ function badValue(path: string, message: string): ApiError {
 
 /**
  * Reads the bytes in at most 10,000 pieces: Node's HTTP parser takes three seconds for a megabyte in chunks of one
- * byte. Listens for single pieces, because a loop over the stream would join several into one.
+ * byte. Listens to `data` events, because a loop over the stream would join several pieces into one.
  */
 function readBytes(request: IncomingMessage, limit: number): Promise<Buffer> {
   const pieces: Buffer[] = []
@@ -130,7 +130,7 @@ function readBytes(request: IncomingMessage, limit: number): Promise<Buffer> {
           new ApiError('too_large', `the body comes in more than ${mostPieces} pieces: send larger ones`),
         )
       else return
-      // The rest is discarded.
+      // The rest of the body is read and discarded.
       request.removeAllListeners('data').resume()
       pieces.length = 0
     })

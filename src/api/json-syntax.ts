@@ -1,9 +1,9 @@
-/** The first place at which a text stops being the beginning of JSON. */
+/** The first position in a text at which no valid JSON can continue. */
 export interface JsonError {
   /** `line` and `column` count from 1. A column is one UTF-16 code unit, as in editors. */
   readonly line: number
   readonly column: number
-  /** The characters that JSON allows at this place, in words. */
+  /** A description of the characters that JSON allows at this position. */
   readonly expected: string
   readonly isAtEnd: boolean
 }
@@ -151,7 +151,7 @@ class Reader {
     return null
   }
 
-  /** Whether there is at least one. */
+  /** Reads digits. Returns whether there is at least one. */
   #digits(): boolean {
     const start = this.#at
     while (isDigit(this.#sign)) this.#at += 1

@@ -71,7 +71,7 @@ export function flawOf(text: string): JsonFlaw | null {
 
 /** The size of a JSON text, counted before it is parsed. */
 export interface JsonSize {
-  /** Lists, objects and values between commas. An empty list or object counts as two. */
+  /** Number of lists, objects and other values. An empty list or object counts as two values. */
   readonly values: number
   readonly fields: number
   /** Deepest nesting of lists and objects. */
@@ -81,7 +81,7 @@ export interface JsonSize {
 }
 
 /**
- * The size of a text, in a small part of the time that parsing takes. Stops counting above `mostValues` or `deepest`.
+ * The size of a text. Counting takes much less time than parsing. It stops above `mostValues` or `deepest`.
  * If the text is not JSON, the answer has no meaning.
  */
 export function sizeOf(text: string, mostValues: number, deepest: number): JsonSize {

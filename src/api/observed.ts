@@ -2,10 +2,10 @@ import type { RequestHandler, Response } from 'express'
 import type { Context } from '../governance/context.ts'
 import { requestIdOf } from './request-id.ts'
 
-/** Where a handler puts the pattern of its route, such as `/runs/{id}`. */
+/** The name in `response.locals` of the route's pattern, such as `/runs/{id}`. */
 export const routeLocal = 'route'
 
-/** Methods that a label may show; a client can send any word. */
+/** Methods that may become a label of a metric. A client can send any text as its method. */
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
 /** Counts each request by its route's pattern and its status, and logs it with `debug`. */
@@ -30,7 +30,7 @@ export function observed({ log, metrics }: Pick<Context, 'log' | 'metrics'>): Re
   }
 }
 
-/** Pages and unknown paths share one word. */
+/** Pages and unknown paths share the label `other`. */
 const routeOf = ({ locals }: Response): string => {
   const route: unknown = locals[routeLocal]
   return typeof route === 'string' ? route : 'other'

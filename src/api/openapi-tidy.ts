@@ -1,9 +1,9 @@
 /**
  * Changes a generated document in place, so that generators of clients read it correctly:
- * - A named part that may be null, or has a description of its own, becomes `anyOf` with null, or a reference with a
- *   description. zod-to-openapi writes `allOf` of the part and the rest, and null never fits an `allOf`.
- * - A default becomes a part of the description. Bodies and answers share named parts, and generators read a default as
- *   "always present", so that a body could not leave the field out.
+ * - zod-to-openapi writes `allOf` where a named part may be null or has a description of its own. Null never fits an
+ *   `allOf`. So a part that may be null becomes `anyOf` with null, and any other part a reference with a description.
+ * - A default becomes a part of the description. Bodies and answers share named parts. Generators read a default as
+ *   "always present", and then a body could not leave the field out.
  */
 export function tidy(document: object): void {
   const { paths, components } = document as { paths?: object; components?: { schemas?: object } }
@@ -28,13 +28,13 @@ interface Rest {
   readonly default?: unknown
 }
 
-/** With `keepsDefaults` the part keeps its `default`. Query parameters do, because no answer contains them. */
+/** With `keepsDefaults` the part keeps its `default`. This is for query parameters, which no answer contains. */
 function visit(value: unknown, keepsDefaults = false): void {
   if (typeof value !== 'object' || value === null) return
   const part = value as Part
   if (isReferenceWithMore(part)) split(part)
   if (!keepsDefaults) Object.values(part.properties ?? {}).forEach(tellDefault)
-  // An example is a value and no schema.
+  // An example is a value and not a schema.
   for (const [name, each] of Object.entries(part)) if (name !== 'example') visit(each, keepsDefaults)
 }
 

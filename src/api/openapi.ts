@@ -42,7 +42,7 @@ Send \`Authorization: Bearer <API key>\` and JSON. Lists take \`limit\` and \`cu
 
 Every error is \`{"error": {"code", "message", "details": [{"path", "message"}]}, "meta": {"request_id"}}\`.`
 
-/** Which codes come with which status, in Markdown. */
+/** A Markdown table with the error codes of each status. */
 function tableOfErrors(): string {
   const statuses = Map.groupBy(Object.entries(statusOf), ([, status]) => status)
   const rows = [...statuses].map(
@@ -97,7 +97,7 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
     summary: route.summary,
     tags: [route.tag],
     ...(route.description === undefined ? {} : { description: route.description }),
-    // One of the two is enough.
+    // Either an API key or a session is enough.
     security: access.public ? [] : [{ apiKey: [] }, { session: [] }],
     ...(access.public ? {} : { 'x-scope': access.scope, 'x-minimum-role': access.role }),
     request: {
@@ -172,7 +172,7 @@ function successes(route: Route, example: Example | undefined) {
   )
 }
 
-/** zod-to-openapi leaves out the default of a field whose type is given, as that of each number is. */
+/** Adds defaults: zod-to-openapi omits the default of a field with an explicit type, such as every number here. */
 function withDefaults(query: z.ZodObject): z.ZodObject {
   const shape = Object.entries(query.shape).map(([name, field]) => [
     name,

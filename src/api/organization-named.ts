@@ -7,7 +7,7 @@ export function organizationNamed(query: Record<string, string>, body: unknown):
 }
 
 /**
- * Throws 422 if query and body name different organizations: a wrong guess would create the object in the wrong one.
+ * Throws 422 if query and body name different organizations. A guess could create the object in the wrong organization.
  */
 export function requireOneOrganization(query: Record<string, string>, body: unknown): void {
   const [inQuery, inBody] = [query['organization_id'], organizationOfBody(body)]
@@ -21,7 +21,7 @@ export function requireOneOrganization(query: Record<string, string>, body: unkn
   ])
 }
 
-/** Throws 422 if the path's object belongs to another organization than the one named. */
+/** Throws 422 if the path's object does not belong to the organization that query or body names. */
 export function requireSubjectsOrganization(
   query: Record<string, string>,
   body: unknown,

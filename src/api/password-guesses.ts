@@ -14,9 +14,9 @@ const wrong = new Set([
 
 /**
  * Runs `answer`, which checks a password or a second factor's code, if the account has a guess left; else answers 429
- * (docs/decisions/0033). A right password costs no guess. An address without an account is treated alike, since
- * nothing here looks for accounts. `userOf` finds the signed-in person for endpoints that check a session's password
- * again. Returns the cookies to set as well.
+ * (docs/decisions/0033). A right password costs no guess. Addresses with and without an account are treated alike,
+ * since nothing here looks for accounts. `userOf` finds the signed-in person for endpoints that ask for the password
+ * again. The result also contains the cookies to set.
  */
 export async function guarded(
   context: Pick<Context, 'config' | 'db'>,
@@ -47,12 +47,12 @@ export async function guarded(
 export const accountOf = (email: string): string => `email ${email.toLowerCase()}`
 
 /**
- * The account whose password or code the request tries, or null. Every endpoint that checks a password has it in one
- * of these fields.
+ * The account whose password or code the request tries, or null. Every endpoint that checks a password reads it from
+ * one of these fields.
  */
 async function accountGuessedAt(body: unknown, userOf: () => Promise<string | null>): Promise<string | null> {
   const { email, password, currentPassword, code } = Object(body) as Record<string, unknown>
-  // The library limits codes during sign-in. In an open session it would accept any number.
+  // The library limits guesses of codes during sign-in. In an open session it would allow any number of guesses.
   if (typeof code === 'string') {
     const userId = await userOf()
     return userId === null ? null : `factor ${userId}`

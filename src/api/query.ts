@@ -24,8 +24,8 @@ export function readQuery(request: Request): Record<string, string> {
 }
 
 /**
- * The schema of a route's query parameters. Unknown ones are errors, since a list with a misspelt filter would list
- * everything (docs/decisions/0021). Where the path does not name the organization, `organization_id` may.
+ * The schema of a route's query parameters. Unknown parameters are errors, since a list with a misspelt filter would
+ * list everything (docs/decisions/0021). If the path does not name the organization, `organization_id` is allowed.
  */
 export function queryOf(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   const schema = schemas.get(route.key) ?? strictQuery(route)
@@ -38,7 +38,7 @@ const schemas = new Map<Route['key'], z.ZodObject>()
 
 function strictQuery(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   const declared = route.query ?? z.object({})
-  // Other servers choose the parameters, and may add some.
+  // Other servers choose the parameters of this route, and may add unknown ones.
   if (declared.def.catchall !== undefined) return declared
   const access = accessOf(route.key)
   const names = !access.public && access.subject === 'own'
@@ -61,7 +61,6 @@ export const flag = z
   .transform((text) => text === 'true')
   .meta({ type: 'boolean' })
 
-/** The text of a filter. */
 export const filter = z.string().min(1).max(200)
 
 /** A point in time: ISO 8601 with an offset, or a date (its start in UTC). */
@@ -72,5 +71,5 @@ export const instant = z
   .transform((text) => new Date(text))
   .meta({ type: 'string', format: 'date-time' })
 
-/** Names the organization where the path does not. The default is the key's organization. */
+/** Names the organization if the path does not. The default is the key's organization. */
 export const organizationQuery = z.object({ organization_id: filter.optional() })

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 
 /** The most bytes of a refused body that are read and dropped. */
 const mostDropped = 64 * 1024 ** 2
-/** Milliseconds. */
+/** In milliseconds: the longest time to read and drop a body. */
 const longestDrop = 3_000
 
 /**

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Response } from 'express'
 
-/** Characters of an incoming `X-Request-Id`; a longer one is replaced. */
+/** Maximum number of characters of an incoming `X-Request-Id`; a longer id is replaced. */
 export const longestRequestId = 128
 
 /** The accepted form of an incoming `X-Request-Id`, which is copied to logs and headers. */

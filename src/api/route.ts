@@ -29,13 +29,16 @@ export interface Call<Key extends string = string, Query = unknown, Body = unkno
   /** The `Idempotency-Key` header, or null. The handler can derive ids from it. */
   readonly idempotencyKey: string | null
   readonly requestId: string
-  /** Present with a key. The handler marks it done in its own transaction, so that the change is made only once. */
+  /**
+   * Present if the request has an `Idempotency-Key`. The handler marks it as done in the transaction of its change,
+   * so that the change is made only once.
+   */
   readonly once: Once | null
   /** Aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
-  /** Ends the request's place in its organization's share: for a handler that goes on to wait for a person or a run. */
+  /** Removes the request from its organization's share. Handlers call this before they wait for a person or a run. */
   readonly leaveShare: () => void
-  /** Whether key, scope and role would still admit this call; for answers that take long. */
+  /** Whether key, scope and role would still admit this call. Answers that take long to send check it. */
   readonly stillAllowed: () => Promise<boolean>
 }
 
@@ -65,23 +68,23 @@ export const created = (body: unknown): Answer => ({ status: 201, body })
 export const accepted = (body: unknown): Answer => ({ status: 202, body })
 export const noContent: Answer = { status: 204, body: undefined }
 
-/** The reason of an aborted signal if the client has disconnected. If the server drains, there is another one. */
+/** The reason of a signal that aborts when the client has disconnected. A draining server has another reason. */
 export const clientGone = new Error('the client has disconnected')
 
-/** An agent's question after key and scope are checked. Any other problem is answered with a decision. */
+/** An agent's question whose key and scope are already checked. Any later problem is answered with a decision. */
 export interface Question {
   readonly context: Context
   readonly asker: Asker
-  /** Throws `unauthenticated` or `missing_scope` if the asker's key was only remembered and is no longer valid. */
+  /** Throws `unauthenticated` or `missing_scope` if the asker's key came from the cache and is no longer valid. */
   readonly confirm: () => Promise<void>
   /** Creates a signal that aborts when the client has disconnected or the server drains. */
   readonly signal: () => AbortSignal
 }
 
-/** A body that is not JSON, once it has arrived. */
+/** A body that is not JSON and has arrived completely. */
 export interface Received {
   readonly body: unknown
-  /** Stands for the body in the hash that goes with an `Idempotency-Key`. */
+  /** Hashed in place of the body; an `Idempotency-Key` is stored with this hash. */
   readonly hashed: object
   /** Called when the request is answered. */
   release(): void
@@ -108,8 +111,8 @@ export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unk
   /** The handler waits for work outside this thread, so the request does not use its organization's share. */
   readonly waits?: true
   /**
-   * Reads a body that is `multipart/form-data`, after all other checks. Then `body` only documents the form. It does not
-   * use the organization's share.
+   * Reads a `multipart/form-data` body after all other checks. In such a route the schema `body` only documents the
+   * form, and the request does not use its organization's share.
    */
   receive?(call: Call, request: Request): Promise<Received>
   handle(call: Call<Key, SchemaOutput<Q>, SchemaOutput<B>>): Promise<Answer>
@@ -123,7 +126,8 @@ export interface StreamRoute<Key extends RouteKey = RouteKey, Q = unknown> exten
 }
 
 /**
- * A route that answers an agent's question with a decision. `body` only documents the body, which `ask` reads itself.
+ * A route that answers an agent's question with a decision. The schema `body` is only documentation, because `ask`
+ * reads the body itself.
  */
 export interface AskRoute<Key extends RouteKey = RouteKey> extends Described {
   readonly key: Key

@@ -26,7 +26,7 @@ export function jsonText(body: unknown): string | null {
 export interface PartsOptions {
   /** Aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
-  /** Whether the caller may still read. Asked again after a slow client has delayed the answer. */
+  /** Whether the caller may still read. This is checked after a slow client has delayed the answer. */
   readonly stillAllowed: () => Promise<boolean>
 }
 
@@ -36,9 +36,8 @@ const atOnce = 64 * 1024
 const patienceMilliseconds = 1_000
 
 /**
- * Sends a body in parts, as fast as the client reads it, with at most one part in memory. If something fails, the
- * client disconnects or the caller loses their rights, the connection is cut, so that a partial answer does not look
- * whole.
+ * Sends a body in parts, as fast as the client reads it, with at most one part in memory. The connection is cut if
+ * something fails, the client disconnects or the caller loses their rights. So a partial answer does not look complete.
  */
 export async function sendParts(
   response: Response,
@@ -90,7 +89,7 @@ export function roomOrEnd(response: Response, signal: AbortSignal): Promise<void
   })
 }
 
-/** The text of a body of at most `most` characters; for a longer one, the parts to send. */
+/** The text of a body of at most `most` characters; for a longer body, the parts to send. */
 export async function textWithin(
   parts: JsonParts,
   most: number,

@@ -30,8 +30,8 @@ const unauthenticated = (): ApiError =>
   )
 
 /**
- * Finds the person who asks an agent's question. A key that asks often is not looked up here, since the decision checks
- * key, scope and role under the lock. An answer given without that lock must be confirmed first
+ * Finds the person who asks an agent's question. A key that asks often comes from a cache, since the decision checks
+ * key, scope and role under the lock. Before an answer without this lock, `confirm` must be called
  * (docs/decisions/0049).
  */
 export async function asking(

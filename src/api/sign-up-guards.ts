@@ -5,7 +5,8 @@ import type { Context } from '../governance/context.ts'
 import { maySignUp, mustConfirmFirst, refusedToAll } from '../governance/people/sign-up.ts'
 
 /**
- * Runs before the sign-up is read. Throws, with the reason, if the installation's `SIGN_UP` accepts no such address.
+ * Runs before the fields of the sign-up are read. Throws with the reason if the installation's `SIGN_UP` setting does
+ * not accept the address.
  */
 export function requireSignUpOffered({ people }: Pick<Config, 'people'>, email: unknown): void {
   const message = refusedToAll(people.signUp, typeof email === 'string' ? email : '')
@@ -13,8 +14,8 @@ export function requireSignUpOffered({ people }: Pick<Config, 'people'>, email: 
 }
 
 /**
- * Runs before an account is created. Throws if the address may not have one. The library then answers as for an
- * existing account, so that nobody learns which addresses are invited.
+ * Runs before an account is created. Throws if the address may not have an account. The library then gives the same
+ * answer as for an existing account, so that nobody learns which addresses are invited.
  */
 export async function requireMaySignUp(
   { config, db }: Pick<Context, 'config' | 'db'>,
@@ -25,8 +26,8 @@ export async function requireMaySignUp(
 }
 
 /**
- * Runs before a session begins, where only some addresses may have an account. While the address is not confirmed it
- * throws the error of a wrong password, so that somebody who signed up with another person's address learns nothing.
+ * Runs before a session begins, if only some addresses may have an account. For an address that is not confirmed, the
+ * error is the same as for a wrong password. So somebody who signed up with another person's address learns nothing.
  */
 export async function requireConfirmedToSignIn(
   { config, db }: Pick<Context, 'config' | 'db'>,

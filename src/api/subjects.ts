@@ -57,7 +57,10 @@ const sources: Readonly<
   file: (id) => sql`select organization_id from files where id = ${id}`,
 }
 
-/** For calls about the person alone. The key's own organization still decides whether a second factor is required. */
+/**
+ * The missing second factor in a call about the person alone. The key's own organization still decides whether a
+ * factor is required.
+ */
 export async function findMissingToKey(db: Db, sender: Sender): Promise<MissingFactor | null> {
   const { rows } = await sql<{ missing: MissingFactor | null }>`
     select (${missingToKey(sender)}) as missing`.execute(db)
@@ -65,8 +68,8 @@ export async function findMissingToKey(db: Db, sender: Sender): Promise<MissingF
 }
 
 /**
- * Finds the subject's organization and the user's role there, in one statement. Throws `not_found` if it does not
- * exist, and also if the user is not a member of its organization.
+ * Finds the subject's organization and the user's role there, in one statement. Throws `not_found` if the subject does
+ * not exist, and also if the user is not a member of its organization.
  */
 export async function findStanding(
   db: Db,

@@ -7,7 +7,7 @@ export interface TlsKeyPair {
   readonly key: string
 }
 
-/** Reads TLS_CERT_FILE and TLS_KEY_FILE. Throws if one is unreadable, is not PEM, or if they do not belong together. */
+/** Reads TLS_CERT_FILE and TLS_KEY_FILE. Throws if a file is unreadable or not PEM, or if the two do not match. */
 export function readTlsKeyPair(files: { readonly certFile: string; readonly keyFile: string }): TlsKeyPair {
   const pair = { cert: read('TLS_CERT_FILE', files.certFile), key: read('TLS_KEY_FILE', files.keyFile) }
   try {

@@ -5,8 +5,8 @@ import type { Asker } from '../governance/agents/ask.ts'
 import { readAgentApproval } from '../governance/agents/waiting.ts'
 
 /**
- * Resolves once the run has ended, `seconds` have passed or the signal aborts. Subscribes before the first look, and
- * holds no database connection while waiting.
+ * Resolves once the run has ended, `seconds` have passed or the signal aborts. Subscribes before it first reads the
+ * run, and holds no database connection while waiting.
  */
 export async function waitForEnd(
   context: Pick<Context, 'db' | 'notifier'>,
@@ -17,7 +17,7 @@ export async function waitForEnd(
   const wakeUps = subscribeTo(context, runId, AbortSignal.any([signal, AbortSignal.timeout(seconds * 1000)]))
   try {
     while (!(await hasEnded(context.db, runId)) && (await wakeUps.next())) {
-      // look again
+      // Read the run again.
     }
   } finally {
     wakeUps.end()
@@ -31,7 +31,7 @@ async function hasEnded(db: Db, runId: string): Promise<boolean> {
 
 /**
  * Resolves once the approval is no longer pending, has expired, `seconds` have passed or the signal aborts. Throws
- * `not_found` if it is not the asker's.
+ * `not_found` if the approval is not the asker's.
  */
 export async function waitForApproval(
   context: Pick<Context, 'combiner' | 'db' | 'notifier'>,
@@ -55,7 +55,7 @@ export async function waitForApproval(
   }
 }
 
-/** Wakes at the expiry, which no notification announces. */
+/** Wakes the waiter when the approval expires, because no notification announces an expiry. */
 function wakeAt(wakeUps: WakeUps, time: string | null): NodeJS.Timeout | undefined {
   if (time === null) return undefined
   const left = Math.max(100, new Date(time).getTime() - Date.now())
@@ -64,7 +64,7 @@ function wakeAt(wakeUps: WakeUps, time: string | null): NodeJS.Timeout | undefin
 
 const longestWait = 60_000
 
-/** Wake-ups for one run or approval. One that arrives while nobody waits is kept for the next call. */
+/** Wake-ups for one run or approval. After a wake-up that nobody waited for, the next `next()` returns at once. */
 export interface WakeUps {
   /** True when the row may have changed since the last call; false once the signal has aborted. */
   next(): Promise<boolean>

@@ -2,8 +2,8 @@ import { Graph, layout } from '@dagrejs/dagre'
 import { LRUCache } from 'lru-cache'
 
 /*
- * Where the boxes and lines of a picture of steps lie. Only the definition decides it, so it is computed once for each
- * version of a workflow.
+ * Positions of the boxes and lines in a picture of steps. They depend only on the definition, so they are computed once
+ * for each version of a workflow.
  */
 
 /** The size of a box, in units of the picture. */
@@ -13,8 +13,8 @@ export const box = { width: 212, height: 82 } as const
 const mostBoxes = 60
 
 /**
- * The most rows that all lines of a picture cross together. They decide how long its computation blocks this process:
- * with 300 about 70 milliseconds (docs/decisions/0127).
+ * Maximum sum of the rows that each line of a picture crosses. This sum decides how long the layout blocks this
+ * process: with 300 it is about 70 milliseconds (docs/decisions/0127).
  */
 const mostCrossed = 300
 
@@ -28,15 +28,18 @@ export interface Layout {
   readonly height: number
   /** Left upper corners, in the order of the steps. */
   readonly boxes: readonly { readonly x: number; readonly y: number }[]
-  /** Paths of SVG, from what comes first to what waits for it. Both ends are places in the list of steps. */
+  /** SVG paths from a step to a step that waits for it. `from` and `to` are indexes in the list of steps. */
   readonly lines: readonly { readonly from: number; readonly to: number; readonly path: string }[]
 }
 
-const layouts = new LRUCache<string, Layout>({ max: 200 })
+/** The layouts that a process keeps, by the version of the workflow. */
+export type Layouts = LRUCache<string, Layout>
+export const createLayouts = (): Layouts => new LRUCache({ max: 200 })
 
 /** The layout of these steps, or null if they are too many for a picture. `key` names the version of the workflow. */
-export function layoutOf(key: string, steps: readonly GraphStep[]): Layout | null {
-  if (steps.length > mostBoxes) return null
+export function layoutOf(layouts: Layouts, key: string, all: readonly GraphStep[]): Layout | null {
+  if (all.length > mostBoxes) return null
+  const steps = withoutImplied(all)
   const rows = rowsOf(steps)
   if (crossedRows(steps, rows) > mostCrossed) return null
   const known = layouts.get(key)
@@ -46,7 +49,25 @@ export function layoutOf(key: string, steps: readonly GraphStep[]): Layout | nul
   return made
 }
 
-/** The row of each step: one below the last of those that it waits for. */
+/** The steps without the dependencies that a longer path implies: lines for them would only cross other lines. */
+function withoutImplied(steps: readonly GraphStep[]): readonly GraphStep[] {
+  const byId = new Map(steps.map((step) => [step.id, step]))
+  const before = new Map<string, ReadonlySet<string>>()
+  const allBefore = (id: string): ReadonlySet<string> => {
+    const known = before.get(id)
+    if (known !== undefined) return known
+    const needed = byId.get(id)?.depends_on ?? []
+    const found = new Set(needed.flatMap((each) => [each, ...allBefore(each)]))
+    before.set(id, found)
+    return found
+  }
+  return steps.map(({ id, depends_on: needed }) => ({
+    id,
+    depends_on: needed.filter((each) => !needed.some((other) => allBefore(other).has(each))),
+  }))
+}
+
+/** The row of each step: one below the lowest step that it waits for. */
 function rowsOf(steps: readonly GraphStep[]): ReadonlyMap<string, number> {
   const byId = new Map(steps.map((step) => [step.id, step]))
   const rows = new Map<string, number>()
@@ -61,7 +82,7 @@ function rowsOf(steps: readonly GraphStep[]): ReadonlyMap<string, number> {
   return rows
 }
 
-/** In how many rows the lines are, all together: each line is in those between its two steps. */
+/** Sum over all lines of the number of rows from the line's first step to its second step. */
 function crossedRows(steps: readonly GraphStep[], rows: ReadonlyMap<string, number>): number {
   const rowOf = (id: string): number => rows.get(id) ?? 0
   return steps.reduce(
@@ -70,7 +91,7 @@ function crossedRows(steps: readonly GraphStep[], rows: ReadonlyMap<string, numb
   )
 }
 
-/** Whether rows from left to right need less width: many steps stand beside each other, in few rows. */
+/** Whether to draw rows from left to right: this is narrower if many steps share few rows. */
 function isWide(rows: ReadonlyMap<string, number>): boolean {
   const sizes = new Map<number, number>()
   for (const row of rows.values()) sizes.set(row, (sizes.get(row) ?? 0) + 1)
@@ -78,7 +99,7 @@ function isWide(rows: ReadonlyMap<string, number>): boolean {
   return widest > 3 && sizes.size < widest
 }
 
-/** What is used of the library's graph: its own types do not resolve with this compiler's settings. */
+/** The part of the library's graph that is used here. Its own types do not resolve with this compiler's settings. */
 interface Drawing {
   setGraph(options: object): void
   setDefaultEdgeLabel(label: () => object): void
@@ -126,7 +147,7 @@ interface Point {
 const round = (number: number): number => Math.round(number * 10) / 10
 const at = ({ x, y }: Point): string => `${round(x)} ${round(y)}`
 
-/** A smooth line: straight to the middle between two points, and a curve around each point between. */
+/** A smooth line through the points: each inner point is the control point of a curve that ends halfway to the next. */
 function pathOf(points: readonly Point[]): string {
   const [first, ...others] = points
   const last = others.at(-1)

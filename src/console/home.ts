@@ -2,16 +2,16 @@ import { inboxPath } from '../contract/pages.ts'
 import { hasRole } from './role.ts'
 import type { Person } from './visit.ts'
 
-/** The pages that lists are on, and the lowest role that may read them. */
+/** The pages with lists: path, title, and the lowest role that may read the list. */
 const places = [
   [inboxPath, 'Approvals', 'member'],
   ['/console/runs', 'Runs', 'viewer'],
   ['/console/sessions', 'Agents', 'admin'],
 ] as const
 
-/** The lists that a person may read. Who has no organization yet sees the places of members. */
+/** The lists that a person may read. A person without an organization sees the lists of members. */
 export const placesOf = ({ organization }: Pick<Person, 'organization'>) =>
   places.filter(([, , least]) => hasRole(organization?.role ?? 'member', least))
 
-/** The list that a person comes to first. */
+/** The list that a person sees first. */
 export const homeOf = (person: Pick<Person, 'organization'>): string => placesOf(person)[0]?.[0] ?? inboxPath

@@ -3,16 +3,16 @@ import type { GovernanceSettings } from '../policy/settings.ts'
 import type { PersonsVisit } from './visit.ts'
 
 /*
- * Whether a list offers a person an approval to choose. This only shapes the page: the API judges each vote.
+ * Whether a list lets a person select an approval. This only shapes the page, because the API checks each vote.
  */
 
 export interface Chooser {
   readonly visit: PersonsVisit
-  /** Whether people may decide what they asked for themselves. */
+  /** Whether people may decide their own requests. */
   readonly allowsOwn: boolean
 }
 
-/** Whose turn it is instead, as the end of a row; null if the reader may choose the approval. */
+/** A text for the row that says who must decide instead; null if the reader may select the approval. */
 export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView): string | null {
   const { user, organizations } = visit.person
   const role = organizations.find(({ id }) => id === approval.organization_id)?.role
@@ -28,7 +28,7 @@ export async function chooserOf(visit: PersonsVisit, items: readonly ApprovalVie
   return { visit, allowsOwn: await readAllowsOwn(visit, items) }
 }
 
-/** Reads the organization's setting only if the list has a request of the reader. */
+/** Reads the organization's setting only if the list has one of the reader's own requests. */
 async function readAllowsOwn(visit: PersonsVisit, items: readonly ApprovalView[]): Promise<boolean> {
   const { user, organization } = visit.person
   if (organization === null || !items.some(({ requested_by }) => requested_by === user.id)) return false

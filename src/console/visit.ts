@@ -1,10 +1,11 @@
 import type { ComponentChild } from 'preact'
 import { homePath } from '../contract/pages.ts'
 import type { Role } from '../policy/types.ts'
+import type { Layouts } from './graph.ts'
 
 /*
- * What a page of the console is given and what it returns. A page reads and changes things only through `Api`: the routes of
- * the public API, with the rights of the signed-in person.
+ * The input and result of a page of the console. A page reads and changes things only through `Api`: the routes of the
+ * public API, with the rights of the signed-in person.
  */
 
 export interface Organization {
@@ -17,7 +18,7 @@ export interface Organization {
 export interface Person {
   readonly user: { readonly id: string; readonly email: string; readonly name: string }
   readonly organizations: readonly Organization[]
-  /** The organization of lists. The person chose it, or it is the first that is not personal. */
+  /** The organization whose lists are shown: the person's choice, or the first that is not personal. */
   readonly organization: Organization | null
 }
 
@@ -34,9 +35,9 @@ export interface ApiRequest {
   readonly query?: Readonly<Record<string, string>>
   readonly body?: unknown
   readonly idempotencyKey?: string
-  /** Fields of a large answer that are wanted; the others are not read. */
+  /** The fields of a large answer that the page needs; other fields are not read. */
   readonly only?: readonly string[]
-  /** A longer answer in parts is refused with `too_large`, and the rest of it is not read. */
+  /** If a streamed answer is longer, the call fails with `too_large`, and the rest of the answer is not read. */
   readonly mostCharacters?: number
 }
 
@@ -48,9 +49,9 @@ export interface Api {
 /** The fields of a submitted form; a name may have several values. */
 export type Form = URLSearchParams
 
-/** A request of anybody. */
+/** A request to a page, also by people who are not signed in. */
 export interface Visit {
-  /** The path with its query, to come back to. */
+  /** The path with its query, so that a person can return to it. */
   readonly place: string
   readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
@@ -63,6 +64,8 @@ export interface PersonsVisit extends Visit {
   /** Proves that a form comes from a page of this session. */
   readonly token: string
   readonly now: Date
+  /** This process's cache of picture layouts. */
+  readonly layouts: Layouts
 }
 
 export interface Page {
@@ -73,7 +76,7 @@ export interface Page {
 
 export type Shown = Page | { readonly redirect: string }
 
-/** The path to follow after sign-in: only pages of the console, never another host, and nothing that leads out by `..`. */
+/** The path to open after sign-in: only a page of the console, never another host, and no path out of it by `..`. */
 export function ownPlace(given: string | null): string {
   const inside =
     given !== null &&

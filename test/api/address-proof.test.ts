@@ -1,28 +1,23 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
+import { describe, expect, test } from '@jest/globals'
+import type { SmtpSink } from '../support/smtp-sink.ts'
 import { until } from '../stack/until.ts'
 import { Browser, totp } from './browser.ts'
 import { addKey, addOrganization } from './fixtures.ts'
-import { startTestServer, type TestServer } from './server.ts'
+import type { TestServer } from './server.ts'
+import { useMailingServer } from './signed-in.ts'
 
-/* Somebody who signs up with another person's address must lose everything when its owner comes. */
+/*
+ * Somebody who signs up with another person's address must lose everything when the owner of that address confirms it.
+ */
 
 let sink: SmtpSink
 let server: TestServer
-beforeAll(async () => {
-  sink = await startSmtpSink()
-  server = await startTestServer({ env: { SMTP_URL: sink.url } })
-})
-afterAll(async () => {
-  await server.close()
-  await sink.close()
-})
-beforeEach(() => server.context.pool.query('delete from auth_rate_limits'))
+useMailingServer((...both) => ([server, sink] = both))
 
 const password = 'correct horse battery'
 const own = 'chosen by the owner'
 let made = 0
-/** An attacker's account with a victim's address, and a browser that is signed in to it. */
+/** Signs an attacker up with a victim's address. Returns a browser that is signed in to this account. */
 async function hijack() {
   const email = `victim${(made += 1)}@corp.test`
   const at = new Browser(server)
@@ -109,7 +104,7 @@ describe.each(Object.entries(proofs))('%s confirms it, and', (_, prove) => {
       [id],
     )
     expect(rows).toEqual([{ factors: 0, waiting: 0, two_factor_enabled: false, email_verified: true }])
-    // The next request that changes an account records the events.
+    // Account events are recorded by the next request that changes an account.
     await at.auth('sign-out', {})
     const entries = await context.db
       .selectFrom('audit_events')

@@ -129,7 +129,7 @@ test('tokens in paths are not logged', async () => {
 })
 
 describe('requests that no browser sends', () => {
-  /** The status of one request, sent exactly as written here. */
+  /** Sends one request exactly as written here, and returns its status. */
   async function statusOf(line: string): Promise<number> {
     const { port } = new URL(server.base)
     const socket = connect(Number(port), '127.0.0.1')

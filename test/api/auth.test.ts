@@ -1,66 +1,27 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
-import { until } from '../stack/until.ts'
-import { Browser, totp } from './browser.ts'
+import { describe, expect, test } from '@jest/globals'
+import type { SmtpSink } from '../support/smtp-sink.ts'
+import { Browser } from './browser.ts'
 import { addOrganization, sessionCookie } from './fixtures.ts'
-import { startTestServer, type TestServer } from './server.ts'
+import type { TestServer } from './server.ts'
+import {
+  password,
+  signedUp,
+  confirmedPerson,
+  eventTypesOf,
+  mailTo,
+  tokenIn,
+  useMailingServer,
+} from './signed-in.ts'
 
 let sink: SmtpSink
 let server: TestServer
-beforeAll(async () => {
-  sink = await startSmtpSink()
-  server = await startTestServer({ env: { SMTP_URL: sink.url } })
-})
-afterAll(async () => {
-  await server.close()
-  await sink.close()
-})
-/** Limits are counted per address, and all these people share one. */
-beforeEach(() => server.context.pool.query('delete from auth_rate_limits'))
+useMailingServer((...both) => ([server, sink] = both))
 
 const browser = () => new Browser(server)
-const password = 'correct horse battery'
-let made = 0
-async function signUp(): Promise<{ email: string; id: string; at: Browser }> {
-  const email = `person${(made += 1)}@acme.test`
-  const at = browser()
-  const { status, body } = await at.auth('sign-up/email', { name: 'Ana', email, password })
-  expect(status).toBe(200)
-  expect((await at.signIn(email, password)).status).toBe(200)
-  return { email, id: body.user.id, at }
-}
-
-/** Has the effect of the mailed link, except that nothing ends. */
-const confirm = (id: string) =>
-  server.context.pool.query('update users set email_verified = true where id = $1', [id])
-async function confirmed() {
-  const person = await signUp()
-  await confirm(person.id)
-  return person
-}
-
-/** The last mail to an address, once it has arrived, without soft line breaks. */
-async function mailTo(email: string, subject: string): Promise<string> {
-  const find = () =>
-    sink.deliveries.findLast((mail) => mail.recipients.includes(email) && mail.subject === subject)
-  await until(`a mail to ${email}`, async () => find() !== undefined)
-  return (find()?.raw ?? '').replaceAll(/=\r?\n/g, '').replaceAll('=3D', '=')
-}
-const tokenIn = (mail: string): string => /token=([\w.-]+)/.exec(mail)?.[1] ?? ''
-
-async function eventsOf(organizationId: string): Promise<string[]> {
-  const rows = await server.context.db
-    .selectFrom('audit_events')
-    .select('event_type')
-    .where('organization_id', '=', organizationId)
-    .orderBy('seq')
-    .execute()
-  return rows.map((row) => row.event_type)
-}
 
 describe('signing up', () => {
   test('creates a user with a personal organization on plan free, of which they are owner', async () => {
-    const { at, email, id } = await signUp()
+    const { at, email, id } = await signedUp(server)
     expect(id).toMatch(/^usr_/)
     const { body } = await at.send('GET', '/me')
     expect(body.user).toEqual({ id, email, name: 'Ana', email_verified: false, second_factor: false })
@@ -72,15 +33,19 @@ describe('signing up', () => {
         plan: 'free',
         role: 'owner',
         slack_account: null,
+        slack_claim: null,
       },
     ])
     expect(body.key_id).toBeNull()
     expect(body.scopes['organizations:*']).toBe(true)
-    expect(await eventsOf(body.organization_id)).toEqual(['organization.created', 'session.started'])
+    expect(await eventTypesOf(server, body.organization_id)).toEqual([
+      'organization.created',
+      'session.started',
+    ])
   })
 
   test('gives the same answer for an address with an account, whose owner gets a mail', async () => {
-    const { email } = await signUp()
+    const { email } = await signedUp(server)
     const again = await browser().auth('sign-up/email', { name: 'Eve', email, password: 'another password' })
     const fresh = await browser().auth('sign-up/email', { name: 'Eve', email: `new-${email}`, password })
     expect([again.status, Object.keys(again.body.user).sort(), again.body.token]).toEqual([
@@ -88,12 +53,12 @@ describe('signing up', () => {
       Object.keys(fresh.body.user).sort(),
       null,
     ])
-    await mailTo(email, 'You already have an account')
+    await mailTo(sink, email, 'You already have an account')
     expect((await browser().signIn(email, 'another password')).status).toBe(401)
   })
 
   test('an interrupted sign-up is completed at sign-in, including the organization', async () => {
-    const { email, id } = await signUp()
+    const { email, id } = await signedUp(server)
     const { pool } = server.context
     await pool.query('delete from memberships where user_id = $1', [id])
     const at = browser()
@@ -102,8 +67,8 @@ describe('signing up', () => {
   })
 
   test('the mailed link confirms the address', async () => {
-    const { at, email } = await signUp()
-    const token = tokenIn(await mailTo(email, 'Confirm your address'))
+    const { at, email } = await signedUp(server)
+    const token = tokenIn(await mailTo(sink, email, 'Confirm your address'))
     const { status } = await at.send('GET', `/api/auth/verify-email?token=${token}`)
     expect(status).toBe(200)
     expect((await at.send('GET', '/me')).body.user.email_verified).toBe(true)
@@ -153,7 +118,7 @@ describe('signing in', () => {
   })
 
   test('a wrong password and an unknown address get the same answer', async () => {
-    const { email } = await signUp()
+    const { email } = await signedUp(server)
     const wrong = await browser().signIn(email, 'not the password')
     const unknown = await browser().signIn('nobody@acme.test', 'not the password')
     expect([unknown.status, unknown.body]).toEqual([wrong.status, wrong.body])
@@ -161,12 +126,12 @@ describe('signing in', () => {
   })
 
   test('signing out ends the session at once', async () => {
-    const { at, email } = await signUp()
+    const { at, email } = await signedUp(server)
     const { cookie } = at
     const organization = (await at.send('GET', '/me')).body.organization_id
     expect((await at.auth('sign-out', {})).status).toBe(200)
     expect((await browser().send('GET', '/me', undefined, { cookie })).status).toBe(401)
-    expect((await eventsOf(organization)).at(-1)).toBe('session.ended')
+    expect((await eventTypesOf(server, organization)).at(-1)).toBe('session.ended')
     expect(email).toBeDefined()
   })
 
@@ -179,7 +144,7 @@ describe('signing in', () => {
   })
 
   test('an invented cookie gives no access', async () => {
-    const { at } = await signUp()
+    const { at } = await signedUp(server)
     const cookie = at.cookie.replace(
       /(session_token=[^.]+)\.[^;]+/,
       '$1.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA%3D',
@@ -198,7 +163,7 @@ describe('signing in', () => {
 
 describe('a session', () => {
   test('can change something only from pages of this service', async () => {
-    const { at } = await signUp()
+    const { at } = await signedUp(server)
     const post = (headers: Record<string, string>) =>
       fetch(`${server.base}/api/v1/organizations`, {
         method: 'POST',
@@ -215,13 +180,13 @@ describe('a session', () => {
   })
 
   test('is not used if a wrong key is sent', async () => {
-    const { at } = await signUp()
+    const { at } = await signedUp(server)
     const answer = await at.send('GET', '/me', undefined, { authorization: 'Bearer nonsense' })
     expect(answer.status).toBe(401)
   })
 
   test('acts in the organization that the header, the path or the query names', async () => {
-    const { at, id } = await signUp()
+    const { at, id } = await signedUp(server)
     const { context } = server
     const other = await addOrganization(context)
     const row = { organization_id: other.id, user_id: id, role: 'viewer' as const }
@@ -242,7 +207,7 @@ describe('a session', () => {
   })
 
   test('makes keys within its role, audited as the person', async () => {
-    const { at } = await confirmed()
+    const { at } = await confirmedPerson(server)
     const { status, body } = await at.send('POST', '/api-keys', { name: 'mine', scopes: ['runs:read'] })
     expect(status).toBe(201)
     expect((await server.call(body.api_key, 'GET', '/runs')).status).toBe(200)
@@ -250,121 +215,5 @@ describe('a session', () => {
     const once = await at.send('POST', '/api-keys', { name: 'once', scopes: ['runs:read'] }, kept)
     const again = await at.send('POST', '/api-keys', { name: 'once', scopes: ['runs:read'] }, kept)
     expect(again.body).toEqual(once.body)
-  })
-})
-
-describe('passwords', () => {
-  test('a mailed token sets a new one, once, and ends every session', async () => {
-    const { at, email } = await signUp()
-    const organization = (await at.send('GET', '/me')).body.organization_id
-    expect((await browser().auth('request-password-reset', { email })).status).toBe(200)
-    const token = tokenIn(await mailTo(email, 'A new password'))
-    const set = (newPassword: string) => browser().auth('reset-password', { token, newPassword })
-    expect((await set('a better password')).status).toBe(200)
-    expect((await set('an even better one')).status).toBe(400)
-    expect((await at.send('GET', '/me')).status).toBe(401)
-    expect((await browser().signIn(email, password)).status).toBe(401)
-    expect((await browser().signIn(email, 'a better password')).status).toBe(200)
-    expect(await eventsOf(organization)).toContain('user.password_changed')
-  })
-
-  test('asking for one gives the same answer with or without an account', async () => {
-    const { email } = await signUp()
-    const known = await browser().auth('request-password-reset', { email })
-    const unknown = await browser().auth('request-password-reset', { email: 'nobody@acme.test' })
-    expect([unknown.status, unknown.body]).toEqual([known.status, known.body])
-  })
-
-  test('and second factors can only be changed by a signed-in person, never with a key', async () => {
-    const { api_key: key, password: theirs } = server.identities.users.owner
-    const bodies = {
-      'change-password': { currentPassword: theirs, newPassword: 'a new password' },
-      'two-factor/enable': { password: theirs },
-      'two-factor/disable': { password: theirs },
-      'two-factor/generate-backup-codes': { password: theirs },
-    }
-    for (const [path, body] of Object.entries(bodies)) {
-      const answer = await server.call(key, 'POST', `/api/auth/${path}`, body)
-      expect([path, answer.status]).toEqual([path, 401])
-    }
-  })
-})
-
-describe('a second factor', () => {
-  test('is required at every later sign-in, by app or by a backup code that works once', async () => {
-    const { at, email } = await confirmed()
-    const organization = (await at.send('GET', '/me')).body.organization_id
-    const { key, backupCodes } = await at.enrol(password)
-    expect((await at.send('GET', '/me')).body.user.second_factor).toBe(true)
-
-    const half = browser()
-    expect((await half.signIn(email, password)).body.twoFactorRedirect).toBe(true)
-    expect((await half.send('GET', '/me')).status).toBe(401)
-    expect((await half.auth('two-factor/verify-totp', { code: '000000' })).status).toBe(401)
-    expect((await half.auth('two-factor/verify-totp', { code: totp(key, Date.now() + 30_000) })).status).toBe(
-      200,
-    )
-    expect((await half.send('GET', '/me')).status).toBe(200)
-
-    const lost = browser()
-    await lost.signIn(email, password)
-    expect((await lost.auth('two-factor/verify-backup-code', { code: backupCodes[0] })).status).toBe(200)
-    const twice = browser()
-    await twice.signIn(email, password)
-    expect((await twice.auth('two-factor/verify-backup-code', { code: backupCodes[0] })).status).toBe(401)
-
-    const events = await eventsOf(organization)
-    expect(events).toContain('mfa.enabled')
-    expect(events).toContain('mfa.backup_codes_changed')
-    // Three of six stopped at the password, which is not a sign-in; enrolling renews the session.
-    expect(events.filter((type) => type === 'session.started')).toHaveLength(4)
-  })
-
-  test('its secret and codes are stored nowhere in plain text', async () => {
-    const { at, id } = await confirmed()
-    const { key, backupCodes } = await at.enrol(password)
-    const { rows } = await server.context.pool.query('select * from auth_two_factors where user_id = $1', [
-      id,
-    ])
-    const kept = JSON.stringify(rows)
-    for (const secret of [key, ...backupCodes]) expect(kept).not.toContain(secret)
-  })
-
-  test('where it is required, a member without it is refused, with key or session, until enrolled', async () => {
-    const { at } = await confirmed()
-    const { body: acme } = await at.send('POST', '/organizations', { name: 'Acme' })
-    const here = { 'x-organization-id': acme.id }
-    const { body: key } = await at.send('POST', '/api-keys', {
-      name: 'mine',
-      scopes: ['runs:read'],
-      organization_id: acme.id,
-    })
-    const governance = `/organizations/${acme.id}/governance`
-    const tooEarly = await at.send('PATCH', governance, { require_mfa: true })
-    expect([tooEarly.status, tooEarly.body.error.code]).toEqual([409, 'conflict'])
-    await at.enrol(password)
-    expect((await at.send('PATCH', governance, { require_mfa: true })).status).toBe(200)
-    expect((await at.send('GET', '/runs', undefined, here)).status).toBe(200)
-    await at.auth('two-factor/disable', { password })
-    const refused = await at.send('GET', '/runs', undefined, here)
-    expect([refused.status, refused.body.error.code]).toEqual([403, 'mfa_required'])
-    const [{ message: page }] = refused.body.error.details
-    const { pathname } = new URL(page)
-    expect((await fetch(`${server.base}${pathname}`)).status).toBe(200)
-    for (const path of ['/runs', '/me', '/scopes']) {
-      const { status, body } = await server.call(key.api_key, 'GET', path)
-      expect([path, status, body.error.code]).toEqual([path, 403, 'mfa_required'])
-    }
-    // Other organizations still work, and they can see where they are a member.
-    expect((await at.send('GET', '/runs')).status).toBe(200)
-    expect((await at.send('GET', '/me')).status).toBe(200)
-    await at.enrol(password)
-    expect((await at.send('GET', '/runs', undefined, here)).status).toBe(200)
-    // The key was made before the factor was enrolled.
-    expect((await server.call(key.api_key, 'GET', '/runs')).status).toBe(403)
-    expect((await at.send('POST', `/api-keys/${key.id}/confirm`)).status).toBe(200)
-    expect((await server.call(key.api_key, 'GET', '/runs')).status).toBe(200)
-    await at.auth('two-factor/disable', { password })
-    expect((await at.send('GET', '/runs', undefined, here)).status).toBe(403)
   })
 })

@@ -20,13 +20,16 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-/** Agents' questions get a decision, whatever is wrong with them (test/api/agents). */
+/**
+ * Routes that can answer with an error. An agent's question gets a decision even if its body is wrong
+ * (test/api/agents).
+ */
 const erring = routes.filter((route) => route.ask === undefined)
 const withBody = erring.filter((route) => route.body !== undefined && route.receive === undefined)
 const routeOf = (key: (typeof routes)[number]['key']) => routes.find((each) => each.key === key) as Route
 const guarded = routes.filter((route) => !accessOf(route.key).public)
 
-/** The path of a route with valid ids; `replace` stands for the last of them. */
+/** The path of a route with valid ids. `replace` replaces the last id. */
 function pathOf(key: (typeof routes)[number]['key'], replace?: string): string {
   const entry = accessOf(key)
   const subject = entry.public ? 'nothing' : entry.subject
@@ -92,7 +95,7 @@ describe('bad bodies', () => {
     expectRefused(answer, [415])
   })
 
-  /** Almost valid bodies: real field names with values of every kind. */
+  /** Bodies that are almost valid: real field names with values of every kind. */
   const near = (shape: readonly string[]) =>
     fc.dictionary(
       fc.constantFrom(...shape, 'zzz'),
@@ -205,7 +208,7 @@ describe('bad paths and queries', () => {
       const answer = await server.call(owner, 'GET', `${pathOf(key)}?${query}`)
       expect(answer.status).toBeLessThan(500)
       const name = query.split('=')[0] as string
-      // The step or webhook of the path does not exist, which counts before the query.
+      // The step or webhook of the path does not exist. The service checks this before it checks the query.
       const refused = /\{(step|webhook)\}/.test(key) ? [400, 404, 422] : [400, 422]
       if (shape.includes(name)) expect(refused).toContain(answer.status)
     }
@@ -219,7 +222,8 @@ describe('bad paths and queries', () => {
     ])
   })
 
-  // A route for sessions with a factor refuses keys before it reads parameters. Authorization servers may add parameters.
+  // Routes that need a session with a second factor refuse keys before they read parameters. The callback is excluded,
+  // because authorization servers may add parameters.
   const forKeys = erring.filter(
     ({ key }) => !('factor' in accessOf(key)) && key !== 'GET /connections/callback/{integration}',
   )
@@ -253,7 +257,7 @@ describe('bad paths and queries', () => {
   })
 })
 
-/** Some of these are valid values: it only matters that nothing breaks. */
+/** Some of these values are valid, so a success is fine too. The test only checks that nothing breaks. */
 function expectRefusedOrFine(answer: Answer): void {
   if (answer.status >= 400) expectRefused(answer, [400, 404, 422])
 }

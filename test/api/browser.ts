@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { TestServer } from './server.ts'
 
-/** A person at a browser: keeps cookies, and sends its own origin. */
+/** A person's browser. It stores cookies, and sends the origin of the service. */
 export class Browser {
   readonly #server: TestServer
   readonly #cookies = new Map<string, string>()

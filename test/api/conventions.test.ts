@@ -7,7 +7,7 @@ import { addPlace, World, type Place } from './access-matrix/world.ts'
 import { addKey, addOrganization, enrolPeople, factorCookie } from './fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from './server.ts'
 
-/* Conventions of the API and of identity that no route's own test covers. */
+/* Conventions of the API and of identity that are not covered by the tests of single routes. */
 
 let server: TestServer
 let place: Place
@@ -25,7 +25,7 @@ const withKey: Ask = (method, path, body, headers) =>
   server.call(place.owner.key, method, path, body, headers)
 const ask = withKey
 
-/** The owner in a session opened with a second factor. */
+/** Requests as the owner, in a session opened with a second factor. */
 async function signedIn(): Promise<Ask> {
   await enrolPeople(server.context, [place.owner.userId])
   const mine = { cookie: await factorCookie(server.context, place.owner.userId), origin: server.base }

@@ -8,18 +8,23 @@ import { startTestServer } from './server.ts'
 const samples = join(import.meta.dirname, '../../samples')
 
 /**
- * Runs the shell blocks of `page` as a reader would, after `. samples/shell.sh`, against a server, a bootstrap.json and a
- * home folder of its own. `before` runs first. The blocks below the heading `last` run at the end, after `after`. Returns
- * the output of each block.
+ * Runs the shell blocks of `page` as a reader would, after `. samples/shell.sh`. The reader has a separate server, a
+ * bootstrap.json and a home folder. `before` runs first. The blocks below the heading `last` run at the end, after
+ * `after`. `env` contains settings of the server. Returns the output of each block.
  */
 export async function readDocsPage(
   page: string,
-  { before = '', after = [], last }: { before?: string; after?: readonly string[]; last?: string } = {},
+  {
+    before = '',
+    after = [],
+    last,
+    env = {},
+  }: { before?: string; after?: readonly string[]; last?: string; env?: NodeJS.ProcessEnv } = {},
 ): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'reader-'))
   mkdirSync(join(folder, '.data'))
   const mail = await startMailCatcher({ dir: join(folder, '.data', 'mail') })
-  const server = await startTestServer({ env: { SMTP_URL: mail.url } })
+  const server = await startTestServer({ env: { SMTP_URL: mail.url, ...env } })
   try {
     const boot = { base_url: server.base, ...server.identities }
     writeFileSync(join(folder, '.data', 'bootstrap.json'), JSON.stringify(boot))

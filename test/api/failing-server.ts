@@ -7,7 +7,7 @@ import { bodyOf, listen, type Answer } from './server.ts'
 
 type Run = Combiner['run']
 
-/** Another API process on the database of `context`, whose commits go through `run`. */
+/** Starts another API process on the database of `context`. `wrap` wraps the function that runs its transactions. */
 async function otherServer(
   context: Context,
   wrap: (run: Run, end: () => Promise<void>) => Run,
@@ -36,7 +36,7 @@ async function otherServer(
   }
 }
 
-/** One POST to such a process. */
+/** Sends one POST to a failing process. */
 export async function postTo(
   url: string,
   key: string,
@@ -47,7 +47,7 @@ export async function postTo(
     method: 'POST',
     headers: {
       authorization: `Bearer ${key}`,
-      // `fetch` names the type of a form itself.
+      // `fetch` sets the content type of a form itself.
       ...(body instanceof FormData ? {} : { 'content-type': 'application/json' }),
       ...headers,
     },
@@ -57,12 +57,14 @@ export async function postTo(
   return { status: response.status, headers: response.headers, text, body: JSON.parse(text) }
 }
 
-/** Sends a request to a process that dies when its first transaction has committed. Nothing after that happens. */
+/**
+ * Sends a request to a process that dies when its first transaction has committed. The process does nothing after that.
+ */
 export async function sendAndDie(context: Context, send: (base: string) => Promise<unknown>): Promise<void> {
   const dead = Promise.withResolvers<void>()
   const dying = await otherServer(context, (run, end) => async (...operation) => {
     await run(...operation)
-    // Its connections close, so that it can neither renew a lock nor store an answer.
+    // Closing its connections ensures that the process can neither renew a lock nor store an answer.
     await end()
     dead.resolve()
     return new Promise(() => {})
@@ -79,7 +81,9 @@ export async function sendAndDie(context: Context, send: (base: string) => Promi
   }
 }
 
-/** Sends a request to a process that stops just before its transaction, runs `meanwhile`, and lets it continue. */
+/**
+ * Sends a request to a process that stops just before its transaction. Runs `meanwhile`, and lets the process continue.
+ */
 export async function sendAndStall(
   context: Context,
   send: (base: string) => Promise<Answer>,

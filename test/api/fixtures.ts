@@ -126,12 +126,13 @@ export const aDefinition = {
 export const aRule = { name: 'No mail', verdict: 'deny', tools: ['mail_send'] }
 export const aLabelRule = { name: 'Salaries', tools: ['file_read'], add_labels: ['confidential'] }
 
-/** A personal connection of a person, without a credential. Returns its id. */
+/** A connection without a credential, of a person or of the organization. Returns its id. */
 export async function addConnection(
   { db }: Pick<Context, 'db'>,
   organizationId: string,
   userId: string,
   integration = 'search',
+  scope: 'personal' | 'organization' = 'personal',
 ): Promise<string> {
   const id = newId('connection')
   await db
@@ -139,7 +140,7 @@ export async function addConnection(
     .values({
       id,
       organization_id: organizationId,
-      owner_id: userId,
+      owner_id: scope === 'personal' ? userId : null,
       integration,
       name: 'c',
       account: null,

@@ -21,7 +21,7 @@ const draft: AuditDraft = {
   metadata: {},
 }
 
-/** Adds an entry that continues the chain, as somebody with the application's database password could. */
+/** Adds an entry that continues the chain. Everybody who has the application's database password could do this. */
 async function addEntry(): Promise<{ seq: number; id: string }> {
   const { pool } = server.context
   const last = await pool.query('select seq, hash from chain_head where organization_id = $1', [organization])

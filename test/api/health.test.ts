@@ -83,7 +83,7 @@ describe('GET /health', () => {
     expect(await server.context.metrics.text()).toContain(
       `failed_batches_total{reason="${reason}",process="api"} 1`,
     )
-    // Without a request that writes, the process's own heartbeat finds out.
+    // If no request writes, the process's own heartbeat detects the problem.
     server.context.writeTrouble = null
     await refuse('process_heartbeats')
     await expect(beat(server.context, 'api')).rejects.toThrow('could not extend file')
@@ -92,7 +92,7 @@ describe('GET /health', () => {
 
   test('is degraded when the disk of the logs is full', async () => {
     await seen(1)
-    // This file system has no free bytes.
+    // The file system of /proc has no free bytes.
     Object.assign(server.context, { config: { ...server.context.config, logFolder: '/proc' } })
     const health = await server.call(null, 'GET', '/health')
     expect(health.body).toMatchObject({ status: 'degraded', checks: { disk: 'full', database: 'ok' } })

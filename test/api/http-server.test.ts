@@ -6,7 +6,7 @@ import { createHttpServer } from '../../src/api/http-server.ts'
 import { errorAnswer } from '../../src/api/schemas/common.ts'
 import { listen } from './server.ts'
 
-/** Answers GET. For a POST it sends the head of its answer first and then reads. */
+/** Answers a GET. For a POST, the application sends the head of its answer first and then reads the request. */
 const app: RequestListener = (request, response) => {
   if (request.method === 'POST') response.writeHead(200).write('begun')
   else response.end('fine')
@@ -24,7 +24,7 @@ afterAll(async () => {
   await new Promise((resolve) => server.close(resolve))
 })
 
-/** Sends these bytes and returns everything received until the server closes. */
+/** Sends these bytes, and returns everything received until the server closes the connection. */
 async function raw(...parts: string[]): Promise<string> {
   const socket = connect(port, '127.0.0.1')
   let text = ''

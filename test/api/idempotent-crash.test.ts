@@ -8,11 +8,12 @@ import { postTo, sendAndDie, sendAndStall } from './failing-server.ts'
 import { startTestServer, type Answer, type TestServer } from './server.ts'
 
 /*
- * The same key and body get the first answer again, even if the process died between the commit and the answer, or
- * was so slow that its lock expired. Tested for every changing route with its valid request.
+ * A repeated request with the same key and body gets the first answer again. This holds even if the process died
+ * between the commit and the answer, or was so slow that its lock expired. Every changing route is tested with its
+ * valid request.
  */
 
-/** More checks of the late answer. */
+/** Additional checks of the answer to the repeated request. */
 type Check = (answer: Answer, sent: Request) => Promise<void>
 
 let server: TestServer
@@ -40,7 +41,7 @@ const voted =
   (decision: 'approve' | 'reject', status: string): Check =>
   async (answer, { path, body }) => {
     expect(answer.body).toMatchObject({ status, votes: [{ decision, comment: 'c' }] })
-    // Another key is another vote.
+    // A request with another key counts as another vote.
     const second = await server.call(keyOf('admin'), 'POST', path, body, { 'idempotency-key': fresh('key') })
     expect(second.body.error.code).toBe('approval_already_decided')
   }
@@ -53,7 +54,7 @@ const checks: Partial<Record<ActingKey, Check>> = {
   async 'POST /workflow-registry/{id}/use'(answer) {
     const { body } = await server.call(keyOf('member'), 'GET', '/workflows?limit=2')
     const made = body.data.map((each: { id: string }) => each.id)
-    // The workflow was made once and is the newest; the one before it is the template.
+    // The workflow was created only once: it is the newest, and the one before it is the template.
     expect(made).toEqual([answer.body.id, answer.body.template_id])
   },
   async 'POST /workflows/{id}/execute'(answer, { path }) {
@@ -68,7 +69,7 @@ const checks: Partial<Record<ActingKey, Check>> = {
     const { organizations } = (await server.call(keyOf('viewer'), 'GET', '/me')).body
     const { id } = answer.body
     expect(organizations.filter((each: { id: string }) => each.id === id)).toEqual([
-      { ...answer.body, slack_account: null },
+      { ...answer.body, slack_account: null, slack_claim: null },
     ])
   },
   async 'POST /api-keys'(answer) {
@@ -78,7 +79,7 @@ const checks: Partial<Record<ActingKey, Check>> = {
   },
 }
 
-/** Total length of all audit chains: every change appends to one. */
+/** Total length of all audit chains. Every change appends an entry to a chain. */
 async function changes(): Promise<number> {
   const { rows } = await server.context.pool.query<{ seq: number }>(
     'select sum(seq)::int as seq from chain_head',
@@ -90,8 +91,8 @@ const rowOf = async (key: string) =>
   (await server.context.pool.query('select * from idempotency_keys where key = $1', [key])).rows[0]
 
 /**
- * Asks again once the lock of the earlier request has expired, which is forced here. A renewal in between only costs
- * another try.
+ * Repeats the request once the lock of the earlier request has expired. The expiry is forced here. If the lock is
+ * renewed in between, the loop only tries once more.
  */
 async function askAgain(send: (base: string) => Promise<Answer>, key: string): Promise<Answer> {
   for (;;) {
@@ -104,7 +105,9 @@ async function askAgain(send: (base: string) => Promise<Answer>, key: string): P
   }
 }
 
-/** The route's valid request, sent by the lowest role that may send it, about an object that no other test uses. */
+/**
+ * The route's valid request, sent by the lowest role that may send it. No other test uses the object of the request.
+ */
 async function prepare(key: ActingKey): Promise<Request> {
   const world = new World(server, place, personOf(accessTo(key).role))
   return requestOf(key, organizationId, await validRequests[key].prepare(world))
@@ -122,7 +125,7 @@ async function start(route: ActingKey, prepared?: Request) {
   return { request, key, send, before: await changes() }
 }
 
-// Keys cannot call routes that need a session with a second factor.
+// API keys cannot call routes that need a session with a second factor.
 const routes = (Object.keys(access) as RouteKey[]).filter(acts).filter((key) => !('factor' in access[key]))
 
 describe('a process that dies between the commit and the answer', () => {
@@ -157,7 +160,7 @@ describe('a process that dies between the commit and the answer', () => {
 
   test('returns its answer even if the cancelled run has ended by then', async () => {
     const first = await start('POST /runs/{id}/cancel')
-    // The second finds nothing left to do, and its answer says so.
+    // The second request finds that the run is cancelled already, and its answer says so.
     const second = start('POST /runs/{id}/cancel', first.request)
     const both = [first, await second]
     for (const { send } of both) await sendAndDie(server.context, send)
@@ -206,7 +209,7 @@ describe('a process that was slow and lost its lock', () => {
     })
     expect(heir.status).toBe(validRequests[route].status)
     expect(await changes()).toBe(done)
-    // A run stores the key, so the slow process finds the run. All other routes refuse.
+    // The run stores the `Idempotency-Key`, so the slow process finds the run. All other routes refuse the request.
     expect([409, 422, 202]).toContain(slow.status)
     if (slow.status === 202) expect(slow.body.execution_id).toBe(heir.body.execution_id)
     expect((await send(server.base)).text).toBe(heir.text)

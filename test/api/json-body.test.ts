@@ -121,7 +121,7 @@ describe('parseJson', () => {
     })
     fc.assert(
       fc.property(counted, ({ text, values }) => {
-        // An empty list or object counts as two, because it could contain a value.
+        // An empty list or object counts as two values, because it could contain one.
         expect(exceeds(text, values - 1)).toBe(values > 0)
         expect(exceeds(text, 2 * values)).toBe(false)
       }),

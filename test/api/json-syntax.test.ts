@@ -52,7 +52,7 @@ describe('any text', () => {
     '1',
   )
   const soup = fc.array(marks, { maxLength: 12 }).map((parts) => parts.join(''))
-  /** JSON with one character taken away or put in. */
+  /** JSON text with one character removed or inserted. */
   const broken = fc
     .tuple(fc.json({ maxDepth: 3 }), fc.nat(), marks, fc.boolean())
     .map(([text, at, mark, isAdded]) => {

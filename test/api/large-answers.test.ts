@@ -14,7 +14,7 @@ let server: TestServer
 /** The path of a receipt. */
 let path: string
 let runPath: string
-/** Parsing such answers takes long, and the server closes connections that are idle meanwhile. */
+/** Parsing such answers takes long. The server closes connections that are idle in that time, so none is kept open. */
 const read = (of: string) => server.call(key(), 'GET', of, undefined, { connection: 'close' })
 const key = () => server.identities.users.admin.api_key
 const decisions = 3_000
@@ -23,7 +23,7 @@ beforeAll(async () => {
   server = await startTestServer()
   const agent = new Agent(server, server.identities.users.member.api_key)
   const { session_run_id: run } = await agent.ask('Read', { file_path: 'a' })
-  // 24 MB of explanations.
+  // These decisions have 24 MB of explanations.
   await server.context.pool.query(
     `insert into decisions (id, organization_id, run_id, seq, tool, side_effect, verdict, matched_rules, reason, explanation,
        labels, label_sources, policy_version, decided_at, session_id, requested_by, bytes)
@@ -120,7 +120,7 @@ describe('answers of 24 MB each', () => {
         Array.from({ length: 30 }, (_, index) => begin(process.base, paths[index % 3] ?? '')),
       )
       for (const socket of slow.slice(0, 9)) socket.destroy()
-      // While nothing is read, no database connection is held.
+      // While the client reads nothing, the service holds no database connection.
       const { rows } = await server.context.pool.query(
         "select count(*)::int as count from pg_stat_activity where state = 'idle in transaction' and datname = current_database()",
       )
@@ -138,7 +138,7 @@ describe('answers of 24 MB each', () => {
   })
 })
 
-/** A process whose heap has room for the service, but not for two such answers. */
+/** Starts a process whose heap has room for the service, but not for two such answers. */
 async function startServing(): Promise<{
   child: ChildProcess
   base: string
@@ -159,7 +159,7 @@ async function startServing(): Promise<{
   return { child, base, ended }
 }
 
-/** Requests an answer and reads its beginning. */
+/** Requests an answer, and reads only its beginning. */
 async function begin(base: string, path: string): Promise<Socket> {
   const socket = connect(Number(new URL(base).port), '127.0.0.1')
   socket.on('error', () => undefined)
@@ -171,7 +171,7 @@ async function begin(base: string, path: string): Promise<Socket> {
   return socket
 }
 
-/** Reads the rest. */
+/** Reads the rest of the answer, and returns its length. */
 async function lengthOf(socket: Socket): Promise<number> {
   let length = 0
   for await (const part of socket) length += (part as Buffer).length

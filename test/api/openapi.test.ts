@@ -47,7 +47,7 @@ describe('openapi.json', () => {
   })
 })
 
-/** Every schema and part of one, with its place. */
+/** Every schema and every part of a schema, with the path to it. */
 function* partsOf(value: unknown, place: string): Generator<[string, Record<string, unknown>]> {
   if (typeof value !== 'object' || value === null) return
   yield [place, value as Record<string, unknown>]

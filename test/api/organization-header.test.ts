@@ -3,7 +3,10 @@ import { Browser } from './browser.ts'
 import { addOrganization, addPerson, sessionCookie } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
-/* `X-Organization-Id` of a session is only a wish: it grants nothing, and reveals no organization. */
+/*
+ * In a session, `X-Organization-Id` only asks for an organization: the header grants nothing, and reveals no
+ * organization.
+ */
 
 let server: TestServer
 let userId: string

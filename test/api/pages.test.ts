@@ -14,7 +14,7 @@ afterAll(async () => {
   await silent.close()
 })
 
-/** Sends the request like a browser or program that follows no redirect. */
+/** Sends the request as a browser or program that follows no redirects. */
 const get = (path: string, accept = browser, from = server, method = 'GET') =>
   fetch(`${from.base}${path}`, { method, headers: { accept }, redirect: 'manual' })
 

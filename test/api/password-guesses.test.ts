@@ -10,8 +10,8 @@ import { Browser } from './browser.ts'
 import { listen, startTestServer, type TestServer } from './server.ts'
 
 /*
- * Each guess comes from another address, as an attacker with many addresses would send it: a trusted proxy names a
- * new one each time.
+ * Each guess comes from another IP address, as if an attacker had many addresses. A trusted proxy names a new address
+ * for each guess.
  */
 
 let sink: SmtpSink
@@ -88,7 +88,7 @@ describe('guessing at the password of an account', () => {
     const bases = Array.from({ length: 24 }, (_, turn) => (turn % 2 === 0 ? server.base : other.base))
     const found = await Promise.all(bases.map(ask))
     const of = (...statuses: number[]) => found.filter((status) => statuses.includes(status)).length
-    // On a very busy machine a request may find no connection in time, and its guess is lost.
+    // On a very busy machine a request may get no database connection in time. Its guess is then not checked.
     expect(of(401)).toBeLessThanOrEqual(10)
     expect(of(401, 503)).toBeGreaterThanOrEqual(10)
     expect(of(401, 429, 503)).toBe(24)
@@ -204,6 +204,6 @@ test('a stolen session has no more guesses at its password', async () => {
   }
   expect(await statuses(11, ask)).toEqual([...times(10, 400), 429])
   expect((await at.auth('two-factor/enable', { password: right }, elsewhere())).status).toBe(429)
-  // Guesses in a session do not count against people who sign in.
+  // Wrong passwords that are sent within a session do not count for the limit of sign-ins.
   expect((await guess(admin, right)).status).toBe(200)
 })

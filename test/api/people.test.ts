@@ -18,13 +18,13 @@ afterAll(async () => {
   await sink.close()
 })
 
-/** A new organization of the owner, and paths below it. */
+/** Creates an organization of the owner. Returns its id and paths. */
 async function organization() {
   const { body } = await server.call(owner.key, 'POST', '/organizations', { name: 'Acme' })
   const id: string = body.id
   return { id, at: (path: string) => `/organizations/${id}/${path}` }
 }
-/** A person who is not a member of the tested organization. */
+/** Adds a person who is not a member of the tested organization. */
 async function outsider() {
   const { id } = await organization()
   const person = await addPerson(server.context, id, 'viewer')
@@ -49,7 +49,7 @@ describe('an invitation', () => {
     const [one, other] = [await outsider(), await outsider()]
     const { token, link, status } = await invited(at, one.email, { role: 'admin' })
     expect([status, link.endsWith(`/console/invitation?token=${token}`)]).toEqual(['pending', true])
-    // The mail library decides where long lines are broken.
+    // The mail library decides where it breaks long lines, so the line breaks are removed.
     const isIn = ({ raw }: { raw: string }) => raw.replaceAll(/=\r?\n/g, '').includes(token)
     await until('the mail', async () => sink.deliveries.some(isIn))
     expect(codeOf(await accept(other.key, token))).toEqual([404, 'not_found'])
@@ -138,7 +138,7 @@ describe('invitation mails', () => {
     expect(refused.body.error.details[0].path).toBe('send_mail')
     expect((await invite('one@acme.test', { send_mail: false })).status).toBe(201)
     expect((await invite('two@acme.test')).status).toBe(201)
-    // The count includes another organization of theirs.
+    // The limit also counts across organizations: this is another one of the same owner.
     const { body: other } = await server.call(key, 'POST', '/organizations', { name: 'Other' })
     const path = `/organizations/${other.id}/invitations`
     expect((await server.call(key, 'POST', path, { email: 'one@acme.test' })).status).toBe(429)

@@ -11,9 +11,9 @@ import { validRequests, type GuardedKey } from './access-matrix/valid-requests.t
 import { addPlace, World, type Place } from './access-matrix/world.ts'
 
 /*
- * A secret in every text of every request: in each field of its body and of its query, in fields that do not exist, as
- * the key and as the `Idempotency-Key`. No log and no metric shows it. An error answer repeats names, so that the sender
- * finds a typing error, and no value.
+ * Puts a secret into every text of every request. The texts are each field of the body and the query, fields that do
+ * not exist, the key and the `Idempotency-Key`. No log and no metric may show the secret. An error answer repeats the
+ * names of fields, so that the sender finds a typing error, but never their values.
  */
 
 const secret = 's3cr3t-planted-7f3a9c'
@@ -34,7 +34,7 @@ afterAll(async () => {
 
 type Way = readonly (string | number)[]
 
-/** The ways to all texts of a value. */
+/** The paths to all texts in a value. */
 function textsIn(value: unknown, way: Way = []): Way[] {
   if (typeof value === 'string') return [way]
   if (typeof value !== 'object' || value === null) return []
@@ -48,7 +48,7 @@ function withSecretAt(value: unknown, [name, ...rest]: Way): unknown {
 }
 
 interface Planted {
-  /** The field with the secret. */
+  /** The name of the field that contains the secret. */
   readonly field: string
   readonly query: string
   readonly body: unknown
@@ -58,13 +58,13 @@ interface Planted {
 interface Form {
   readonly body: unknown
   readonly query: string
-  /** All fields of the body, and one that does not exist. */
+  /** All fields of the body, and one field that does not exist. */
   readonly fields: readonly string[]
-  /** The same of the query. */
+  /** All parameters of the query, and one parameter that does not exist. */
   readonly parameters: readonly string[]
 }
 
-/** A request for each text of the body and of the query, and for texts where none belong. */
+/** One request for each text in the body and the query, and for each field that should not be a text. */
 function* planted({ body, query, fields, parameters }: Form): Generator<Planted> {
   for (const way of textsIn(body)) yield { field: way.join('.'), query, body: withSecretAt(body, way) }
   for (const name of fields)
@@ -76,8 +76,8 @@ function* planted({ body, query, fields, parameters }: Form): Generator<Planted>
 }
 
 /**
- * Fields whose wrong value an error answer repeats to its sender: names of things that do not exist or exist already, and
- * words of a fixed list.
+ * Fields whose wrong value an error answer repeats to its sender. They contain names of things that do not exist or
+ * exist already, and values that must come from a fixed list.
  */
 const names =
   /(^|\.|\?)(tools?|tool_name|scopes|session_id|organization_id|name|role|status|verdict|outcome|approver|approval_required_from|default_tool_access|kind|mine|include_archived|all|period|scope|risk|channel|state|order|events)(\.\d+)?$/

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { readDocsPage } from './docs-page.ts'
 
-/* The commands of docs/policies.md. Its tables are tested in test/docs. */
+/* Runs the commands of docs/policies.md. The tables of the page are tested in test/docs. */
 
 test('the page’s commands do what it says', async () => {
   const answers = await readDocsPage('docs/policies.md')
@@ -36,11 +36,11 @@ test('the page’s commands do what it says', async () => {
     'allow',
   ])
   expect(left?.trim()).toBe('[]')
-  // The page shows what the commands print.
+  // The page must show exactly what its commands print.
   expect(shownAnswers()).toEqual(answers.slice(1).map((answer) => answer.trim()))
 })
 
-/** The blocks below the commands of the page. */
+/** The output blocks below the commands of the page. */
 function shownAnswers(): string[] {
   const blocks = readFileSync(join(import.meta.dirname, '../../docs/policies.md'), 'utf8').matchAll(
     /^```(\w*)\n([\s\S]*?)^```$/gm,

@@ -6,8 +6,8 @@ import { sessionCookie } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
 /*
- * A proxy in front of the API: real connections, each from another loopback address. The API also listens on IPv6,
- * where IPv4 addresses arrive in IPv6 form.
+ * A proxy in front of the API, tested with real connections. Each connection comes from another loopback address. The
+ * API also listens on IPv6, where IPv4 addresses arrive in IPv6 form.
  */
 
 const [trusted, inner, stranger, ana, ben] = [
@@ -43,7 +43,7 @@ async function listening(each: Server, host: string): Promise<number> {
   return (each.address() as AddressInfo).port
 }
 
-/** A proxy that appends the client's address to `X-Forwarded-For`, and says that the client used TLS. */
+/** A proxy that appends the client's address to `X-Forwarded-For`, and claims that the client used TLS. */
 async function proxy(own: string, next: () => number): Promise<number> {
   const each = createServer((incoming, answer) => {
     const seen = incoming.socket.remoteAddress ?? ''
@@ -100,7 +100,7 @@ function send(
   })
 }
 
-/** How many of `count` password reset requests pass; the limit is 5 per minute and address. */
+/** Sends `count` password reset requests, and returns how many pass. The limit is 5 per minute and address. */
 async function letThrough(
   from: string,
   to: number,
@@ -124,7 +124,7 @@ const spoofed = (turn: number) => ({
   'x-real-ip': `198.51.100.${turn}`,
 })
 
-/** The address in the audit log for a change that `from` made through `to`. */
+/** Makes a change from `from` through `to`, and returns the address that the audit log records. */
 async function auditedAddress(from: string, to: number, headers: object = {}): Promise<string | null> {
   const { organization_id: id, users } = server.identities
   const { status } = await send(from, to, `/organizations/${id}/governance`, {

@@ -31,7 +31,7 @@ test('a limit that an owner sets refuses the next request with 429, and the answ
   expect(raised.status).toBe(200)
   expect((await call(users.member.api_key)).status).toBe(200)
   await server.call(users.owner.api_key, 'PATCH', `/organizations/${id}/quota`, quota)
-  // Refused before any other check. Unknown callers and public routes do not count.
+  // The limit refuses requests before any other check. Unknown callers and public routes do not count.
   const narrow = await addKey(server.context, id, users.member.user_id, ['rules:read'])
   expect((await call(narrow.secret, '/workflows')).status).toBe(429)
   expect((await call(null)).status).toBe(401)
@@ -49,7 +49,7 @@ test('agents’ reports have a separate limit, and are refused with 429', async 
     (await server.call(key, 'POST', '/authorize', { agent: { name: 'a', kind: 'b' }, ...call })).body.reason
   expect(await ask()).toBe('no rule matched')
   const told = []
-  // The minute must not end in between, or twice as many would fit.
+  // Sends more requests than two minutes allow, because the minute may end in between.
   for (let nth = 0; nth < 5; nth += 1) told.push(await server.call(key, 'POST', '/authorize/observe', call))
   const refused = told.find(({ status }) => status === 429)
   expect(refused?.body.error).toMatchObject({
@@ -77,7 +77,8 @@ test('a removed person’s key uses up nothing of the organization where it was 
     owner.userId,
   ])
   const before = Number((await server.call(owner.key, 'GET', '/me')).headers.get('x-ratelimit-remaining'))
-  // Their requests count for their own organization; without one, for themselves on the smallest plan.
+  // Requests of people from elsewhere count for their own organization. A person without an organization has a separate
+  // count, with the limit of the smallest plan.
   for (let nth = 0; nth < 10; nth += 1) {
     await limitOf(elsewhere.key)
     await limitOf(nowhere.key)
@@ -96,7 +97,7 @@ test('an owner’s quota changes are counted separately, up to 30 a minute; anyb
     context.pool.query('update organizations set quota_overrides = $1 where id = $2', [overrides, id])
   const patch = (key: string, body: unknown = {}) =>
     server.call(key, 'PATCH', `/organizations/${id}/quota`, body)
-  // Only quota changes are left.
+  // With this limit the organization can make no more requests, except an owner's changes of the quota.
   await set({ requests_per_day: 1 })
   await server.call(owner.key, 'GET', '/me')
   for (const key of [admin.key, narrow, owner.key])
@@ -107,7 +108,7 @@ test('an owner’s quota changes are counted separately, up to 30 a minute; anyb
   }
   const raised = await patch(owner.key, { requests_per_day: 5_000 })
   expect([raised.status, raised.headers.get('x-ratelimit-limit')]).toEqual([200, '30'])
-  // With requests left they learn the missing right, and each attempt counts as a request.
+  // While requests are left, the answers name the missing right, and each attempt counts as a request.
   const left = async () =>
     Number((await server.call(owner.key, 'GET', '/me')).headers.get('x-ratelimit-remaining'))
   const before = await left()
@@ -115,7 +116,7 @@ test('an owner’s quota changes are counted separately, up to 30 a minute; anyb
   expect((await patch(narrow)).body.error.code).toBe('missing_scope')
   for (let nth = 0; nth < 5; nth += 1) expect((await patch(owner.key)).status).toBe(200)
   expect(before - (await left())).toBe(3)
-  // The minute must not end in between, or twice as many would fit.
+  // Sends more requests than two minutes allow, because the minute may end in between.
   const answers = []
   for (let nth = 0; nth < 65; nth += 1) answers.push(await patch(owner.key))
   const refused = answers.find(({ status }) => status === 429)

@@ -18,7 +18,7 @@ export interface Resources {
   }
 }
 
-/** Creates them: through the API where possible, else as rows. */
+/** Creates these objects: through the API where possible, otherwise as rows. */
 export async function resourcesOf(
   server: TestServer,
   organizationId: string,

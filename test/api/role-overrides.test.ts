@@ -19,7 +19,7 @@ const owner = (method: string, path: string, body?: unknown) =>
 const overrides = '/role-policy-overrides'
 const save = (tool_name: string, role: string, allowed: boolean) =>
   owner('POST', overrides, { tool_name, role, allowed })
-/** What an agent of the member may do. */
+/** The decision about a call of the member's agent. */
 const decision = async (tool_name = 'Bash') => {
   const question = { agent: { name: 'a', kind: 'hook' }, session_id: 's', tool_name, tool_input: { command: 'ls' } } // prettier-ignore
   return (await server.call(server.identities.agent_key, 'POST', '/authorize', question)).body

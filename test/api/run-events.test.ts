@@ -22,7 +22,10 @@ async function openRun(): Promise<string> {
   return ids.run
 }
 
-/** Deletes the fixture's rules, which have fixed names, and its connection, which is the only live one, before each run. */
+/**
+ * Deletes the fixture's rules before each run, because they have fixed names. Also deletes its connection, because only
+ * one can be live.
+ */
 async function fresh(): Promise<TestServer> {
   await server.context.pool.query('delete from rules')
   await server.context.pool.query('delete from label_rules')

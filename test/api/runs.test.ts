@@ -34,7 +34,7 @@ const change = (work: (tx: ChainTx) => Promise<void>) =>
       actor: { type: 'system', id: 'test' },
     })
   })
-/** The effect of a worker at the end of a run. */
+/** Ends a run as a worker would. */
 const finish = (runId: string) =>
   change(async (tx) => {
     await tx.trx
@@ -101,7 +101,7 @@ describe('executing', () => {
     const first = await execute(0, headers)
     const again = await execute(0, headers)
     expect(again.text).toBe(first.text)
-    // The first call's process died before its answer was stored: the run exists, and its key finds it.
+    // As if the first call's process died before its answer was stored: the run exists, and the key finds the run.
     await server.context.pool.query("delete from idempotency_keys where key = 'run-1'")
     const lost = await execute(0, headers)
     expect(lost.body.execution_id).toBe(first.body.execution_id)

@@ -16,7 +16,7 @@ afterAll(() => server.close())
 const ask = (method: string, path: string, body?: unknown) =>
   server.call(server.identities.users.admin.api_key, method, `${organization}${path}`, body)
 const named = (body: object) => ({ ...body, name: `rule ${(counter += 1)}` })
-/** The issues of a refused body. */
+/** Expects that the body is refused, and returns the issues. */
 async function refused(path: string, body: object): Promise<{ path: string; message: string }[]> {
   const answer = await ask('POST', path, body)
   expect([answer.status, answer.body.error.code]).toEqual([422, 'validation_error'])

@@ -13,7 +13,7 @@ import { asAdmin } from '../support/postgres.ts'
 import { unthrottled } from './fixtures.ts'
 import { testContext } from '../governance/support.ts'
 
-/** A server on a new database, with the identities of a first start. */
+/** A server on a new database, with the people and keys that a first start creates. */
 export interface TestServer {
   readonly base: string
   readonly context: Context
@@ -47,7 +47,7 @@ export async function startTestServer(
   const { context } = running
   const identities = (await bootstrapIdentities(context)) as BootstrapIdentities
   await context.db.updateTable('organizations').set({ quota_overrides: unthrottled }).execute()
-  // Also applies to organizations created later, such as those of people who sign up.
+  // The default applies to organizations created later, such as those of people who sign up.
   await asAdmin(running.adminUrl, (client) =>
     client.query(`alter table organizations alter column quota_overrides set default '${unthrottled}'`),
   )
@@ -107,14 +107,14 @@ async function request(
   return answer
 }
 
-/** What is sent: a form and a text as they are, anything else as JSON. */
+/** The body to send. A form or a text is sent unchanged, anything else as JSON. */
 export const bodyOf = (body: unknown): string | FormData =>
   typeof body === 'string' || body instanceof FormData ? body : JSON.stringify(body)
 
 /** Every answer must match the schema in `openapi.json`; otherwise the test fails. */
 function checkForm(method: string, path: string, answer: Answer): void {
   if (!answer.headers.get('x-request-id')) throw new Error(`${method} ${path}: no X-Request-Id`)
-  // The sign-in library has its own form.
+  // Answers of the sign-in library have another form.
   if (path.startsWith('/api/auth/')) return
   if (answer.status >= 400 && answer.body?.status === undefined) {
     errorAnswer.parse(answer.body)

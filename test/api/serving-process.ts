@@ -6,8 +6,8 @@ import { createContext } from '../../src/programs/create-context.ts'
 import { createMailer } from '../../src/programs/mailer.ts'
 
 /*
- * An API process on the database `URL`, started with a heap too small for whole large answers: `URL KEY`, where the
- * key is that of the test's context. Prints its address, and ends with its standard input.
+ * An API process on the database `URL`, started with a heap too small for whole large answers. Arguments: `URL KEY`,
+ * where KEY is the encryption key of the test's context. Prints its address. Ends when its standard input ends.
  */
 
 const [url = '', key = ''] = process.argv.slice(2)

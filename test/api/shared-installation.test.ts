@@ -154,7 +154,7 @@ describe('organizations of one person', () => {
     expect(refused?.headers.get('retry-after')).toBe('86400')
     expect(await made(id)).toBe(2)
     expect(await allOrganizations()).toBe(had + 2)
-    // The personal organization does not count, and leaving one frees no place.
+    // The personal organization does not count for the limit. Leaving an organization does not free a place.
     const { organizations } = (await at.send('GET', '/me')).body
     expect(organizations).toHaveLength(3)
     const own = organizations.find((each: { personal: boolean }) => !each.personal)
@@ -211,7 +211,7 @@ describe('the tools of the installation', () => {
       file_read: 'needs connected works',
       mail_send: 'needs - -',
     })
-    // For a member of both, each organization has its own answer.
+    // If a person is a member of two organizations, the answer depends on the organization named in the request.
     await server.context.db
       .insertInto('memberships')
       .values({ organization_id: id, user_id: users.member.user_id, role: 'member' })

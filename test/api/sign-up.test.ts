@@ -11,14 +11,14 @@ beforeAll(async () => {
 })
 afterAll(() => sink?.close())
 
-/** A server in this mode for the tests of one `describe`. */
+/** Starts a server in this mode for the tests of one `describe`. */
 function serverOf(mode: string, more: NodeJS.ProcessEnv = {}): () => TestServer {
   let server: TestServer | undefined
   beforeAll(async () => {
     server = await startTestServer({ env: { SIGN_UP: mode, SMTP_URL: sink.url, ...more } })
   })
   afterAll(() => server?.close())
-  // Limits are counted per address, and all these people share one.
+  // Limits are counted per IP address, and all these people share one address.
   beforeEach(() => server?.context.pool.query('delete from auth_rate_limits'))
   return () => server as TestServer
 }
@@ -42,7 +42,7 @@ async function invite(server: TestServer, email: string): Promise<{ id: string; 
 const confirm = ({ context }: TestServer, email: string) =>
   context.pool.query('update users set email_verified = true where email = $1', [email])
 
-/** An answer without its ids, times and the caller's own data. */
+/** The answer without its ids, its times and the caller's own data. */
 const told = ({ status, body }: Answer) => ({
   status,
   token: body.token,
@@ -55,7 +55,7 @@ const told = ({ status, body }: Answer) => ({
 describe('who can sign up', () => {
   const modes = ['open', 'invited', 'closed', 'domain:acme.com,bücher.example'] as const
   const servers = Object.fromEntries(modes.map((mode) => [mode, serverOf(mode)]))
-  /** By address: the modes that give it an account. */
+  /** For each e-mail address, the modes in which it gets an account. */
   const table: readonly (readonly [string, readonly string[]])[] = [
     ['stranger@elsewhere.test', ['open']],
     ['invited@elsewhere.test', ['open', 'invited']],
@@ -187,7 +187,7 @@ describe('mails about accounts', () => {
     }
     await until('all were sent or refused', () => count() + warned.count >= 12)
     expect(count()).toBe(10)
-    // Other kinds are counted separately.
+    // Mails of other kinds are counted separately.
     await new Browser(server).auth('request-password-reset', { email })
     await until('a mail that resets', () =>
       sink.deliveries.some((mail) => mail.recipients.includes(email) && mail.subject === 'A new password'),

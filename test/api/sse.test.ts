@@ -9,7 +9,9 @@ afterEach(async () => {
   await new Promise((resolve) => (server === null ? resolve(null) : server.close(resolve)))
 })
 
-/** A stream without pings, so that only its writes ask; and everything that its reader gets. */
+/**
+ * A stream without pings, so that only its writes call `stillAllowed`. Also returns everything that its reader gets.
+ */
 async function stream(stillAllowed: StreamOptions['stillAllowed']) {
   const opened = Promise.withResolvers<{ at: Stream; response: ServerResponse }>()
   server = createServer((_, response) => {

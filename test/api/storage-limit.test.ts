@@ -20,7 +20,7 @@ afterAll(() => server?.close())
 
 const mebibyte = 1024 ** 2
 
-/** Counts this many bytes more as stored by the organization. */
+/** Adds this many bytes to the organization's count of stored bytes. */
 const keeps = (organizationId: string, bytes: number) =>
   server.context.pool.query(
     'update chain_head set stored_bytes = stored_bytes + $2 where organization_id = $1',
@@ -34,7 +34,8 @@ describe('over `storage_mb` every route', () => {
     place = await addPlace(server, id, owner)
   })
 
-  // Rules and memory values are replaced here by others of the same size. Only larger ones are refused, see below.
+  // Here, rules and memory values are replaced by values of the same size. Only larger values are refused; that is
+  // tested below.
   const growing: readonly GuardedKey[] = [
     'POST /organizations/{id}/invitations',
     'POST /api-keys',
@@ -52,7 +53,7 @@ describe('over `storage_mb` every route', () => {
     'POST /files',
     'POST /organizations/{id}/webhooks',
     'POST /organizations/{id}/webhooks/{webhook}/test',
-    // Refused for its unknown session. An agent's question gets a denial, not an error.
+    // This request is refused because its session is unknown. An agent's question gets a denial, not an error.
     'POST /authorize/observe',
   ]
   const keys = (Object.keys(access) as GuardedKey[]).filter(
@@ -71,7 +72,7 @@ describe('over `storage_mb` every route', () => {
         expect(answer.status).toBe(429)
         expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
       } else if (key === 'POST /api-keys/{id}/confirm') {
-        // Only a session may, and this is a key.
+        // Only a session may confirm a key, and this request is sent with a key.
         expect(answer.status).toBe(403)
       } else expect([key, answer.status, answer.text]).toEqual([key, status, answer.text])
     } finally {
@@ -119,7 +120,7 @@ describe('an organization with little storage left', () => {
     expect(answers.filter(({ decision }) => decision === 'require_approval').length).toBeGreaterThan(5)
     expect(denied.length).toBeGreaterThan(30)
     for (const { explanation } of denied) expect(explanation).toContain('`storage_mb`')
-    // Denials are stored while there is room, so the last ones of a batch may slightly exceed the limit.
+    // Denials are stored while there is room, so the last denials of a batch may slightly exceed the limit.
     expect(await kept()).toBeLessThan(2.1 * mebibyte)
   })
 
@@ -235,7 +236,7 @@ describe('an organization with little storage left', () => {
       expect(answer.reason).toBe('approvals limit')
       expect(answer.explanation).toContain('`pending_approvals`')
     }
-    // The same call keeps waiting with its own approval.
+    // A repetition of the same call still waits for its own approval.
     const asked = agents[answers.indexOf(held[0])]
     expect(await asked?.ask('Write', { file_path: asked.session })).toMatchObject({
       decision: 'require_approval',
@@ -295,7 +296,7 @@ describe('an organization with little storage left', () => {
     await keeps(world.organizationId, -3 * mebibyte)
     expect(await decide()).toMatchObject({ go: true, attempt: 1, failures: 0 })
 
-    // A read's output that finds no room is read again once there is room.
+    // If there is no room for the output of a read, the read is repeated once there is room.
     const call = {
       source: 'workflows',
       tool: 'memory_get',

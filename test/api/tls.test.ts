@@ -28,7 +28,7 @@ describe('an API with a certificate', () => {
   })
 
   const protocolUpTo = async (maxVersion: SecureVersion): Promise<string | null> => {
-    // The client's minimum version is lowered too, so that the server is the one that refuses.
+    // The client's minimum version is lowered too, so that it is the server that refuses the connection.
     const socket = connect({ port, host: '127.0.0.1', ca, minVersion: 'TLSv1', maxVersion })
     try {
       await once(socket, 'secureConnect')

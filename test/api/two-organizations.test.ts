@@ -2,7 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { aDefinition, addKey, addOrganization } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
-/** A member of our organization who is also in another one. The other owner's rights must not affect ours. */
+/**
+ * A member of our organization who is also a member of another one. The owner of the other organization must not get
+ * rights in ours.
+ */
 let server: TestServer
 let elsewhere: Awaited<ReturnType<typeof addOrganization>>
 let ours: string
@@ -120,7 +123,7 @@ describe('a call that names two organizations', () => {
       .where('organization_id', '=', ours)
       .where('user_id', '=', elsewhere.owner.userId)
       .execute()
-    // Objects of others are not found, whatever organization is named.
+    // Objects of other organizations are not found, whatever organization the request names.
     const theirs = await server.call(
       server.identities.users.viewer.api_key,
       'GET',

@@ -112,7 +112,7 @@ describe('the routes', () => {
       'https://0/',
       'javascript:alert(1)',
     ]
-    // Loopback is named in development.
+    // These two addresses are loopback, which is allowed in development.
     const allowed = new Set(['https://0x7f.1:8443/', 'https://2130706433/'])
     for (const url of wrong) {
       const { status, body } = await create({ url })
@@ -158,7 +158,7 @@ describe('events', () => {
   })
   afterAll(() => world.withoutWebhooks())
 
-  /** The messages since the test began, by type. Each has the published form, and no message names a parameter. */
+  /** The messages since the test began. Each has the published form, and no message contains a parameter. */
   const arrived = async () => {
     await sendAll(server.context)
     return receiver.arrived

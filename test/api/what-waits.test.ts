@@ -6,7 +6,7 @@ import { mark, opOf, outcomeOf } from '../governance/runs/engine-fixture.ts'
 import { auditOf } from '../governance/support.ts'
 import { startTestServer, type TestServer } from './server.ts'
 
-/* Unknown outcomes as people find and resolve them, and the reasons that they give. */
+/* How people find and resolve unknown outcomes, and the reasons that they give. */
 
 let server: TestServer
 beforeAll(async () => {
@@ -19,7 +19,7 @@ const call = (who: Name, method: string, path: string, body?: unknown, headers?:
   server.call(server.identities.users[who].api_key, method, path, body, headers)
 const userId = (who: Name): string => server.identities.users[who].user_id
 
-/** A run whose step `s` has this many items, all of unknown outcome; without a number, one call. */
+/** Stores a run whose step `s` has `count` items, all of unknown outcome. Without `count`, the step is one call. */
 async function lost(count?: number): Promise<string> {
   const { context, identities } = server
   const step = { id: 's', tool: 'memory_get', params: { key: 'k' }, summary: 'Look it up' }
@@ -222,7 +222,7 @@ describe('people give a reason', () => {
   })
 })
 
-/** The approval of a run that waits for it. */
+/** Starts a run that waits for its approval, and returns the approval. */
 async function held(): Promise<string> {
   const path = `/organizations/${server.identities.organization_id}/governance`
   await call('owner', 'PATCH', path, { approvals_enabled: true, approval_required_from: 'low' })

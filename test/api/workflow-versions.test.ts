@@ -13,7 +13,7 @@ const call = (who: BootstrapName, method: string, path: string, body?: unknown) 
 const remembering = (...ids: string[]) => ({
   steps: ids.map((id) => ({ id, tool: 'memory_get', params: { key: 'k' } })),
 })
-/** A workflow with step `one` in version 1 and `two` in version 2. */
+/** Saves a workflow whose version 1 has the step `one` and whose version 2 has the step `two`. */
 const twoVersions = async (): Promise<string> => {
   const { id } = (await call('member', 'POST', '/workflows', { name: 'W', definition: remembering('one') }))
     .body
@@ -21,7 +21,7 @@ const twoVersions = async (): Promise<string> => {
   return id
 }
 const execute = (id: string, body: object) => call('member', 'POST', `/workflows/${id}/execute?wait=0`, body)
-/** Version and steps of the accepted run. */
+/** Starts a run, and returns the workflow version and the steps of that run. */
 const acceptedAs = async (id: string, body: object) => {
   const { execution_id: runId } = (await execute(id, body)).body
   const run = (await call('viewer', 'GET', `/runs/${runId}`)).body

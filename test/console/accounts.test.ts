@@ -28,7 +28,7 @@ async function linkIn(subject: string, email: string): Promise<string> {
   const found = () =>
     sink.deliveries.findLast((mail) => mail.recipients.includes(email) && mail.subject === subject)
   await until(subject, async () => found() !== undefined)
-  // Its long lines are quoted-printable.
+  // Long lines of the mail are quoted-printable.
   const text = (found()?.raw ?? '').replaceAll(/=\r?\n/g, '').replaceAll('=3D', '=')
   const { pathname, search } = new URL(/http\S+token=\S+/.exec(text)?.[0] ?? '')
   return pathname + search
@@ -121,7 +121,7 @@ describe.each([
     await page.getByLabel('New password').fill('another long password')
     await press(page, 'Set the password')
     await heading(page, 'Your password is set')
-    // The mailed link works once, and the sessions before have ended.
+    // The mailed link works once, and all earlier sessions have ended.
     await page.goto(server.base + link)
     await page.getByLabel('New password').fill('a third long password')
     await press(page, 'Set the password')
@@ -141,7 +141,7 @@ describe('what these pages answer', () => {
     })
     return { status: answer.status, headers: answer.headers, text: await answer.text() }
   }
-  /** The page without what differs in every answer. */
+  /** The answer without the parts that differ in every answer. */
   const shape = ({ status, text }: { status: number; text: string }, email: string) =>
     [status, text.replaceAll(email, 'EMAIL').replace(/data-now="[^"]*"/, '')] as const
 
@@ -231,7 +231,7 @@ describe('the page of the second factor', () => {
       const key = ((await opened.page.locator('.steps code').first().textContent()) ?? '').replaceAll(' ', '')
       await opened.page.getByLabel('Code', { exact: true }).fill(totp(key))
       await press(opened.page, 'Turn it on')
-      // It goes back to where the person wanted to go.
+      // The console leads back to the page that the person wanted.
       await heading(opened.page, 'Waiting for a decision')
       await opened.page.goto(`${server.base}/console/second-factor`)
       await opened.page.getByRole('button', { name: 'Confirm the key' }).click()

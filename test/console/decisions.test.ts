@@ -17,7 +17,7 @@ import {
   type Who,
 } from './support.ts'
 
-/* What approvers read before and after a decision, in a real browser: calls of runs, items, changes, unknown outcomes. */
+/* The pages for approvers before and after a decision, in a real browser: calls, items, changes, unknown outcomes. */
 
 const phone = { viewport: { width: 360, height: 740 } }
 const sizes = [360, 1280] as const
@@ -289,11 +289,11 @@ describe('text of strangers', () => {
     })
     expect(await page.evaluate('window.forged')).toBeUndefined()
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width)
-    // The heading is one line of text, with the marks in words.
+    // The heading is one line of text, and names hidden marks in words.
     const title = await page.locator('h1').textContent()
     expect(title).toContain('U+202E')
     expect(title).not.toMatch(/[\n\u202E\u2066\u2028]/)
-    // What says most comes first, whatever order the agent sent.
+    // The most important field comes first, whatever order the agent sent.
     expect(await page.locator('.fields dt').first().textContent()).toBe('command')
     expect(await page.locator('.badge', { hasText: /^Approved$/ }).count()).toBe(0)
     expect(errors).toEqual([])
@@ -314,28 +314,3 @@ describe('text of strangers', () => {
     expect(await page.locator('b').count()).toBe(0)
   })
 })
-
-describe('the account page', () => {
-  inBrowser.each([true, false])(
-    'links and unlinks one Slack account (JavaScript: %s)',
-    async (javaScriptEnabled) => {
-      const who = javaScriptEnabled ? 'viewer' : 'member'
-      const options = { ...phone, javaScriptEnabled }
-      const { page } = await signedInAt(server, who, '/console/account', options)
-      if (javaScriptEnabled) expect(await violations(page)).toEqual([])
-      await page.getByLabel('Your member id in Slack').fill(javaScriptEnabled ? 'U0VIEWER1' : 'U0MEMBER1')
-      await press(page, 'Link it')
-      await page.getByText(`Messages about what waits for you go to U0`, { exact: false }).waitFor()
-      await page.getByLabel('Another member id').fill('U0TAKEN11')
-      await call('admin', 'PUT', slackOf('owner'), { external_id: 'U0TAKEN11' })
-      await press(page, 'Link it')
-      await page.getByRole('alert').getByText('linked to another member', { exact: false }).waitFor()
-      await press(page, 'Unlink')
-      await page.getByText('No Slack account is linked to you.', { exact: false }).waitFor()
-      await call('admin', 'DELETE', slackOf('owner'))
-    },
-  )
-})
-
-const slackOf = (who: Who): string =>
-  `/organizations/${server.identities.organization_id}/members/${server.identities.users[who].user_id}/accounts/slack`

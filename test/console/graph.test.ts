@@ -1,12 +1,13 @@
 import { describe, expect, test } from '@jest/globals'
-import { box, layoutOf, type GraphStep } from '../../src/console/graph.ts'
+import { box, createLayouts, layoutOf, type GraphStep } from '../../src/console/graph.ts'
 
+const layouts = createLayouts()
 const steps = (...dependencies: number[][]): GraphStep[] =>
   dependencies.map((needed, place) => ({ id: `s${place}`, depends_on: needed.map((each) => `s${each}`) }))
 
 describe('the picture of steps', () => {
   test('has a box for each step below those that it waits for, and a line for each dependency', () => {
-    const layout = layoutOf('diamond', steps([], [0], [0], [1, 2]))
+    const layout = layoutOf(layouts, 'diamond', steps([], [0], [0], [1, 2]))
     expect(layout?.lines.map(({ from, to }) => `${from}-${to}`).sort()).toEqual(['0-1', '0-2', '1-3', '2-3'])
     const [first, left, right, last] = layout?.boxes ?? []
     expect(left?.y).toBe(right?.y)
@@ -20,9 +21,14 @@ describe('the picture of steps', () => {
     for (const { path } of layout?.lines ?? []) expect(path).toMatch(/^M[\d.]+ [\d.]+(Q[\d. ]+)*L[\d. ]+$/)
   })
 
+  test('has no line that a longer way implies', () => {
+    const lines = layoutOf(layouts, 'implied', steps([], [0], [0, 1], [0, 1, 2], [2, 0]))?.lines ?? []
+    expect(lines.map(({ from, to }) => `${from}-${to}`).sort()).toEqual(['0-1', '1-2', '2-3', '2-4'])
+  })
+
   test('goes from left to right where many steps stand beside each other', () => {
     const many = Array.from({ length: 8 }, () => [0])
-    const layout = layoutOf('fan', steps([], ...many))
+    const layout = layoutOf(layouts, 'fan', steps([], ...many))
     expect(layout?.boxes[1]?.x).toBeGreaterThan((layout?.boxes[0]?.x ?? 0) + box.width)
     expect(layout?.boxes[1]?.x).toBe(layout?.boxes[8]?.x)
   })
@@ -34,14 +40,19 @@ describe('the picture of steps', () => {
           [1, ...more].map((back) => place - back).filter((each) => each >= 0),
         ),
       )
-    expect(layoutOf('short', chain(60))).not.toBeNull()
-    expect(layoutOf('long', chain(61))).toBeNull()
-    expect(layoutOf('dense', chain(60, 3, 7))).toBeNull()
-    expect(layoutOf('thousand', chain(1_000, 2, 3))).toBeNull()
+    expect(layoutOf(layouts, 'short', chain(60))).not.toBeNull()
+    expect(layoutOf(layouts, 'long', chain(61))).toBeNull()
+    // Twenty steps without a dependency, each needed late in a chain of forty.
+    const late = Array.from({ length: 40 }, (_, row) => [
+      ...(row > 0 ? [19 + row] : []),
+      ...(row > 19 ? [row - 20] : []),
+    ])
+    expect(layoutOf(layouts, 'dense', steps(...Array.from({ length: 20 }, () => []), ...late))).toBeNull()
+    expect(layoutOf(layouts, 'thousand', chain(1_000, 2, 3))).toBeNull()
   })
 
   test('is the same for a version that was drawn before', () => {
-    const drawn = layoutOf('again', steps([], [0]))
-    expect(layoutOf('again', steps([], [0]))).toBe(drawn)
+    const drawn = layoutOf(layouts, 'again', steps([], [0]))
+    expect(layoutOf(layouts, 'again', steps([], [0]))).toBe(drawn)
   })
 })

@@ -6,7 +6,7 @@ import { mark, opOf, outcomeOf } from '../governance/runs/engine-fixture.ts'
 import type { Who } from './support.ts'
 
 /*
- * Runs without a worker: what a worker would write is written by the functions that it calls.
+ * Runs without a worker. The tests call the functions with which a worker writes its results.
  */
 
 const step = { id: 's', tool: 'memory_get', params: { key: 'k' }, summary: 'Look it up' }
@@ -35,7 +35,7 @@ export async function startRun(
   return (await saved(server, by, 'POST', `/workflows/${id}/execute?wait=0`, { inputs })).execution_id
 }
 
-/** A rule holds a mail to this address, which the call of step `s` is. */
+/** Creates a rule that holds a mail to this address. The call of step `s` is such a mail. */
 export async function holdMail(server: TestServer): Promise<void> {
   const { organization_id: id } = server.identities
   await saved(server, 'owner', 'PATCH', `/organizations/${id}/governance`, { approvals_enabled: true })
@@ -44,7 +44,7 @@ export async function holdMail(server: TestServer): Promise<void> {
   await saved(server, 'admin', 'POST', `/organizations/${id}/rules`, rule)
 }
 
-/** A run that waits: `first` is before the held call `s`, and `last` after it. */
+/** A waiting run with three steps: `first`, the held call `s`, and `last`. */
 export async function heldRun(server: TestServer, by: Who = 'member'): Promise<string> {
   const first = { id: 'first', tool: 'memory_get', params: { key: 'a' } }
   const last = { id: 'last', tool: 'memory_set', params: { key: 'b', value: '{{steps.s.output}}' } }
@@ -71,7 +71,7 @@ export async function unknownRun(server: TestServer, count: number): Promise<str
   return runId
 }
 
-/** A session of an agent with a held call, and one that ran without a decision; returns its id. */
+/** A session of an agent: one call is held, and another one ran without a decision. Returns the session's id. */
 export async function agentSession(server: TestServer, name = 'Claude Code'): Promise<string> {
   const { agent_key: key, users } = server.identities
   const session_id = `session of ${name}`

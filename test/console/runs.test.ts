@@ -4,7 +4,7 @@ import { Browser } from '../api/browser.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
 import { inBrowser } from '../support/chromium.ts'
 import { agentSession, heldRun, holdMail, startRun, unknownRun } from './runs-world.ts'
-import { holdAgents, signedInAt, tabTo, violations, type Who } from './support.ts'
+import { holdAgents, signedInAt, tabTo, type Who } from './support.ts'
 
 /* The pages of runs and of agents' sessions: over HTTP, and in a real browser. */
 
@@ -25,7 +25,7 @@ afterAll(() => server.close())
 
 const get = (path: string, who: Who = 'admin') =>
   fetch(`${server.base}${path}`, { headers: { cookie: cookies.get(who) ?? '' }, redirect: 'manual' })
-/** The main part of a page, without the header. */
+/** The main part of a page, without the page's header. */
 const main = async (path: string, who: Who = 'admin'): Promise<string> =>
   (await (await get(path, who)).text()).split('<main')[1] ?? ''
 async function post(path: string, fields: Record<string, string>, who: Who = 'admin') {
@@ -216,41 +216,6 @@ describe('people who may not read', () => {
 })
 
 describe('in a browser', () => {
-  inBrowser('no page has a violation that axe finds, nor is one wider than the window', async () => {
-    const [run, lost, session] = [
-      await heldRun(server),
-      await unknownRun(server, 2),
-      await agentSession(server, 'Axe'),
-    ]
-    const { page, errors, foreign } = await signedInAt(server, 'admin', '/console/runs')
-    for (const path of [
-      '/runs?status=paused',
-      `/runs/${run}`,
-      `/runs/${lost}`,
-      `/runs/${run}/steps/s`,
-      '/sessions',
-      `/sessions/${session}`,
-    ]) {
-      await page.goto(`${server.base}/console${path}`)
-      for (const [width, colorScheme] of [
-        [360, 'light'],
-        [360, 'dark'],
-        [1_280, 'light'],
-        [1_280, 'dark'],
-      ] as const) {
-        await page.setViewportSize({ width, height: 740 })
-        await page.emulateMedia({ colorScheme })
-        const found = {
-          path,
-          wide: await page.evaluate('document.documentElement.scrollWidth'),
-          violations: await violations(page),
-        }
-        expect(found).toEqual({ path, wide: width, violations: [] })
-      }
-    }
-    expect({ errors, foreign }).toEqual({ errors: [], foreign: [] })
-  })
-
   inBrowser('a run is found and cancelled by keys alone, and its page follows it', async () => {
     const id = await heldRun(server)
     const { page } = await signedInAt(server, 'member', '/console/runs', { timezoneId: 'Pacific/Auckland' })

@@ -20,10 +20,10 @@ export async function fillSignIn(page: Page, server: TestServer, who: Who): Prom
 }
 
 type Cookies = Awaited<ReturnType<ReturnType<Page['context']>['cookies']>>
-/** Sessions by server and person: addresses may sign in only so often. */
+/** Sessions by server and person, for reuse: the number of sign-ins for an address is limited. */
 const sessions = new Map<string, Cookies>()
 
-/** A new browser window, signed in, at `path`. It signs in if the person's last session here has ended. */
+/** A new signed-in browser window at `path`. Signs in again if the person's last session in these tests has ended. */
 export async function signedInAt(
   server: TestServer,
   who: Who,
@@ -60,7 +60,7 @@ export async function heldCall(
 }
 let calls = 0
 
-/** Approvals are on, and this rule holds what agents send. */
+/** Switches approvals on, and creates a rule that holds what agents send. */
 export async function holdAgents(server: TestServer): Promise<void> {
   const { organization_id: id, users } = server.identities
   await server.call(users.owner.api_key, 'PATCH', `/organizations/${id}/governance`, {
@@ -78,7 +78,7 @@ export async function holdAgents(server: TestServer): Promise<void> {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** What axe finds wrong, by its rule. The script runs outside the page's policy. */
+/** The violations that axe finds, by axe's rule. The script runs outside the page's content security policy. */
 export async function violations(page: Page): Promise<string[]> {
   await page.evaluate(axe)
   return page.evaluate(
@@ -86,7 +86,7 @@ export async function violations(page: Page): Promise<string[]> {
   )
 }
 
-/** The most elements of a page that take the focus. */
+/** `tabTo` gives up after this many presses of the tab key. */
 const mostTabs = 200
 
 /** Presses the tab key until an element has the focus. */
@@ -98,7 +98,7 @@ export async function tabTo(page: Page, selector: string): Promise<void> {
   throw new Error(`no press of the tab key leads to ${selector}`)
 }
 
-/** A call of a run that a rule holds, as a worker leaves it; returns the run's id. With `items`, one call for each. */
+/** A held call of a run, as a worker leaves it; returns the run's id. With `items`, there is one call for each item. */
 export async function heldStep(
   server: TestServer,
   step: { readonly tool: string; readonly params: object; readonly summary?: string },
@@ -138,7 +138,7 @@ export async function approvalsOf(server: TestServer, runId: string): Promise<st
 
 const lostParams = { to: 'team@inside.example', subject: 'Lost', text: 'Did it arrive?' }
 
-/** A call whose outcome nobody knows, because its worker died after bytes had left; returns the run's id. */
+/** A call with an unknown outcome: its worker died after bytes had left. Returns the run's id. */
 export async function lostCall(server: TestServer): Promise<string> {
   const { identities } = server
   const step = { id: 's', tool: 'mail_send', params: lostParams, summary: 'Tells the team' }
@@ -154,7 +154,7 @@ export async function lostCall(server: TestServer): Promise<string> {
   return runId
 }
 
-/** Makes the call as this attempt, and no answer comes. */
+/** Starts this attempt at the call. The attempt gets no answer. */
 async function loseAttempt(
   { context, identities }: TestServer,
   op: ReturnType<typeof opOf>,
@@ -166,14 +166,14 @@ async function loseAttempt(
   await context.combiner.join(identities.organization_id, recordOutcomes, outcome)
 }
 
-/** An admin has the lost call made again, and its second attempt is lost too. */
+/** An admin repeats the lost call, and the second attempt is lost too. */
 export async function loseAgain(server: TestServer, runId: string): Promise<void> {
   const { users } = server.identities
   await server.call(users.owner.api_key, 'POST', `/runs/${runId}/steps/s/resolve`, { outcome: 'retry' })
   await loseAttempt(server, opOf(runId, { params: lostParams }), 2)
 }
 
-/** A rule that holds calls of runs, except for mail to the inside. */
+/** Creates a rule that holds calls of runs, except for mail to inside addresses. */
 export async function holdSteps(server: TestServer, tools: readonly string[]): Promise<void> {
   const { organization_id: id, users } = server.identities
   const rule = {

@@ -20,8 +20,8 @@ import { mailedToken, refusalOf, type OpenPages } from './open-pages.ts'
 export const offersSignUp = ({ mode }: SignUp): boolean => mode !== 'closed'
 
 /**
- * Pages for people without a session: a new account, a confirmed address, a new password. What they answer never shows
- * whether an address has an account. The sign-in library limits how often each can be sent.
+ * Pages for people without a session: a new account, a confirmed address, a new password. Their answers never show
+ * whether an address has an account. The sign-in library limits how often each form can be sent.
  */
 export function accountPages(pages: OpenPages): void {
   signUp(pages)

@@ -9,8 +9,8 @@ const formLimit = 64 * 1024
 const text = express.text({ type: 'application/x-www-form-urlencoded', limit: formLimit })
 
 /**
- * Reads a submitted form. Throws for a form of another site: by its `Origin`, and by `Sec-Fetch-Site` where the browser
- * sends it.
+ * Reads a submitted form. Throws if the form comes from another site. The check reads `Origin`, and also
+ * `Sec-Fetch-Site` if the browser sends it.
  */
 export async function readForm(
   config: Config,

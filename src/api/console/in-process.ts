@@ -12,8 +12,8 @@ import type { Answer, Mounted, Route } from '../route.ts'
 import { routes } from '../routes/index.ts'
 
 /*
- * The public API for pages of the console, without HTTP between them: the same routes, checks of rights, shares, audit and
- * idempotency. The page itself was counted as a request.
+ * The public API for pages of the console, without HTTP between them. Routes, checks of rights, shares, audit and
+ * idempotency are the same. These calls are not counted as requests, because the page itself was counted.
  */
 
 export interface Sender {
@@ -24,7 +24,7 @@ export interface Sender {
   readonly identify: () => Promise<Identity>
 }
 
-/** A second tap on a button shows what the first one did: it waits for its answer. */
+/** After a second tap on a button, the second request waits for the answer to the first one and shows it. */
 const mostLooks = 50
 const lookMilliseconds = 100
 
@@ -41,7 +41,7 @@ export function apiFor(context: Context, services: Mounted, sender: Sender): Api
           }
         } catch (thrown) {
           const error = toApiError(thrown)
-          // The page for a failure of the service is made where it is logged.
+          // An internal error gets its page where it is logged.
           if (error.code === 'internal') throw thrown
           const refused = { status: statusOf[error.code], code: error.code, message: error.message }
           if (error.code !== 'idempotency_in_progress' || looks >= mostLooks) return { ok: false, ...refused }
@@ -86,7 +86,7 @@ async function bodyOf(
 ): Promise<unknown> {
   if (text !== undefined && text !== null) {
     const read = JSON.parse(text) as { error?: { code: string; message: string } }
-    // A kept refusal, given again.
+    // A stored refusal is replayed.
     if (status >= 400 && read.error !== undefined)
       throw new ApiError(read.error.code as ApiError['code'], read.error.message)
     return read

@@ -8,7 +8,7 @@ import type { Assets } from './assets.ts'
 import { readForm } from './forms.ts'
 import { asPage, show } from './show.ts'
 
-/** What the pages around the sign-in share. They are open to people without a session. */
+/** The shared parts of the pages around the sign-in. These pages are open to people without a session. */
 export interface OpenPages {
   readonly context: Context
   readonly services: Mounted
@@ -28,7 +28,7 @@ export function openPages(
   { context, services, assets }: { context: Context; services: Mounted; assets: Assets },
 ): OpenPages {
   const visitOf = (request: Request, response: Response): OpenVisit => {
-    // The address may carry a mailed token. No `Referer` may have it, and forms still say their origin.
+    // The address may contain a mailed token, which no `Referer` may show. Forms still send their origin.
     response.setHeader('Referrer-Policy', 'strict-origin')
     return { request, response, show: (page) => show({ request, response, assets }, page, null) }
   }
@@ -50,7 +50,7 @@ export function openPages(
   }
 }
 
-/** The sign-in library's words for a refusal; null if there is none. */
+/** The sign-in library's message for a refusal; null if the library accepted the request. */
 export async function refusalOf(
   { answer }: AuthAnswer,
   response: Response,
@@ -69,11 +69,11 @@ export async function refusalOf(
   }
 }
 
-/** The token of a mailed link, from an address or a form; null if it has not the form of one. */
+/** The token of a mailed link, from an address or a form; null if the text does not look like a token. */
 export const mailedToken = (given: string | null): string | null =>
   given !== null && /^[\w.-]{16,2000}$/.test(given) ? given : null
 
-/** Sends the code of a form: six digits are of the app, anything else is a backup code. */
+/** Sends the code of a form: six digits come from the app, anything else is a backup code. */
 export function proveFactor(auth: Auth, request: Request, sent: URLSearchParams): Promise<AuthAnswer> {
   const code = (sent.get('code') ?? '').replaceAll(/\s/g, '')
   const endpoint = /^\d{6}$/.test(code) ? 'verify-totp' : 'verify-backup-code'

@@ -1,4 +1,5 @@
 import express, { type Request, type Response, type Router } from 'express'
+import { createLayouts, type Layouts } from '../../console/graph.ts'
 import { pages, type PageRoute } from '../../console/pages/index.ts'
 import { problemPage } from '../../console/pages/problem.ts'
 import { ownPlace, type Form } from '../../console/visit.ts'
@@ -26,7 +27,8 @@ export function consoleRouter(context: Context, services: Mounted): Router {
   router.use('/console', consoleHeaders)
   const open = openPages(router, { context, services, assets })
   for (const add of [signInPages, accountPages, secondFactorPages, invitationPages]) add(open)
-  for (const page of pages) mount(router, page, { context, services, assets })
+  const layouts = createLayouts()
+  for (const page of pages) mount(router, page, { context, services, assets, layouts })
   router.get('/console/*splat', (request, response) => {
     const missing = { status: 404, code: 'not_found', message: '' }
     show({ request, response, assets }, problemPage(missing, request.originalUrl), null)
@@ -38,6 +40,7 @@ interface Parts {
   readonly context: Context
   readonly services: Mounted
   readonly assets: Assets
+  readonly layouts: Layouts
 }
 
 function mount(router: Router, page: PageRoute, parts: Parts): void {
@@ -58,7 +61,7 @@ function mount(router: Router, page: PageRoute, parts: Parts): void {
 
 async function answer(
   page: PageRoute,
-  { context, services, assets }: Parts,
+  { context, services, assets, layouts }: Parts,
   { request, response, form }: { request: Request; response: Response; form: Form | null },
 ): Promise<void> {
   const signed = await signedIn(context, services, request)
@@ -77,6 +80,7 @@ async function answer(
     params: request.params as Record<string, string>,
     query: queryOf(request),
     now: new Date(),
+    layouts,
     api,
     person,
     token,

@@ -20,16 +20,16 @@ import { sendTo } from './show.ts'
 import { apiOf, signedIn, type Signed } from './visits.ts'
 
 /*
- * The page of the second factor. It must open while an organization refuses everything else for the lack of a factor, so
- * it reads the session from the sign-in library, and not from the API.
+ * The page of the second factor. An organization may refuse everything else to a person without a factor, but this page
+ * must still open. So it reads the session from the sign-in library, and not from the API.
  */
 
-/** How a session stands to its person's second factor. */
-type Standing = 'unconfirmed' | 'none' | 'unproven' | 'proven'
+/** Whether the person's address is confirmed and a second factor exists, and whether this session has proven it. */
+type FactorState = 'unconfirmed' | 'none' | 'unproven' | 'proven'
 
 interface Visit extends OpenVisit {
   readonly signed: Signed
-  readonly standing: Standing
+  readonly factorState: FactorState
   readonly email: string
   readonly place: string
   readonly api: Api
@@ -50,7 +50,7 @@ export function secondFactorPages(pages: OpenPages): void {
   })
 }
 
-/** null: nobody is signed in, and the browser is sent to the sign-in. */
+/** Returns null if nobody is signed in; the browser is then sent to the sign-in. */
 async function visitOf(
   { context, services }: OpenPages,
   open: OpenVisit,
@@ -66,7 +66,7 @@ async function visitOf(
   }
   const { session, user } = found
   const has = user.twoFactorEnabled === true
-  const standing = has
+  const factorState = has
     ? isWithFactor(session.openedWith)
       ? 'proven'
       : 'unproven'
@@ -74,7 +74,7 @@ async function visitOf(
       ? 'none'
       : 'unconfirmed'
   const api = apiOf(context, services, { request, response, signed })
-  return { ...open, signed, standing, email: user.email, place: ownPlace(back), api }
+  return { ...open, signed, factorState, email: user.email, place: ownPlace(back), api }
 }
 
 interface Session {
@@ -94,9 +94,11 @@ const factorVisit = ({ context }: OpenPages, visit: Visit, problem: Refusal | nu
 
 async function pageOf(pages: OpenPages, visit: Visit, problem: Refusal | null): Promise<Page> {
   const shown = factorVisit(pages, visit, problem)
-  const { standing } = visit
-  if (standing === 'proven') return factorOnPage(shown, await keysOf(visit))
-  const page = { unconfirmed: confirmFirstPage, none: beginFactorPage, unproven: proveFactorPage }[standing]
+  const { factorState } = visit
+  if (factorState === 'proven') return factorOnPage(shown, await keysOf(visit))
+  const page = { unconfirmed: confirmFirstPage, none: beginFactorPage, unproven: proveFactorPage }[
+    factorState
+  ]
   return page(shown)
 }
 
@@ -115,7 +117,7 @@ async function keysOf({ api, signed }: Visit): Promise<KeyToConfirm[]> {
 type Action = (pages: OpenPages, visit: Visit, sent: URLSearchParams) => Promise<Page | null>
 
 const actions: Readonly<Record<string, Action>> = {
-  /** Makes a key for the app, and backup codes. They protect nothing before a first code. */
+  /** Creates a key for the app and backup codes. They protect the account only after the first correct code. */
   async begin(pages, visit, sent) {
     const { request, response } = visit
     const password = sent.get('password') ?? ''
@@ -149,7 +151,7 @@ const actions: Readonly<Record<string, Action>> = {
   },
 }
 
-/** Sends a code. If it is right, the browser has a new session, and goes on. */
+/** Sends a code. If the code is right, the browser gets a new session and is sent to the next page. */
 async function proven(
   pages: OpenPages,
   visit: Visit,

@@ -6,7 +6,7 @@ import { statusOf, toApiError } from '../errors.ts'
 import { routeLocal } from '../observed.ts'
 import type { Assets } from './assets.ts'
 
-/** Scripts and styles come from this service alone, forms go to it alone, and no other site may frame a page. */
+/** Scripts and styles come only from this service, forms are sent only to it, and no other site may frame a page. */
 const policy = [
   "default-src 'none'",
   "style-src 'self'",
@@ -51,7 +51,7 @@ export function sendTo(response: Response, place: string): void {
   response.end()
 }
 
-/** A handler whose errors become pages. Failures of the service go on to where they are logged. */
+/** A handler whose errors become pages. Failures of the service are passed on, so that they are logged. */
 export function asPage(
   pattern: string,
   assets: Assets,
@@ -68,7 +68,7 @@ export function asPage(
         return
       }
       if (error.retryAfter !== undefined) response.setHeader('Retry-After', String(error.retryAfter))
-      // A form of another site or another session. Asking for a sign-in again would not help.
+      // The form comes from another site or another session, so signing in again would not help.
       const status = error.code === 'unauthenticated' ? 403 : statusOf[error.code]
       const problem = { status, code: error.code, message: error.message }
       show({ request, response, assets }, problemPage(problem, request.originalUrl), null)

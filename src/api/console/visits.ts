@@ -19,8 +19,8 @@ export interface Signed {
 }
 
 /**
- * Renews a session that a person has used for a day: by opening a page, not by the looks that an open page takes by
- * itself. A page that is left open does not keep its session alive.
+ * Renews a session that is due when the person opens a page. The requests that an open page sends by itself do not
+ * renew the session. So a page that is left open does not keep its session alive.
  */
 export async function renewed(
   { auth }: Pick<Mounted, 'auth'>,
@@ -66,7 +66,7 @@ export function apiOf(
 
 const cookie = 'countersign.organization'
 
-/** The `Set-Cookie` line for the organization whose lists a person wants to see. It gives no access. */
+/** The `Set-Cookie` line for the organization whose lists a person wants to see. The cookie gives no access. */
 export function organizationCookie(config: Config, id: string): string {
   const secure = publicBase(config).startsWith('https:') ? '; Secure' : ''
   return `${cookie}=${id}; Path=/console; HttpOnly; SameSite=Lax; Max-Age=31536000${secure}`

@@ -1,4 +1,3 @@
-import { verifyChain } from '../../governance/audit/verify.ts'
 import { ok, route } from '../route.ts'
 import { verification } from '../schemas/audit.ts'
 
@@ -12,6 +11,6 @@ export const getVerify = route({
     const { database } = context.config
     const { organizationId } = caller
     const request = { databaseUrl: database.url, appRole: database.appRole, organizationId }
-    return ok(await verifyChain(request, context.shares.isContended))
+    return ok(await context.verifier.verify(request, context.shares.isContended))
   },
 })

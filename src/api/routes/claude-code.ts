@@ -14,8 +14,8 @@ import { preToolUse } from '../schemas/agents.ts'
 import { waitForApproval } from '../wait.ts'
 
 /**
- * Seconds that a held call waits for a person, unless `?wait` says otherwise. Shorter than the timeout of every
- * client.
+ * Seconds that a held call waits for a person, unless the request has `?wait`. The default is shorter than the timeout
+ * of every client.
  */
 const defaultWait = 55
 const longestWait = 570
@@ -49,7 +49,8 @@ export const postClaudeCode = askRoute({
     let body: unknown
     let wait = 0
     const first = await decideQuestion(question, async (admit) => {
-      // Read in here, so that an error in the query also becomes a denial. A client would let an error pass.
+      // The query is read here, so that an error in it also becomes a denial. After an error, a client would
+      // make the call.
       wait = readWait(readQuery(request)['wait'])
       body = await readJsonBody(request, agentBodyLimit, mostAgentValues, admit)
       return questionOf(body)
@@ -69,10 +70,10 @@ export const postClaudeCode = askRoute({
       if (!isDecided || signal.aborted) return ok(verdictView(first, status))
       return ok(verdictView(await decideQuestion(question, async () => questionOf(body))))
     } catch (error) {
-      // The person has left the organization, which cancelled the approval. Or somebody has just decided it.
+      // Either the person has left the organization, which cancelled the approval, or somebody has just decided it.
       if (error instanceof DomainError && ['not_found', 'approval_already_decided'].includes(error.code))
         return ok(verdictView(first, 'cancelled'))
-      // The call is held. A failed wait must not become an error that a client lets pass.
+      // The call stays held. A failed wait must not become an error, because a client would then make the call.
       context.log.warn({ err: error }, 'waiting for the approval of a held call failed')
       return ok(verdictView(first))
     }

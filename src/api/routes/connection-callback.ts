@@ -7,7 +7,7 @@ import { streamRoute } from '../route.ts'
 
 const path = '/connections/callback/{integration}'
 
-/** Whether a browser has opened the address, and so shows the answer to a person. */
+/** Whether a browser has opened the address. Its person then gets a page instead of JSON. */
 export const showsPage = (request: Request, route: unknown): boolean =>
   route === path && request.accepts(['json', 'html']) === 'html'
 

@@ -32,11 +32,11 @@ const health = z
 /** A check that takes longer counts as failed. */
 const patienceMilliseconds = 2_000
 const alarmMilliseconds = 5 * 60_000
-/** A heartbeat writes every five seconds, so trouble that lasts is newer than this. */
+/** A heartbeat writes every five seconds. So if the last failed write is older than this, the trouble is over. */
 const troubleMilliseconds = 30_000
 /** The disk of the logs counts as full below this many free bytes. */
 const leastFree = 32 * 1024 * 1024
-/** A worker that was last seen earlier counts as down. */
+/** A worker that was last seen longer ago than this counts as down. */
 const workerSeenWithinSeconds = 20
 
 export const getHealth = publicRoute({

@@ -4,14 +4,21 @@ import { isBackedByFactor, type OpenedWith } from '../../governance/access/secon
 import { scopes, scopesOfRole, type Scope } from '../../governance/access/scopes.ts'
 import { access, splitKey, type Access, type RouteKey } from '../access.ts'
 import { ok, route } from '../route.ts'
-import { id, role, scopeMap } from '../schemas/common.ts'
+import { id, role, scopeMap, time } from '../schemas/common.ts'
 import { mailPreferencesBody, organization } from '../schemas/people.ts'
 import { organizationQuery } from '../query.ts'
+import { openClaimsOf, type OpenClaim } from '../../governance/notifications/claims.ts'
 import { changeMailPreferences, readMailPreferences } from '../../governance/people/mail-preferences.ts'
 import { scopesAsMap } from '../schemas/scopes.ts'
 
 const myOrganization = organization
-  .extend({ slack_account: z.string().nullable().describe('the Slack account that is linked to you there') })
+  .extend({
+    slack_account: z.string().nullable().describe('the Slack account that is linked to you there'),
+    slack_claim: z
+      .strictObject({ external_id: z.string(), expires_at: time })
+      .nullable()
+      .describe('the Slack account that a code was sent to, which links it'),
+  })
   .meta({ id: 'MyOrganization' })
 
 const me = z
@@ -42,13 +49,18 @@ export const getMe = route({
   tag: 'Identity',
   responses: { 200: me },
   async handle({ context, identity }) {
-    const organizations = await context.db
+    const memberships = await context.db
       .selectFrom('memberships as m')
       .innerJoin('organizations as o', 'o.id', 'm.organization_id')
       .select(['o.id', 'o.name', 'o.personal', 'o.plan', 'm.role', 'm.slack_account'])
       .where('m.user_id', '=', identity.user.id)
       .orderBy('o.id')
       .execute()
+    const claims = await openClaimsOf(context.db, identity.user.id)
+    const organizations = memberships.map((each) => ({
+      ...each,
+      slack_claim: claimView(claims.get(each.id)),
+    }))
     const account = await context.db
       .selectFrom('users')
       .select(['email_verified', 'two_factor_enabled as second_factor'])
@@ -70,6 +82,9 @@ export const getMe = route({
     })
   },
 })
+
+const claimView = (claim: OpenClaim | undefined) =>
+  claim === undefined ? null : { external_id: claim.account, expires_at: claim.expiresAt.toISOString() }
 
 const mailPreferences = z
   .strictObject({ organization_id: id, ...mailPreferencesBody.shape })

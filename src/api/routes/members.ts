@@ -28,6 +28,15 @@ const member = z
   })
   .meta({ id: 'Member' })
 
+const slackLink = z
+  .strictObject({
+    user_id: id,
+    external_id: z.string(),
+    linked: z.boolean().describe('false: a code was sent to the account'),
+    code_expires_at: time.nullable(),
+  })
+  .meta({ id: 'SlackLink' })
+
 const invitationShape = {
   id,
   organization_id: id,
@@ -83,14 +92,14 @@ const deleteMember = route({
 
 const putSlackAccount = route({
   key: 'PUT /organizations/{id}/members/{user}/accounts/slack',
-  summary: 'Link a Slack account: your own, or as an admin that of a member',
+  summary: 'Link a Slack account: your own with a code, or as an admin that of anybody',
   description:
-    '`@me` in Slack tools means this account. Nobody is linked by e-mail address. The id is in the profile in Slack, as “Copy member ID”.',
+    'An admin links at once. Anybody else first gets a code in a direct message to that account (`linked` is false), and sends it with the same id within half an hour. `@me` in Slack tools means this account. Nobody is linked by e-mail address. The id is in the profile in Slack, as “Copy member ID”.',
   tag,
   body: slackAccountBody,
-  responses: { 200: z.strictObject({ user_id: id, external_id: z.string() }) },
+  responses: { 200: slackLink },
   async handle({ context, caller, params, body }) {
-    return ok(await linkSlackAccount(context, caller, params.user, body.external_id))
+    return ok(await linkSlackAccount(context, caller, params.user, body))
   },
 })
 

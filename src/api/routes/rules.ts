@@ -22,12 +22,12 @@ const schemas = {
   label_rule: z.strictObject({ ...labelRuleShape, status: ruleStatus, ...added }).meta({ id: 'LabelRule' }),
 } as const
 
-/** Action rules and label rules have the same six routes. */
-function rulesOf(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
+const tag = 'Rules'
+
+function allRules(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
   const { word } = ruleKinds[kind]
-  const { body: input, changes } = ruleBodies[kind]
+  const { body: input } = ruleBodies[kind]
   const view = schemas[kind]
-  const tag = 'Rules'
   return [
     route({
       key: `POST /organizations/{id}/${path}`,
@@ -50,6 +50,14 @@ function rulesOf(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
         return ok(await listRules(context.db, kind, caller.organizationId, { limit, cursor }))
       },
     }),
+  ]
+}
+
+function oneRule(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
+  const { word } = ruleKinds[kind]
+  const { body: input, changes } = ruleBodies[kind]
+  const view = schemas[kind]
+  return [
     route({
       key: `GET /organizations/{id}/${path}/{rule}`,
       summary: `One ${word}`,
@@ -91,6 +99,12 @@ function rulesOf(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
     }),
   ]
 }
+
+/** Action rules and label rules have the same six routes. */
+const rulesOf = (path: 'rules' | 'label-rules', kind: RuleKindName): Route[] => [
+  ...allRules(path, kind),
+  ...oneRule(path, kind),
+]
 
 export const ruleRoutes: readonly Route[] = [
   ...rulesOf('rules', 'rule'),

@@ -18,8 +18,8 @@ export const getRunEvents = streamRoute({
   responses: { 200: null },
   async stream(call, request, response) {
     const { context, params, query, services } = call
-    // Uses the organization's share, so that hundreds of its streams waking together do not block the database for
-    // others.
+    // Streams read in their organization's share. Otherwise hundreds of streams that wake together would block the
+    // database for other organizations.
     const share = <T>(work: Parameters<typeof withShare<T>>[3]): Promise<T> =>
       withShare(context.shares, call.identity.charged.holderId, 'look', work)
     const stream = openStream(response, {

@@ -18,7 +18,7 @@ export const getSecretsHealth = route({
       })
       .meta({ id: 'SecretsHealth' }),
   },
-  // The backend may be slow.
+  // The backend of the secrets may be slow.
   waits: true,
   async handle({ context }) {
     const checks = await context.secrets.check()

@@ -48,5 +48,5 @@ export const matchedRule = z.strictObject({ id, name: z.string(), verdict, shado
 /** Any JSON value. */
 export const anyJson = z.unknown().meta({ description: 'any JSON value' })
 
-/** The body of a request whose path says everything: empty. */
+/** The empty body of a request whose path contains all that the request needs. */
 export const emptyBody = z.strictObject({})

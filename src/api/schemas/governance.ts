@@ -6,7 +6,7 @@ import { labelSlug, textField } from '../../policy/text.ts'
 import { toolNameIssue, wholeNameIssue } from '../../policy/tool-names.ts'
 import { role } from './common.ts'
 
-/** Most categories that one organization flags. */
+/** Maximum number of categories that one organization can flag. */
 export const mostFlags = 100
 /** Maximum number of external tools in the settings. Every change of the policy reads all of them. */
 export const mostExternalTools = 1_000
@@ -24,7 +24,7 @@ export const governancePatch = z
       const message = `names ${categories.length} categories: at most ${mostFlags} are allowed`
       context.addIssue({ code: 'custom', path: ['category_flags'], message })
     }
-    // Workflow categories are slugs. A flag for another word would silently hold nothing.
+    // Workflow categories are slugs. A flag for a name that is not a slug would match no workflow.
     for (const name of categories.filter((each) => !labelSlug.safeParse(each).success)) {
       const message = `\`${name}\` is not a category: write a lower-case slug such as \`financial\``
       context.addIssue({ code: 'custom', path: ['category_flags', name], message })

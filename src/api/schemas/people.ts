@@ -23,6 +23,11 @@ export const slackAccountBody = z.strictObject({
   external_id: z
     .string()
     .regex(/^[UW][A-Z\d]{7,20}$/, 'must be the member id of a Slack profile, such as `U012ABCDEF`'),
+  code: z
+    .string()
+    .regex(/^\d{8}$/, 'must be the eight digits of the code')
+    .optional()
+    .describe('the code that was sent to this account. Admins need none'),
 })
 export const invitationBody = z.strictObject({
   email: z.email().max(254),

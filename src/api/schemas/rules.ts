@@ -3,7 +3,7 @@ import { labelRuleInput, labelRuleShape, ruleInput, ruleShape } from '../../poli
 import { labelSlug } from '../../policy/text.ts'
 import { anyJson, role, side } from './common.ts'
 
-/** Body of a PATCH of a rule: any of its fields; null removes an optional one. */
+/** Body of a PATCH of a rule: any of the rule's fields; null removes an optional field. */
 const ruleChanges = z.strictObject({
   name: ruleShape.name.optional(),
   description: ruleShape.description.nullable(),

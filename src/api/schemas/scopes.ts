@@ -8,7 +8,7 @@ const scopeName = z
     error: (issue) => `\`${String(issue.input)}\` is not a scope: GET /scopes lists them`,
   })
 
-/** Scopes as a map from name to boolean, or as a list of names. Both are read as a list. */
+/** Scopes as a map from name to boolean, or as a list of names. Either form is converted to a list. */
 export const scopesInput = z.union([
   z.array(scopeName).max(100),
   z.record(scopeName, z.boolean()).transform((map) => Object.keys(map).filter((name) => map[name] === true)),

@@ -1,14 +1,14 @@
 // @ts-check
 
 /*
- * The console's only script. Every page works without it. It loads the page again when something may have happened, and
- * replaces the parts whose version has changed; the server renders them all.
+ * The console's only script. Every page works without it. The script loads the page again when something may have
+ * changed, and replaces the parts whose version differs. The server renders every part.
  */
 
-/** Parts of a page that change while it is open: their name, and the version of what they show. */
+/** Selects the parts of a page that change while it is open. They have a name and a version of their content. */
 const part = '[data-live][data-version]'
 
-/** Milliseconds between two looks where no event stream tells of changes, and after several failures. */
+/** Milliseconds between two checks without an event stream: normally, and after several failures. */
 const pause = 4_000
 const longPause = 30_000
 
@@ -16,7 +16,7 @@ let isLoading = false
 let isWanted = false
 let failures = 0
 
-/** Loads the page again, and replaces what has changed. Calls that come meanwhile are answered by one more load. */
+/** Loads the page again, and replaces the changed parts. Calls during a load cause one more load. */
 async function refresh() {
   if (isLoading) {
     isWanted = true
@@ -63,7 +63,7 @@ function replaceParts(fresh) {
 }
 
 /**
- * What the person has opened, written and chosen stays.
+ * Copies to the new part what the person has unfolded, written and selected in the old part.
  * @param {Element} old
  * @param {Element} found
  */
@@ -79,7 +79,7 @@ function keep(old, found) {
   }
 }
 
-/** Events of a run after which its pages may show something else. */
+/** Events of a run that may change its pages. */
 const events = [
   ...['queued', 'awaiting_approval', 'started', 'paused', 'resumed', 'completed', 'failed', 'denied'].map(
     (each) => `run.${each}`,
@@ -93,7 +93,7 @@ const events = [
   'approval.decided',
 ]
 
-/** Milliseconds in which several events lead to one look. */
+/** Events within this many milliseconds cause only one reload. */
 const gathering = 300
 
 /** @returns {EventSource | null} */
@@ -114,7 +114,7 @@ function openStream() {
   return stream
 }
 
-/** Follows the page's event stream, or looks again now and then. A hidden page waits until it is seen. */
+/** Follows the page's event stream, or reloads regularly. A hidden page waits until it is visible. */
 function follow() {
   if (document.querySelector('[data-poll]') === null) return
   let stream = openStream()
@@ -134,7 +134,7 @@ function follow() {
   })
 }
 
-/** Keys of the list and of an approval. They move the focus; nothing is decided without pressing a button. */
+/** Keyboard shortcuts of the list and of an approval. They only move the focus; a decision needs a pressed button. */
 document.addEventListener('keydown', (event) => {
   const { target, key } = event
   if (event.ctrlKey || event.metaKey || event.altKey) return
@@ -168,21 +168,21 @@ const units = [
 ]
 
 /**
- * The words that the server writes, as of now.
+ * The relative time in the same words as the server's.
  * @param {number} milliseconds
  */
 function relativeWords(milliseconds) {
   const seconds = Math.round(milliseconds / 1_000)
   const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? ['second', 1]
-  // A time that is just over is "0 seconds ago".
+  // A time that has just passed is "0 seconds ago".
   return relative.format(Math.trunc(seconds / size) || -0, unit)
 }
 
-/** How far this device's clock is ahead of the server's, which wrote the page. */
+/** Milliseconds by which this device's clock is ahead of the clock of the server that wrote the page. */
 const ahead = Date.now() - (Date.parse(document.documentElement.getAttribute('data-now') ?? '') || Date.now())
 const serverTime = () => Date.now() - ahead
 
-/** Times in the reader's time zone, with words that stay true. */
+/** Shows times in the reader's time zone, and updates the relative times. */
 function showTimes() {
   for (const time of document.querySelectorAll('time[datetime]')) {
     const at = Date.parse(time.getAttribute('datetime') ?? '')
@@ -195,7 +195,7 @@ function showTimes() {
   }
 }
 
-/** Milliseconds between two showings of the times. */
+/** Milliseconds between two updates of the times. */
 const tick = 5_000
 
 showTimes()

@@ -1,18 +1,20 @@
 import { h, type ComponentChild } from 'preact'
 import { accountPath, resetPath, secondFactorPath } from '../../contract/pages.ts'
 import { Alert } from '../parts/alert.ts'
-import { PostForm } from '../parts/layout.ts'
+import { MailChoice, noMails, type MailState } from '../parts/mail-choice.ts'
+import { SlackAccount, type SlackState } from '../parts/slack-account.ts'
 import { Badge } from '../parts/state.ts'
 import { Words } from '../parts/words.ts'
-import type { Form, Organization, PersonsVisit, Problem, Shown } from '../visit.ts'
+import { hasRole } from '../role.ts'
+import type { Form, Organization, PersonsVisit, Problem, Result, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
 
 interface Me {
   readonly user: { readonly second_factor: boolean; readonly email_verified: boolean }
-  readonly organizations: readonly { readonly id: string; readonly slack_account: string | null }[]
+  readonly organizations: readonly (SlackState & { readonly id: string })[]
 }
 
-/** `GET /console/account`: who is signed in, and their account in the organization's chat. */
+/** `GET /console/account`: the signed-in person, their Slack accounts, and their choices of mails. */
 export async function accountPage(
   visit: PersonsVisit,
   refused: Problem | null = null,
@@ -20,8 +22,11 @@ export async function accountPage(
 ): Promise<Shown> {
   const me = await visit.api.call<Me>('GET /me')
   if (!me.ok) return problemPage(me, visit.place)
-  const { person, token } = visit
-  const { user, organization } = person
+  const { person, token, now } = visit
+  const { user } = person
+  const organization = person.organization?.personal === false ? person.organization : null
+  const slack = me.body.organizations.find(({ id }) => id === organization?.id)
+  const mails = await mailsIn(visit, organization)
   return {
     status: refused?.status ?? 200,
     title: 'Your account',
@@ -36,15 +41,23 @@ export async function accountPage(
       ]),
       h(Alert, { message: refused?.message ?? null }),
       h(SignIn, { me: me.body }),
-      organization === null || organization.personal
+      organization === null || slack === undefined
         ? null
-        : h(Slack, { organization, slack: slackIn(me.body, organization), given, token }),
+        : h(SlackAccount, { organization, slack, given, token, now }),
+      organization === null || mails === null
+        ? null
+        : h(MailChoice, { organization, mails, token, isSaved: visit.query.get('saved') === 'mails' }),
     ]),
   }
 }
 
-const slackIn = ({ organizations }: Me, { id }: Organization): string | null =>
-  organizations.find((each) => each.id === id)?.slack_account ?? null
+/** The mail settings of a person who can decide approvals; null for everybody else. */
+async function mailsIn({ api }: PersonsVisit, organization: Organization | null): Promise<MailState | null> {
+  if (organization === null || !hasRole(organization.role, 'admin')) return null
+  const query = { organization_id: organization.id }
+  const found = await api.call<MailState>('GET /me/notifications', { query })
+  return found.ok ? found.body : null
+}
 
 function SignIn({ me: { user } }: { readonly me: Me }): ComponentChild {
   return h('section', { class: 'card', 'aria-labelledby': 'signing-in' }, [
@@ -68,75 +81,53 @@ function SignIn({ me: { user } }: { readonly me: Me }): ComponentChild {
   ])
 }
 
-function Slack({
-  organization,
-  slack,
-  given,
-  token,
-}: {
-  readonly organization: Organization
-  readonly slack: string | null
-  readonly given: string
-  readonly token: string
-}): ComponentChild {
-  const hidden = h('input', { type: 'hidden', name: 'organization_id', value: organization.id })
-  return h('section', { class: 'card', 'aria-labelledby': 'slack' }, [
-    h('h2', { id: 'slack' }, ['Slack in ', h(Words, { text: organization.name, most: 100 })]),
-    h(
-      'p',
-      null,
-      slack === null
-        ? 'No Slack account is linked to you. You get no messages there about what waits for you.'
-        : ['Messages about what waits for you go to ', h('code', null, slack), '.'],
-    ),
-    h(PostForm, { action: accountPath, token, class: 'fill' }, [
-      hidden,
-      h('div', { class: 'stack' }, [
-        h('label', { for: 'external_id' }, slack === null ? 'Your member id in Slack' : 'Another member id'),
-        h('input', {
-          id: 'external_id',
-          name: 'external_id',
-          required: true,
-          maxlength: 21,
-          pattern: '[UW][A-Z0-9]{7,20}',
-          autocomplete: 'off',
-          autocapitalize: 'characters',
-          spellcheck: false,
-          'aria-describedby': 'external-help',
-          value: given,
-        }),
-        h(
-          'p',
-          { id: 'external-help', class: 'quiet small' },
-          'It looks like U012ABCDEF. In Slack, open your profile, then the menu with three dots, then “Copy member ID”.',
-        ),
-      ]),
-      h('button', { class: slack === null ? 'primary' : '', name: 'action', value: 'link' }, 'Link it'),
-    ]),
-    slack === null
-      ? null
-      : h(PostForm, { action: accountPath, token }, [
-          hidden,
-          h('button', { class: 'danger', name: 'action', value: 'unlink' }, 'Unlink'),
-        ]),
-  ])
-}
-
-/** `POST /console/account`: links or unlinks the person's own Slack account. */
+/** `POST /console/account`: changes the person's own Slack account or mail settings. */
 export async function changeAccount(visit: PersonsVisit, form: Form): Promise<Shown> {
   const organization = visit.person.organizations.find(({ id }) => id === form.get('organization_id'))
-  const params = { id: organization?.id ?? '', user: visit.person.user.id }
   const account = (form.get('external_id') ?? '').trim().toUpperCase()
-  const action = form.get('action')
-  if (organization === undefined || (action !== 'link' && action !== 'unlink'))
+  const change = organization === undefined ? null : changeOf(visit, organization, form, account)
+  if (change === null)
     return accountPage(visit, { status: 422, code: 'validation_error', message: 'Press one of the buttons.' })
+  const done = await change
+  const action = form.get('action')
+  if (done.ok)
+    return { redirect: action === 'mails' ? `${accountPath}?saved=mails#mails` : `${accountPath}#slack` }
+  const message = done.status === 422 ? (mistakes[action ?? ''] ?? done.message) : done.message
+  return accountPage(visit, { ...done, message }, action === 'link' ? account.slice(0, 40) : '')
+}
+
+/** The message for a wrong entry, by the button that sent it. */
+const mistakes: Readonly<Record<string, string>> = {
+  link: 'That is no member id: it looks like U012ABCDEF.',
+  prove: 'That is not the code. After five wrong ones, have a new one sent.',
+}
+
+/** Makes the change of the pressed button; null if there is no such button. */
+function changeOf(
+  { api, person }: PersonsVisit,
+  { id }: Organization,
+  form: Form,
+  account: string,
+): Promise<Result<unknown>> | null {
   const key = 'organizations/{id}/members/{user}/accounts/slack'
-  const done =
-    action === 'unlink'
-      ? await visit.api.call(`DELETE /${key}`, { params })
-      : await visit.api.call(`PUT /${key}`, { params, body: { external_id: account } })
-  if (done.ok) return { redirect: accountPath }
-  const isForm = done.status === 422
-  const message = isForm ? 'That is no member id: it looks like `U012ABCDEF`.' : done.message
-  return accountPage(visit, { ...done, message }, account.slice(0, 40))
+  const params = { id, user: person.user.id }
+  switch (form.get('action')) {
+    case 'link':
+      return api.call(`PUT /${key}`, { params, body: { external_id: account } })
+    case 'prove': {
+      const code = (form.get('code') ?? '').replaceAll(/\s/g, '')
+      return api.call(`PUT /${key}`, { params, body: { external_id: account, code } })
+    }
+    case 'unlink':
+      return api.call(`DELETE /${key}`, { params })
+    case 'mails': {
+      const delay = form.get('delay')
+      const isOff = delay === noMails
+      // The delay is saved too, for the time when mails are turned on again.
+      const body = { mail: !isOff, delay_seconds: Number(isOff ? form.get('before') : delay) }
+      return api.call('PUT /me/notifications', { query: { organization_id: id }, body })
+    }
+    default:
+      return null
+  }
 }

@@ -7,7 +7,7 @@ import type { RuleBody } from '../../policy/rule.ts'
 import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
 
-/** `GET /console/approvals/{id}`. Reading it decides nothing. */
+/** `GET /console/approvals/{id}`. Opening this page decides nothing. */
 export async function approvalPage(
   visit: PersonsVisit,
   refused: Problem | null = null,
@@ -32,7 +32,7 @@ export async function approvalPage(
 
 const decisions = new Set(['approve', 'reject', 'request_changes'])
 
-/** `POST /console/approvals/{id}`: one vote. Then the page shows what has become of the approval. */
+/** `POST /console/approvals/{id}`: casts one vote. Then the page shows the new state of the approval. */
 export async function decideApproval(visit: PersonsVisit, form: Form): Promise<Shown> {
   const id = visit.params['id'] ?? ''
   const decision = form.get('decision') ?? ''
@@ -53,7 +53,7 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
   return voted.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, voted, comment)
 }
 
-/** The rule as it is now. It may be deleted, or changed since the call was held. */
+/** The rule as it is now. The rule may have been deleted or changed since the call was held. */
 async function ruleOf({ api }: PersonsVisit, approval: ApprovalView): Promise<RuleBody | null> {
   if (approval.rule_id === null) return null
   const found = await api.call<RuleBody>('GET /organizations/{id}/rules/{rule}', {
@@ -62,7 +62,7 @@ async function ruleOf({ api }: PersonsVisit, approval: ApprovalView): Promise<Ru
   return found.ok ? found.body : null
 }
 
-/** What became of the run, once the approval is no longer pending. */
+/** The run's present state, if the approval is no longer pending; else null. */
 async function runOf({ api }: PersonsVisit, approval: ApprovalView): Promise<RunSummary | null> {
   if (approval.run_id === null || approval.status === 'pending') return null
   const found = await api.call<RunSummary>('GET /runs/{id}', {
@@ -89,5 +89,5 @@ async function callOf({ api }: PersonsVisit, approval: ApprovalView): Promise<st
   return call?.approval_id === id ? call.status : null
 }
 
-/** The cursor of the page that begins with an item. */
+/** The cursor of the page of calls that begins with this item. */
 const before = (item: number): string => Buffer.from(String(item - 1)).toString('base64url')

@@ -5,7 +5,7 @@ import { Words } from '../parts/words.ts'
 import type { Page } from '../visit.ts'
 import { plainPage, type Refusal } from './plain.ts'
 
-/** Programs that read mail open its links. So the link confirms nothing before a person presses the button. */
+/** Programs that scan mail open its links. So opening the link confirms nothing; a person must press the button. */
 export const confirmAddressPage = (token: string): Page =>
   plainPage('Confirm your address', [
     h('p', null, 'Did you sign up with this address? If it was not you, close this page.'),
@@ -21,7 +21,7 @@ export const addressConfirmedPage = (): Page =>
     h('p', null, h('a', { class: 'button', href: homePath }, 'Go on')),
   ])
 
-/** Sends the link again: the one before has ended, or there is none. */
+/** Offers to send the link again, because the previous link has expired or there was none. */
 export const askConfirmPage = ({
   email,
   problem,
@@ -42,7 +42,7 @@ export const askConfirmPage = ({
     problem,
   )
 
-/** The same for every address, so that nobody learns who has an account. */
+/** The page is the same for every address, so that nobody learns who has an account. */
 export const confirmSentPage = (email: string): Page =>
   plainPage('Look into your mail', [
     h('p', null, [

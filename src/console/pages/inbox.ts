@@ -8,10 +8,10 @@ import type { Form, PersonsVisit, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
 
 const perPage = '50'
-/** Filters of the address that the API's list takes too. */
+/** Query parameters of the page that are passed to the API's list. */
 const filters = ['kind', 'rule_id', 'requested_by', 'risk', 'cursor'] as const
 
-/** `GET /console/approvals`: what waits for a decision. */
+/** `GET /console/approvals`: the approvals that wait for a decision. */
 export async function inboxPage(visit: PersonsVisit, done: Done | null = null): Promise<Shown> {
   const { organization } = visit.person
   const chosen = Object.fromEntries(
@@ -53,7 +53,7 @@ export async function inboxPage(visit: PersonsVisit, done: Done | null = null): 
   }
 }
 
-/** `POST /console/approvals`: several decisions at once, each a vote of its own. */
+/** `POST /console/approvals`: decides several approvals at once, with one vote for each. */
 export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown> {
   const ids = [...new Set(form.getAll('id'))].slice(0, Number(perPage))
   const decision = form.get('decision')
@@ -83,7 +83,7 @@ export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown
   return inboxPage(visit, { words, failed, kept })
 }
 
-/** The rows for which these calls cannot be approved together, and how they differ from the first one. */
+/** The calls that cannot be approved together with the first one, each with its difference from the first. */
 async function unlikeOnes({ api }: PersonsVisit, ids: readonly string[]): Promise<Done['failed']> {
   const unlike: { id: string; message: string }[] = []
   let first: readonly (readonly [string, string])[] | null = null

@@ -5,7 +5,7 @@ import { Words } from '../parts/words.ts'
 import type { Page } from '../visit.ts'
 import { plainPage, type Refusal } from './plain.ts'
 
-/** For a person who is not signed in: the way to accept an invitation. */
+/** For a person who is not signed in: explains how to accept the invitation. */
 export function invitedPage(invitation: string, signUp: boolean): Page {
   const back = encodeURIComponent(`${invitationPath}?token=${invitation}`)
   return plainPage('An invitation', [
@@ -21,7 +21,7 @@ export function invitedPage(invitation: string, signUp: boolean): Page {
   ])
 }
 
-/** For a signed-in person. Opening the link accepts nothing. */
+/** For a signed-in person. Opening the link does not accept the invitation; the button does. */
 export function acceptPage(given: {
   readonly invitation: string
   readonly email: string
@@ -52,7 +52,7 @@ export const joinedPage = ({ name, role }: { readonly name: string; readonly rol
     h('p', null, h('a', { class: 'button', href: homePath }, 'Go on')),
   ])
 
-/** A link without a token that could be right. */
+/** The page for a link whose token cannot be valid. */
 export const noInvitationPage = (): Page => ({
   ...plainPage('An invitation', [
     h('p', null, 'This address has no invitation. Open the whole link of the mail.'),

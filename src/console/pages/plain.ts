@@ -2,7 +2,7 @@ import { h, type ComponentChild } from 'preact'
 import { Alert } from '../parts/alert.ts'
 import type { Page } from '../visit.ts'
 
-/** Why the attempt before failed. */
+/** The reason why the previous attempt failed. */
 export interface Refusal {
   readonly status: number
   readonly message: string

@@ -1,7 +1,7 @@
 import type { ReceiptsProps } from '../parts/receipts.ts'
 import type { PersonsVisit } from '../visit.ts'
 
-/** Decisions of one page. */
+/** Number of decisions on one page. */
 const perPage = '20'
 
 /** The page of a run's receipt that the address asks for. */

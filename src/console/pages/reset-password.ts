@@ -27,7 +27,7 @@ export function askResetPage({
   )
 }
 
-/** The same for every address, so that nobody learns who has an account. */
+/** The page is the same for every address, so that nobody learns who has an account. */
 export const resetSentPage = (email: string): Page =>
   plainPage('Look into your mail', [
     h('p', null, [

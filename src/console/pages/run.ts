@@ -35,7 +35,7 @@ export async function runPage(visit: PersonsVisit, refused: Problem | null = nul
   }
 }
 
-/** The part of a long list of steps that an address asks for; the first one if it asks for none that exists. */
+/** The part of a long list of steps that an address asks for; the first part if that part does not exist. */
 function partOf(given: string | null, steps: number): number {
   const part = Number(given ?? '1') - 1
   return Number.isInteger(part) && part >= 0 && part * stepsPerPage < steps ? part : 0

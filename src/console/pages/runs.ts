@@ -36,7 +36,7 @@ export async function runsPage(visit: PersonsVisit): Promise<Shown> {
   }
 }
 
-/** The search shows the last day too. A text that is no day stays as it is, and the list says so. */
+/** The day after `day`, so that a search includes its last day. A text that is not a day is returned unchanged. */
 function dayAfter(day: string): string {
   const time = Date.parse(`${day}T00:00:00Z`)
   return /^\d{4}-\d\d-\d\d$/.test(day) && !Number.isNaN(time)

@@ -8,7 +8,7 @@ import { Words } from '../parts/words.ts'
 import type { Page } from '../visit.ts'
 import { plainPage, type Refusal } from './plain.ts'
 
-/** What the pages of the second factor need of a signed-in person. */
+/** The data about a signed-in person that the pages of the second factor need. */
 export interface FactorVisit {
   readonly token: string
   /** Where to go when the factor is proven. */
@@ -59,7 +59,7 @@ export const beginFactorPage = (visit: FactorVisit): Page =>
     visit.problem,
   )
 
-/** The address must be proven before a factor protects the account. */
+/** Shown until the address is confirmed, because only then may a factor be added. */
 export const confirmFirstPage = (visit: FactorVisit): Page =>
   plainPage(
     'Confirm your address first',
@@ -76,7 +76,7 @@ export const mailSentPage = (): Page =>
     h('p', null, h('a', { href: secondFactorPath }, 'Then come back here')),
   ])
 
-/** The key for the app and the backup codes. They are shown this once. */
+/** The key for the app and the backup codes. They are shown only on this page. */
 export function enrolPage(visit: FactorVisit, uri: string, codes: readonly string[]): Page {
   const key = new URL(uri).searchParams.get('secret') ?? ''
   return plainPage(
@@ -123,7 +123,7 @@ const Codes = ({ codes }: { readonly codes: readonly string[] }): ComponentChild
     codes.map((code) => h('li', null, h('code', null, code))),
   )
 
-/** A first code that was wrong. The key is in the app already, and is not shown again. */
+/** Shown after a wrong first code. The app already has the key, which is not shown again. */
 export const enrolAgainPage = (visit: FactorVisit): Page =>
   plainPage(
     'Add a second factor',
@@ -138,7 +138,7 @@ export const enrolAgainPage = (visit: FactorVisit): Page =>
     visit.problem,
   )
 
-/** For a session that was opened without the factor that its person has. */
+/** For a session that was opened without the second factor, although the person has one. */
 export const proveFactorPage = (visit: FactorVisit): Page =>
   plainPage(
     'Second factor',
@@ -155,7 +155,7 @@ export interface KeyToConfirm {
   readonly last4: string
 }
 
-/** For a session with the factor: keys to confirm, new backup codes, and the way to turn it off. */
+/** For a session with the factor: the person can confirm keys, get new backup codes, or turn the factor off. */
 export function factorOnPage(visit: FactorVisit, keys: readonly KeyToConfirm[]): Page {
   return plainPage(
     'Second factor',

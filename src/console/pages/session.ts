@@ -29,10 +29,10 @@ export async function sessionPage(visit: PersonsVisit, refused: Problem | null =
   }
 }
 
-/** Audit entries of one look. Older calls are only counted. */
+/** Maximum number of audit entries that the page reads. Older calls are only counted. */
 const mostEntries = '200'
 
-/** The newest calls of the session that no decision had allowed. They are in the audit log alone. */
+/** The newest calls of the session that no decision had allowed. Only the audit log records them. */
 async function unapprovedOf(
   visit: PersonsVisit,
   session: AgentSessionView,

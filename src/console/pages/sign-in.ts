@@ -5,7 +5,7 @@ import type { Page } from '../visit.ts'
 import { plainPage, type Refusal } from './plain.ts'
 
 export interface SignIn {
-  /** Where to go then. */
+  /** The path to open after the sign-in. */
   readonly place: string
   readonly email: string
   /** Whether anybody can get an account here. */

@@ -27,7 +27,7 @@ export function signUpPage({ name, email, problem }: SignUp): Page {
   )
 }
 
-/** The same for every address, so that nobody learns who has an account or an invitation. */
+/** The page is the same for every address, so that nobody learns who has an account or an invitation. */
 export function signUpSentPage(email: string): Page {
   return plainPage('Look into your mail', [
     h('p', null, [

@@ -8,10 +8,10 @@ import { roleIn } from '../role.ts'
 import type { PersonsVisit, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
 
-/** Calls of one page. */
+/** Number of calls on one page. */
 const perPage = '10'
 
-/** A longer output is not shown: the page would take the service and the reader too long. */
+/** A longer output is not shown, because such a page would load slowly and nobody would read it. */
 const mostCharacters = 1_000_000
 
 /** `GET /console/runs/{id}/steps/{step}`: a step's calls with their parameters, and its output. */

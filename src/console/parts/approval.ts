@@ -19,10 +19,16 @@ const doing: Readonly<Record<string, string>> = {
   egress: 'sends data out',
 }
 
-/** What would happen, in one sentence. */
-export function sentenceOf({ kind, tool, side_effect, preview }: ApprovalView): string {
+/** One sentence that says what the approved request would do. */
+export function sentenceOf({
+  kind,
+  tool,
+  side_effect,
+  preview,
+  workflow_name: workflow,
+}: ApprovalView): string {
   if (preview !== undefined) return preview.title
-  if (kind === 'run') return 'Start a whole run'
+  if (kind === 'run') return workflow === null ? 'Start a whole run' : `Start the whole run of “${workflow}”`
   return `${kind === 'agent_call' ? 'An agent’s call of' : 'A call of'} ${tool ?? 'a tool'}, which ${doing[side_effect ?? 'write'] ?? 'acts'}`
 }
 
@@ -43,7 +49,7 @@ export function Approval(props: ApprovalProps): ComponentChild {
   const { now } = visit
   const isOpen = approval.status === 'pending'
   const events = approval.run_id !== null && approval.kind !== 'agent_call'
-  // What changes while the page is open: the approval itself, its votes, and what became of it.
+  // The parts that can change while the page is open: the approval, its votes, and the state of its call and run.
   const version = [
     approval.status,
     approval.votes.length,
@@ -105,7 +111,7 @@ function Reversible({ reversible }: { readonly reversible: 'yes' | 'by hand' | '
   return h(Badge, { tone: reversible === 'no' ? 'bad' : 'off', word: words[reversible] })
 }
 
-/** Who asked, and for what. */
+/** The requester, and what they asked for. */
 function Asked({
   approval,
   now,

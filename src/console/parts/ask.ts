@@ -2,7 +2,7 @@ import { h, type ComponentChild } from 'preact'
 import { OnceField, PostForm } from './layout.ts'
 import { Live } from './live.ts'
 
-/** An act that ends something, as long as it is offered: the button only opens its form, which asks for a reason. */
+/** A button for an action that ends something, while the action is offered. It opens a form that asks for a reason. */
 export function Ask({
   name,
   isOffered,
@@ -16,10 +16,10 @@ interface AskForm {
   readonly token: string
   /** The value of the field `action`. */
   readonly value: string
-  /** The words that open the form. */
+  /** The text of the control that opens the form. */
   readonly open: string
   readonly explanation: string
-  /** The words of the button that acts. */
+  /** The text of the button that sends the form. */
   readonly sure: string
 }
 
@@ -38,13 +38,13 @@ function Form({ action, token, value, open, explanation, sure }: AskForm): Compo
   ])
 }
 
-/** The fields of such a form: a reason only if there is one. */
+/** The reason in the form; no field if the person gave none. */
 export const reasonOf = (form: URLSearchParams): { readonly reason?: string } => {
   const reason = (form.get('reason') ?? '').replaceAll('\r\n', '\n').trim()
   return reason === '' ? {} : { reason }
 }
 
-/** What a page answers to a form without a button that it knows. */
+/** A page's answer to a form that was sent without a known button. */
 export const nothingDone = {
   ok: false,
   status: 422,
@@ -52,7 +52,7 @@ export const nothingDone = {
   message: 'Nothing was done: press one of the buttons.',
 } as const
 
-/** A form that is sent twice, by a second tap, acts once. */
+/** The idempotency key of a form. A form that is sent twice by a second tap takes effect once. */
 export const onceOf = (form: URLSearchParams): { readonly idempotencyKey?: string } => {
   const once = form.get('once') ?? ''
   return /^[\w-]{8,80}$/.test(once) ? { idempotencyKey: once } : {}

@@ -7,7 +7,7 @@ import { LongText, Words } from './words.ts'
 
 const past: Readonly<Record<string, string>> = { read: 'read', write: 'changed', egress: 'sent' }
 
-/** Says of a call only what is known: that it was approved, or that it was made. */
+/** The heading claims only what is known: whether the call was approved, or whether it was made. */
 function headingOf({ kind, status, side_effect }: ApprovalView, isDone: boolean): string {
   const what = past[side_effect ?? 'write'] ?? 'done'
   if (kind === 'run') return status === 'pending' ? 'What would run' : 'What was asked for'
@@ -17,7 +17,7 @@ function headingOf({ kind, status, side_effect }: ApprovalView, isDone: boolean)
   return kind === 'agent_call' ? 'What the agent would do' : `What would be ${what}`
 }
 
-/** What would be sent or changed: exactly the parameters that will run. */
+/** Shows exactly the parameters with which the call will run or has run. */
 export function Contents({
   approval,
   isDone,

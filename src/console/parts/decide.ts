@@ -4,7 +4,7 @@ import type { PersonsVisit } from '../visit.ts'
 import { OnceField, PostForm } from './layout.ts'
 import { Message } from './words.ts'
 
-/** The form, or why there is none. */
+/** The form for a vote, or the reason why the person cannot vote. */
 export function Decide({
   approval,
   visit,
@@ -12,7 +12,7 @@ export function Decide({
 }: {
   readonly approval: ApprovalView
   readonly visit: PersonsVisit
-  /** What the person wrote, if the form before was refused. */
+  /** The person's comment, if the previous form was refused. */
   readonly comment: string
 }): ComponentChild {
   const refused = approval.detail?.vote_refused ?? null

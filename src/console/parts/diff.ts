@@ -5,12 +5,12 @@ import { LongText, Plain } from './words.ts'
 
 type PreviewDiff = NonNullable<NonNullable<ApprovalView['preview']>['diff']>
 
-/** Texts that differ in more places than this are shown one below the other. */
+/** If two texts differ by more edits than this, they are shown one below the other. */
 const mostEdits = 400
 /** Equal lines that are shown before and after a difference. */
 const around = 3
 
-/** What the call changes, line by line. */
+/** The changes of the call, line by line. */
 export function Diff({ diff: { before, after, skipped } }: { readonly diff: PreviewDiff }): ComponentChild {
   const parts = before === null ? undefined : diffLines(before, after, { maxEditLength: mostEdits })
   return h('div', { class: 'diff' }, [
@@ -48,7 +48,7 @@ function rowsOf(parts: readonly Change[]): ComponentChild[] {
   return parts.map((part, index) => {
     const next = parts[index + 1]
     if (part.removed && next?.added === true) return changedLines(linesOf(part), linesOf(next))
-    // They are shown with the lines that they take the place of.
+    // These added lines are already shown together with the lines that they replace.
     if (part.added && parts[index - 1]?.removed === true) return null
     if (part.removed) return linesOf(part).map((line) => h(Row, { kind: 'removed', children: plain(line) }))
     if (part.added) return linesOf(part).map((line) => h(Row, { kind: 'added', children: plain(line) }))
@@ -58,7 +58,7 @@ function rowsOf(parts: readonly Change[]): ComponentChild[] {
 
 const plain = (text: string): ComponentChild => h(Plain, { text })
 
-/** Lines that take the place of others. Where they are equally many, the changed words stand out. */
+/** Lines that replace others. If both sides have the same number of lines, the changed words are marked. */
 function changedLines(before: readonly string[], after: readonly string[]): ComponentChild[] {
   const pairs =
     before.length === after.length ? before.map((line, at) => wordsOf(line, after[at] ?? '')) : null

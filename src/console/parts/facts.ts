@@ -1,6 +1,6 @@
 import { h, type ComponentChild } from 'preact'
 
-/** Names with what they are. A fact that is null is left out. */
+/** A list of names and values. A fact whose value is null is left out. */
 export function Facts({
   facts,
 }: {

@@ -11,7 +11,7 @@ export interface FieldProps {
   readonly help?: string
 }
 
-/** A field that must be filled in, with its label and what to write into it. */
+/** A required field, with its label and a help text. */
 export function Field({
   name,
   label,

@@ -3,7 +3,7 @@ import { visible } from './words.ts'
 
 type Chosen = Readonly<Record<string, string>>
 
-/** A form that narrows a list, by GET. It is open while something is chosen. */
+/** A form that filters a list, sent by GET. The form is unfolded while a filter is set. */
 export function Filters({
   path,
   chosen,
@@ -53,7 +53,7 @@ export function Field({
   ])
 }
 
-/** A choice of one value, or any. A value of the address that is not listed stays chosen. */
+/** A choice of one value, or of any value. A value from the address stays selected even if it is not an option. */
 export function Choice({
   name,
   label,
@@ -63,7 +63,7 @@ export function Choice({
   readonly name: string
   readonly label: string
   readonly chosen: Chosen
-  /** A value, its words, and words that are never cut. */
+  /** A value, its text, and an optional text that is never cut. */
   readonly options: readonly (readonly [string, string, string?])[]
 }): ComponentChild {
   const value = chosen[name] ?? ''
@@ -72,13 +72,14 @@ export function Choice({
     h('label', { for: name }, label),
     h('select', { id: name, name }, [
       h('option', { value: '' }, 'any'),
-      isListed ? null : h('option', { value, selected: true }, shown(value, 60)),
+      isListed ? null : h('option', { value, selected: true }, beginning(value, 60)),
       options.map(([id, words, end = '']) =>
-        h('option', { value: id, selected: id === value }, shown(words, 80) + end),
+        h('option', { value: id, selected: id === value }, beginning(words, 80) + end),
       ),
     ]),
   ])
 }
 
-/** The beginning of a text, with marks that would change its direction in words. */
-const shown = (text: string, characters: number): string => visible(text.slice(0, characters).toWellFormed())
+/** The beginning of a text. Invisible characters and marks that change the writing direction are written out. */
+const beginning = (text: string, characters: number): string =>
+  visible(text.slice(0, characters).toWellFormed())

@@ -3,7 +3,7 @@ import type { WaitingSummary } from '../../governance/approvals/summary.ts'
 import { inboxPath } from '../../contract/pages.ts'
 import { Choice, Filters } from './filters.ts'
 
-/** The choices that something waits for, each with how many. */
+/** Filters of the inbox. Each choice shows how many approvals wait. */
 export function InboxFilters({
   chosen,
   waiting,
@@ -45,7 +45,7 @@ export function InboxFilters({
   ])
 }
 
-/** A value of the address, its words, and how many it has. */
+/** A value for the address, its text, and the number of its approvals. */
 type Option = readonly [string, string, number]
 
 const names = ['kind', 'rule_id', 'requested_by', 'risk']

@@ -7,13 +7,13 @@ import { Effect, Risk } from './state.ts'
 import { Time } from './time.ts'
 import { visible, Words } from './words.ts'
 
-/** What the person chose and wrote in a form that was not counted whole. */
+/** The selection and comment of a form of which not every decision was accepted. */
 export interface Kept {
   readonly ids: readonly string[]
   readonly comment: string
 }
 
-/** The address of the list with these filters. */
+/** The address of the inbox with these filters. */
 export function listAt(query: Readonly<Record<string, string>>): string {
   const search = new URLSearchParams(query).toString()
   return search === '' ? '/console/approvals' : `/console/approvals?${search}`
@@ -75,7 +75,7 @@ function Item({
   now,
 }: {
   readonly approval: ApprovalView
-  /** Who decides, if the reader may not. */
+  /** A text that says who decides, if the reader may not. */
   readonly instead: string | null
   readonly isChosen: boolean
   readonly now: Date

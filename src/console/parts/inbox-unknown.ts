@@ -7,7 +7,7 @@ import { Badge } from './state.ts'
 import { Time } from './time.ts'
 import { Words } from './words.ts'
 
-/** Calls of which nobody knows whether they happened, each with the three choices. */
+/** Calls whose outcome is unknown, each with the three choices. */
 export function Unknown({
   unknown,
   visit,

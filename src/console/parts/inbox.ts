@@ -8,12 +8,12 @@ import { listAt, Waiting, type Kept } from './inbox-list.ts'
 import { Unknown } from './inbox-unknown.ts'
 import { Message, Words } from './words.ts'
 
-/** What a form of several decisions did. */
+/** The result of a form with several decisions. */
 export interface Done {
   readonly words: string
-  /** Rows that were refused, or that are why nothing was decided. */
+  /** Rows that were refused, or rows that prevented all decisions. */
   readonly failed: readonly { readonly id: string; readonly message: string }[]
-  /** What the person had chosen and written; null if all was counted. */
+  /** The person's selection and comment; null if every decision was accepted. */
   readonly kept: Kept | null
 }
 
@@ -22,12 +22,12 @@ export interface InboxProps {
   /** The filters of the address. */
   readonly chosen: Readonly<Record<string, string>>
   readonly items: readonly ApprovalView[]
-  /** What waits in the whole organization; null if it is not known. */
+  /** The waiting approvals of the whole organization; null if they are not known. */
   readonly waiting: WaitingSummary | null
   readonly next: string | null
   /** Calls whose outcome is unknown. */
   readonly unknown: readonly ApprovalView[]
-  /** What the form before did. */
+  /** The result of the previous form. */
   readonly done: Done | null
 }
 
@@ -37,7 +37,10 @@ export function Inbox({ chooser, chosen, items, waiting, next, unknown, done }: 
   return h('article', { class: 'page' }, [
     h('header', { class: 'headline' }, [
       h('h1', null, 'Waiting for a decision'),
-      organization === null ? null : h('p', { class: 'quiet' }, h(Words, { text: organization.name })),
+      h('p', { class: 'quiet' }, [
+        organization === null ? null : h(Words, { text: organization.name }),
+        waiting === null ? null : h(Count, { total: waiting.total, isAfter: organization !== null }),
+      ]),
     ]),
     done === null ? null : h(Told, { done, items }),
     unknown.length === 0 ? null : h(Unknown, { unknown, visit }),
@@ -58,7 +61,21 @@ export function Inbox({ chooser, chosen, items, waiting, next, unknown, done }: 
   ])
 }
 
-/** What the form before did. A refusal is an alert, and names the rows. */
+/** The number of approvals that wait in the whole organization, without the filters. */
+const Count = ({
+  total,
+  isAfter,
+}: {
+  readonly total: number
+  /** Whether a name stands before the count. */
+  readonly isAfter: boolean
+}): ComponentChild =>
+  h('span', { 'data-live': 'count', 'data-version': String(total) }, [
+    isAfter && total > 0 ? ' · ' : null,
+    total === 0 ? null : `${total.toLocaleString('en')} ${total === 1 ? 'waits' : 'wait'}`,
+  ])
+
+/** Shows the result of the previous form. A refusal is an alert that names the rows. */
 function Told({
   done: { words, failed, kept },
   items,

@@ -1,7 +1,7 @@
 import type { StepView } from '../../governance/runs/read/read.ts'
 import { wordOf } from './state.ts'
 
-/** How far the items of a `for_each` step are, in few words and in all; null for a step without items. */
+/** The progress of a `for_each` step as a short and a full text; null for a step without items. */
 export function itemWords({
   items,
 }: Pick<StepView, 'items'>): { readonly short: string; readonly whole: string } | null {
@@ -10,7 +10,10 @@ export function itemWords({
   const number = (count: number): string => count.toLocaleString('en')
   const counts = Object.entries(states).filter(([, count]) => count > 0)
   const begun = counts.reduce((sum, [, count]) => sum + count, 0)
-  const parts = counts.map(([state, count]) => `${number(count)} ${wordOf(state).toLowerCase()}`)
+  const parts = counts.map(([state, count]) => {
+    const word = state === 'held' && count !== 1 ? 'wait for approval' : wordOf(state).toLowerCase()
+    return `${number(count)} ${word}`
+  })
   if (begun < total) parts.push(`${number(total - begun)} not started`)
   const noun = total === 1 ? 'item' : 'items'
   return {

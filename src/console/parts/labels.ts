@@ -1,6 +1,6 @@
 import { h, type ComponentChild } from 'preact'
 
-/** The most labels of one line. */
+/** Maximum number of labels in one line. */
 const most = 12
 
 export function Labels({ labels }: { readonly labels: readonly string[] }): ComponentChild {

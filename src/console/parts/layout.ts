@@ -96,11 +96,11 @@ function OrganizationSwitch({
   ])
 }
 
-/** A form with this field acts once, also if it is sent twice by a second tap. */
+/** A form with this field takes effect once, even if it is sent twice by a second tap. */
 export const OnceField = (): ComponentChild =>
   h('input', { type: 'hidden', name: 'once', value: crypto.randomUUID() })
 
-/** A form that changes something: by POST, with the session's token. */
+/** A form that changes something. It is sent by POST, with the session's token. */
 export function PostForm({
   action,
   token,

@@ -2,7 +2,7 @@ import { h, type ComponentChild, type ComponentChildren } from 'preact'
 
 /**
  * A part of a page that the script replaces when its version has changed. The version must change with everything that
- * the part shows. An element stays where a part is empty, because only parts that are on the page are replaced.
+ * the part shows. An empty part still has its element, because the script replaces only elements that exist.
  */
 export function Live({
   name,
@@ -13,9 +13,9 @@ export function Live({
   readonly name: string
   readonly version: string
   readonly children?: ComponentChildren
-  /** Looks for changes as long as the part is on the page. */
+  /** If set, the script checks for changes as long as the part is on the page. */
   readonly 'data-poll'?: string | undefined
-  /** The event stream that tells of changes. */
+  /** The address of the event stream that announces changes. */
   readonly 'data-events'?: string | undefined
 }): ComponentChild {
   return h('div', { class: 'live', 'data-live': name, 'data-version': version, ...rest }, children)

@@ -1,14 +1,14 @@
 import { h, type ComponentChild } from 'preact'
 import { OnceField, PostForm } from './layout.ts'
 
-/** What a person may say of a call whose outcome is unknown, with the button's words and class. */
+/** The choices for a call whose outcome is unknown: value, text of the button, and its class. */
 export const outcomeChoices = [
   ['done', 'It happened: go on', ''],
   ['retry', 'It did not: make it again', ''],
   ['fail', 'Count it as failed', 'danger'],
 ] as const
 
-/** The form of these choices. The run's page takes it, and shows what becomes of the run. */
+/** The form with these choices. It is sent to the run's page, which then shows the run. */
 export function OutcomeChoices({
   runId,
   token,
@@ -18,10 +18,10 @@ export function OutcomeChoices({
 }: {
   readonly runId: string
   readonly token: string
-  /** Names and values of the fields that say which calls are meant. */
+  /** Names and values of the fields that identify the calls. */
   readonly fields: readonly (readonly [string, string])[]
   readonly question?: string
-  /** Tells the buttons of several forms apart, for a screen reader. */
+  /** A text for screen readers that distinguishes the buttons of several forms. */
   readonly of?: string
 }): ComponentChild {
   return h(PostForm, { action: `/console/runs/${runId}`, token, class: 'stack' }, [

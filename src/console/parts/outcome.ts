@@ -1,10 +1,11 @@
 import { h, type ComponentChild } from 'preact'
+import { inboxPath } from '../../contract/pages.ts'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import { Badge, RunState } from './state.ts'
 import { Time } from './time.ts'
 import { Message, Words } from './words.ts'
 
-/** The fields of a run that show what became of an approved call. */
+/** The fields of a run that show the result of an approved call. */
 export interface RunSummary {
   readonly id: string
   readonly status: string
@@ -19,7 +20,7 @@ const ends: Readonly<Record<string, string>> = {
   expired: 'Nobody decided in time. It will not happen.',
 }
 
-/** Who approved, or why it will not happen. */
+/** The people who approved, or the reason why the call will not happen. */
 function endOf({ status, votes }: ApprovalView): ComponentChild {
   if (status !== 'approved') return ends[status] ?? ''
   const [first, ...others] = votes.filter(({ decision }) => decision === 'approve')
@@ -28,7 +29,7 @@ function endOf({ status, votes }: ApprovalView): ComponentChild {
   return [h(Words, { text: first.email }), `${more} approved.`]
 }
 
-/** What became of an approval, and of its call. */
+/** The result of an approval and of its call. */
 export function Outcome({
   approval,
   run,
@@ -91,5 +92,6 @@ export function Outcome({
             ]),
           ]),
         ]),
+    approval.status === 'pending' ? null : h('p', null, h('a', { href: inboxPath }, 'What else waits')),
   ])
 }

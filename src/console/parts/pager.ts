@@ -1,12 +1,12 @@
 import { h, type ComponentChild } from 'preact'
 
-/** The address of a page with these query parameters. Empty ones are left out. */
+/** The address of a page with these query parameters. Empty parameters are left out. */
 export function addressOf(path: string, query: Readonly<Record<string, string>>): string {
   const given = Object.entries(query).filter(([, value]) => value !== '')
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given).toString()}`
 }
 
-/** The values of these query parameters that are given. */
+/** The values of these query parameters in the address. Empty values are left out. */
 export function chosenOf(query: URLSearchParams, names: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     names.flatMap((name) => {
@@ -29,7 +29,7 @@ export function Pager({
   /** The query parameter that takes the cursor. */
   readonly cursor: string
   readonly next: string | null
-  /** The links' words. */
+  /** The texts of the links. */
   readonly words: { readonly first: string; readonly next: string }
 }): ComponentChild {
   const isFirst = chosen[cursor] === undefined

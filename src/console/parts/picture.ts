@@ -1,29 +1,31 @@
 import { h, type ComponentChild } from 'preact'
 import type { StepView } from '../../governance/runs/read/read.ts'
-import { box, layoutOf, type Layout } from '../graph.ts'
+import { box, layoutOf, type Layout, type Layouts } from '../graph.ts'
 import { itemWords } from './items.ts'
 import { RunState, toneOf } from './state.ts'
 import { Words } from './words.ts'
 
-/** Units of the picture in one line of text of the page, so that the picture grows with the reader's letters. */
+/** Units of the picture per `rem`, so that the picture grows with the reader's font size. */
 const unitsOfRem = 16
 
 /**
- * The steps as boxes, and lines from each to those that wait for it. People who do not see it read the same in the list
- * of steps; so a screen reader leaves the boxes out.
+ * The steps as boxes, with lines from each step to the steps that wait for it. The list of steps says the same in
+ * words, so screen readers leave the boxes out.
  */
 export function Picture({
+  layouts,
   version,
   steps,
   addressOf,
 }: {
-  /** Names the version of the workflow. */
+  readonly layouts: Layouts
+  /** Identifies the version of the workflow. */
   readonly version: string
   readonly steps: readonly StepView[]
-  /** Where a step is shown. */
+  /** The address of the page of a step. */
   readonly addressOf: (id: string) => string
 }): ComponentChild {
-  const layout = layoutOf(version, steps)
+  const layout = layoutOf(layouts, version, steps)
   if (layout === null)
     return h(
       'p',

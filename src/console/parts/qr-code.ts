@@ -1,10 +1,10 @@
 import { h, type ComponentChild } from 'preact'
 import { encode } from 'uqr'
 
-/** Modules of light around the code, as readers need. */
+/** Width of the empty border around the code in modules, which QR readers need. */
 const quiet = 4
 
-/** A QR code of a text. It is dark on light in every theme, because many readers take no other. */
+/** A QR code of a text. It is dark on light in every theme, because many QR readers accept no other colours. */
 export function QrCode({ text, label }: { readonly text: string; readonly label: string }): ComponentChild {
   const { data, size } = encode(text, { border: 0 })
   const path = data.flatMap((row, y) =>

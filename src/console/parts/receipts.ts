@@ -15,11 +15,11 @@ export interface ReceiptsProps {
   readonly visit: PersonsVisit
   /** Whether the reader's role may open approvals. */
   readonly mayOpenApprovals: boolean
-  /** Words of the links to other pages of decisions. */
+  /** Texts of the links to other pages of decisions. */
   readonly words: { readonly first: string; readonly next: string }
 }
 
-/** Every decision: what was asked, what the rules said, who approved, and what became of it. */
+/** Every decision with its call, the verdict of the rules, the approvers, and the outcome. */
 export function Receipts({ receipt, path, visit, words, mayOpenApprovals }: ReceiptsProps): ComponentChild {
   const chosen = chosenOf(visit.query, ['receipts'])
   const list = 'decisions' in receipt ? receipt.decisions : []
@@ -61,7 +61,7 @@ const verdicts: Readonly<Record<string, readonly [Tone, string]>> = {
   require_approval: ['hold', 'Held for approval'],
 }
 
-/** Words for what an agent's client reported. */
+/** Texts for the outcomes that an agent's client reports. */
 const reports: Readonly<Record<string, readonly [Tone, string]>> = {
   ok: ['good', 'Reported as done'],
   error: ['bad', 'Reported as failed'],

@@ -21,9 +21,9 @@ export interface RunProps {
   readonly run: RunShown
   /** The reader's role in the run's organization. */
   readonly role: Role | null
-  /** Which part of the list of steps is shown. */
+  /** The shown part of the list of steps. */
   readonly steps: StepsPart
-  /** A page of the receipt, or why it cannot be read. */
+  /** A page of the receipt, or the reason why the reader cannot see it. */
   readonly receipt: ReceiptsProps['receipt']
   readonly visit: PersonsVisit
   readonly refused: Problem | null
@@ -43,13 +43,14 @@ export function Run({ run, role, steps, receipt, visit, refused }: RunProps): Co
     h(Alert, { message: refused?.message ?? null }),
     h('div', { class: 'columns' }, [
       h('div', { class: 'column' }, [
-        h(Waiting, { run, role, visit }),
+        h(Waiting, { run: { id: run.id, waiting_for: inOrder(run) }, role, visit }),
         run.steps.length < 2
           ? null
           : h(Live, { name: 'run-picture', version: states.join('/') }, [
               h('section', { class: 'card', 'aria-labelledby': 'picture-title' }, [
                 h('h2', { id: 'picture-title' }, 'What depends on what'),
                 h(Picture, {
+                  layouts: visit.layouts,
                   version: `${run.workflow_id ?? ''}@${run.workflow_version ?? 0}`,
                   steps: run.steps,
                   addressOf: (id) => `${path}/steps/${id}`,
@@ -81,6 +82,15 @@ export function Run({ run, role, steps, receipt, visit, refused }: RunProps): Co
       ]),
     ]),
   ])
+}
+
+/** The waiting calls and approvals, in the order of the steps and their items. */
+function inOrder({ waiting_for: waiting, steps }: RunShown): RunShown['waiting_for'] {
+  const places = new Map(steps.map(({ id }, place) => [id, place]))
+  const placeOf = (step: string | null): number => places.get(step ?? '') ?? -1
+  return waiting.toSorted(
+    (a, b) => placeOf(a.step_id) - placeOf(b.step_id) || (a.item_index ?? 0) - (b.item_index ?? 0),
+  )
 }
 
 function Head({
@@ -186,7 +196,7 @@ function About({ run, visit }: { readonly run: RunShown; readonly visit: Persons
 
 const mostInputs = 50
 
-/** An input's name with the labels that it brought. Its value may be secret to some of the readers. */
+/** An input's name with its labels, without its value, which some readers may not see. */
 function Input({ name, run }: { readonly name: string; readonly run: RunShown }): ComponentChild {
   const labels = Object.hasOwn(run.input_labels, name) ? (run.input_labels[name] ?? []) : []
   return h('li', { class: 'badges' }, [

@@ -26,7 +26,7 @@ export interface UnapprovedCall {
 
 export interface SessionProps {
   readonly session: AgentSessionView
-  /** The record that has what waits. */
+  /** The session's run record, which lists the waiting approvals. */
   readonly record: Pick<RunView, 'id' | 'waiting_for'>
   readonly receipt: ReceiptsProps['receipt']
   readonly unapproved: readonly UnapprovedCall[]
@@ -117,10 +117,10 @@ function Head({ session, now }: { readonly session: AgentSessionView; readonly n
   ])
 }
 
-/** Unapproved calls of one page. */
+/** Maximum number of unapproved calls on one page. */
 const mostUnapproved = 20
 
-/** Calls that ran although nothing had allowed them. */
+/** Calls that ran although no decision had allowed them. */
 function Unapproved({
   session: { unapproved_calls: count },
   unapproved,
@@ -191,7 +191,7 @@ function Counts({ session }: Pick<SessionProps, 'session'>): ComponentChild {
   ])
 }
 
-/** Labels and tools of one page. */
+/** Maximum number of labels on one page, and of tools for each label. */
 const mostLabels = 50
 const mostSources = 5
 

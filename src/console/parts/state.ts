@@ -1,7 +1,7 @@
 import { h, type ComponentChild } from 'preact'
 
 /*
- * States as a word and an icon. The colour only repeats what the word says.
+ * A state is shown as a word and an icon. The colour only repeats the meaning of the word.
  */
 
 export type Tone = 'wait' | 'good' | 'bad' | 'off' | 'warn' | 'hold' | 'go'
@@ -101,7 +101,7 @@ const effects: Readonly<Record<string, readonly [Tone, string]>> = {
   egress: ['warn', 'Sends data out'],
 }
 
-/** What a call does, in words. */
+/** The text for the kind of side effect of a call. */
 export const effectWord = (effect: string): string => effects[effect]?.[1] ?? effect
 
 export function Effect({ effect }: { readonly effect: string }): ComponentChild {

@@ -20,7 +20,7 @@ import { Message, Words } from './words.ts'
 export interface StepProps {
   readonly run: RunShown
   readonly step: StepView
-  /** Place of the step in the definition, from 1. */
+  /** Position of the step in the definition, from 1. */
   readonly place: number
   readonly calls: Result<ListPage<CallView>>
   readonly output: Result<Json>
@@ -111,7 +111,7 @@ function Output({
   ])
 }
 
-/** Parameters of a call among others are shown up to this many characters. */
+/** In a list of several calls, this many characters of each call's parameters are shown. */
 const mostParams = 100_000
 
 function Calls({

@@ -8,15 +8,15 @@ import { RunState } from './state.ts'
 import { duration } from './time.ts'
 import { Message, Words } from './words.ts'
 
-/** The most steps of one page. */
+/** Maximum number of steps on one page. */
 export const stepsPerPage = 100
 
-/** The part of a long list that is shown; parts count from 0. */
+/** The shown part of a long list; the first part is 0. */
 export interface StepsPart {
   readonly part: number
 }
 
-/** The steps as a list, in the order of the definition: all that the picture shows, in words. */
+/** The steps as a list, in the order of the definition. The list says in words all that the picture shows. */
 export function Steps({
   run,
   part: { part },
@@ -70,10 +70,10 @@ function Step({ step, address }: { readonly step: StepView; readonly address: st
   ])
 }
 
-/** The most steps that one step's line names. */
+/** Maximum number of steps that are named after `after` in the row of a step. */
 const mostNamed = 8
 
-/** What the step waits for, as the picture's lines show it. */
+/** The steps that the step waits for, like the lines of the picture. */
 export function After({ step: { depends_on: needed } }: { readonly step: StepView }): ComponentChild {
   if (needed.length === 0) return null
   return h('span', null, [

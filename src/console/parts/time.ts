@@ -15,7 +15,7 @@ export function distance(milliseconds: number): string {
   return `${count} ${name}${count === 1 ? '' : 's'}`
 }
 
-/** How long something took, e.g. `340 ms`, `2.5 s` or `3 minutes`. */
+/** A duration as text, e.g. `340 ms`, `2.5 s` or `3 minutes`. */
 export function duration(milliseconds: number): string {
   if (milliseconds < 1_000) return `${milliseconds} ms`
   return milliseconds < 60_000 ? `${(milliseconds / 1_000).toFixed(1)} s` : distance(milliseconds)
@@ -24,8 +24,8 @@ export function duration(milliseconds: number): string {
 const dates = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
 
 /**
- * A time relative to now. Its exact form is in the title, and beside it where `exact` is set. The script shows it in the
- * reader's time zone, and keeps the relative words true.
+ * A time relative to now. The exact time is in the title; if `exact` is set, it also stands beside the relative time.
+ * The script shows the exact time in the reader's time zone, and updates the relative time.
  */
 export function Time({
   at,

@@ -8,8 +8,8 @@ const mostValues = 300
 
 /** A readable view of parameters: each name with its value. */
 export function Values({ values }: { readonly values: JsonObject }): ComponentChild {
-  const room: Room = { left: mostValues, characters: { short: mostOfShort, long: mostShown } }
-  return h('div', { class: 'values' }, fields(values, 0, room))
+  const remaining: Remaining = { left: mostValues, characters: { short: mostOfShort, long: mostShown } }
+  return h('div', { class: 'values' }, fields(values, 0, remaining))
 }
 
 /** A readable view of any value. */
@@ -18,23 +18,23 @@ export function Value({ value }: { readonly value: Json }): ComponentChild {
   return h(Values, { values: isFields ? value : { value } })
 }
 
-/** Texts of this length are shown even if a long one has used up the characters of long texts. */
+/** Texts up to this length have their own limit `mostOfShort`, so a long text cannot use up their characters. */
 const shortText = 2_000
 const mostOfShort = 500_000
 
-interface Room {
+interface Remaining {
   left: number
   readonly characters: { short: number; long: number }
 }
 
-function textIn({ characters }: Room, text: string, isCommand = false): ComponentChild {
+function textIn({ characters }: Remaining, text: string, isCommand = false): ComponentChild {
   const kind = text.length <= shortText ? 'short' : 'long'
   const most = Math.min(text.length, characters[kind])
   characters[kind] -= most
   return h(LongText, { text, most, isCommand })
 }
 
-function fields(values: JsonObject, depth: number, room: Room): ComponentChild {
+function fields(values: JsonObject, depth: number, remaining: Remaining): ComponentChild {
   const entries = Object.entries(values)
   if (entries.length === 0) return h('p', { class: 'quiet' }, 'no values')
   return h(
@@ -43,25 +43,25 @@ function fields(values: JsonObject, depth: number, room: Room): ComponentChild {
     entries.map(([name, value]) =>
       h('div', { class: 'field' }, [
         h('dt', null, h(Words, { text: name })),
-        h('dd', null, shown(value, depth + 1, room, name === 'command')),
+        h('dd', null, valueAt(value, depth + 1, remaining, name === 'command')),
       ]),
     ),
   )
 }
 
-function shown(value: Json, depth: number, room: Room, isCommand = false): ComponentChild {
-  room.left -= 1
+function valueAt(value: Json, depth: number, remaining: Remaining, isCommand = false): ComponentChild {
+  remaining.left -= 1
   if (typeof value === 'string')
-    return value === '' ? h('span', { class: 'quiet' }, 'empty text') : textIn(room, value, isCommand)
+    return value === '' ? h('span', { class: 'quiet' }, 'empty text') : textIn(remaining, value, isCommand)
   if (value === null) return h('span', { class: 'quiet' }, 'null')
   if (typeof value !== 'object') return h('code', null, String(value))
-  if (depth > deepest || room.left <= 0) return textIn(room, JSON.stringify(value, null, 2))
-  if (!isList(value)) return fields(value, depth, room)
+  if (depth > deepest || remaining.left <= 0) return textIn(remaining, JSON.stringify(value, null, 2))
+  if (!isList(value)) return fields(value, depth, remaining)
   if (value.length === 0) return h('span', { class: 'quiet' }, 'empty list')
   return h(
     'ol',
     { class: 'items' },
-    value.map((each) => h('li', null, shown(each, depth + 1, room))),
+    value.map((each) => h('li', null, valueAt(each, depth + 1, remaining))),
   )
 }
 

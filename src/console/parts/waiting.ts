@@ -10,10 +10,10 @@ import { Badge } from './state.ts'
 import { Time } from './time.ts'
 import { Words } from './words.ts'
 
-/** The most things that wait which one page shows. */
+/** Maximum number of waiting calls and approvals on one page. */
 const most = 20
 
-/** What waits for a person, for whom, and what the reader can do about it. */
+/** The calls and approvals that wait for a person, who can decide them, and the reader's choices. */
 export function Waiting({
   run,
   role,
@@ -81,7 +81,7 @@ function Held({
   readonly role: Role | null
   readonly now: Date
 }): ComponentChild {
-  const { approval_id, approver, expires_at, rule_name, since } = waiting
+  const { approval_id, approver, expires_at, rule_name, since, step_id, tool } = waiting
   const words = h(Place, { waiting })
   return h('li', { class: 'plain-item stack' }, [
     h('p', { class: 'split' }, [
@@ -95,6 +95,10 @@ function Held({
       }),
     ]),
     h('p', { class: 'quiet small' }, [
+      // For an agent’s call, the text of `Place` already names the tool.
+      step_id === null || tool === null
+        ? null
+        : [h('code', null, h(Words, { text: tool, most: 100 })), ' · '],
       rule_name === null ? null : ['Rule ', h(Words, { text: rule_name, most: 200 }), ' · '],
       'since ',
       h(Time, { at: since, now }),

@@ -4,7 +4,7 @@ import type { RuleBody } from '../../policy/rule.ts'
 import { describeConditions } from '../../policy/explain.ts'
 import { Message, Sentence, Words } from './words.ts'
 
-/** Why a call is held: its rules, the reasons of its risk, and the labels of its data. */
+/** The reasons why a call is held: its rules, its risk, and the labels of its data. */
 export function Why({
   approval,
   rule,
@@ -43,7 +43,7 @@ export function Why({
   ])
 }
 
-/** The rule, and the conditions that the call met. The rule may have changed since. */
+/** The rule, and the conditions that the call met. The rule may have changed since then. */
 function Held({
   approval,
   rule,
@@ -75,10 +75,10 @@ function Others({ approval }: { readonly approval: ApprovalView }): ComponentChi
   ])
 }
 
-/** The most rules that a page names. */
+/** Maximum number of other rules that a page names. */
 const mostRules = 10
 
-/** Where a label comes from. */
+/** The source of a label. */
 function From({
   approval,
   label,

@@ -1,17 +1,17 @@
 import { h, type ComponentChild } from 'preact'
 
 /*
- * Text from strangers. It is shown as text, and nothing in it can change how the rest of the page reads: characters that
- * are invisible or turn the direction of writing are shown by their numbers.
+ * Text from outside. It is always shown as plain text and cannot change how the rest of the page looks. Characters that
+ * are invisible or change the writing direction are shown by their numbers.
  */
 
 /**
- * Characters that show nothing, and marks of direction. Line breaks and tabs are laid out, and U+FE0F only chooses the
- * coloured form of an emoji.
+ * Invisible characters, and marks that change the writing direction. Line breaks and tabs are not included because they
+ * are visible as layout. U+FE0F is not included because it only chooses the coloured form of an emoji.
  */
 const hidden = /(?!\n|\t|\ufe0f)(?:\p{Cc}|\p{Cf}|\p{Cs}|\p{Zl}|\p{Zp}|\p{Default_Ignorable_Code_Point})/gu
 
-/** The text in parts: visible text, and characters that are not. null: they are more than `mostMarks`. */
+/** The text as parts: visible text and hidden characters. null if it has more than `mostMarks` hidden characters. */
 function partsOf(shown: string): (string | { readonly hidden: string })[] | null {
   const parts: (string | { hidden: string })[] = []
   let from = 0
@@ -28,10 +28,10 @@ function partsOf(shown: string): (string | { readonly hidden: string })[] | null
 const numberOf = (character: string): string =>
   `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`
 
-/** A text for a place that takes no elements, such as a page's title. */
+/** The text as a string, for places where no elements are allowed, such as a page's title. */
 export const visible = (text: string): string => text.replaceAll(hidden, numberOf)
 
-/** Above this many hidden characters, a text has each of them as plain text. */
+/** If a text has more hidden characters than this, each is written as plain text without its own element. */
 const mostMarks = 2_000
 
 function marked(text: string, isOneLine: boolean): ComponentChild[] {
@@ -57,7 +57,7 @@ export function Words({
   return h('bdi', { class: 'words' }, marked(cut, true))
 }
 
-/** A part of a text, with nothing left out. */
+/** A part of a text, in full length. */
 export const Plain = ({ text }: { readonly text: string }): ComponentChild =>
   h('bdi', { class: 'words' }, marked(text, false))
 
@@ -89,17 +89,17 @@ export function Message({
   return h(Sentence, { text: whole.charAt(0).toUpperCase() + whole.slice(1) })
 }
 
-/** Longer texts are folded. */
+/** Texts with more characters or lines than these are folded. */
 const shortText = 500
 const shortLines = 10
 
-/** Characters of texts that one part of a page shows. More would take the service long, and a reader too. */
+/** Maximum number of text characters in one part of a page. A longer part would be slow to render and to read. */
 export const mostShown = 1_500_000
 
-/** Tabs, rows between bars, or columns of spaces: they only read well if all characters are equally wide. */
+/** Matches tabs, rows between bars, and columns of spaces, which need a font with characters of equal width. */
 const table = /\t|^\|.*\|$|\S {3,}\S/m
 
-/** A text with its line breaks, exactly as it is. The beginning of a long one is shown, and all of it on request. */
+/** An exact text with its line breaks. Only the beginning of a long text is shown until the reader unfolds it. */
 export function LongText({
   text,
   most = mostShown,
@@ -124,7 +124,7 @@ export function LongText({
   ])
 }
 
-/** The beginning of a text that is too long for a page, and how much is missing. */
+/** The beginning of a text that is too long for a page, with the number of missing characters. */
 function CutText({
   text,
   most,

@@ -19,9 +19,9 @@ import {
 import { addPlace, World, type Place, withGoogle } from './world.ts'
 
 /*
- * Every route × role × scope × (own, foreign, unknown organization): the right code, nothing revealed, nothing
- * changed. Requests are valid, so that only the access table can refuse them. A request that must be refused is also
- * sent with a nonsensical body, since its sender must not learn what is wrong with it.
+ * Every route × role × scope × (own, foreign, unknown organization). A request gets the right code; a refused one
+ * reveals and changes nothing. All requests are valid, so that only the access table can refuse them. A request that
+ * must be refused is also sent with a nonsensical body, since its sender must not learn what is wrong with the body.
  */
 
 const keys = (Object.keys(access) as (keyof typeof access)[]).filter(
@@ -45,14 +45,17 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-/** A request that must be refused, and the same with a nonsensical body. */
+/** A request that must be refused. It is sent a second time with the body `nonsense`. */
 interface Attempt extends Request {
-  /** null: an organization that does not exist. */
+  /** null: the request names an organization that does not exist. */
   readonly organizationId: string | null
   readonly nonsense?: object
 }
 
-/** The same request in every place: ours, theirs by path and query or by body, and nowhere. */
+/**
+ * The same request for three targets: our organization, their organization, and an organization that does not exist.
+ * Their organization is named in the path and query, or in the body.
+ */
 async function attempts(key: GuardedKey): Promise<Attempt[]> {
   const [here, there] = await Promise.all(
     [ours, theirs].map((place) => validRequests[key].prepare(new World(server, place, place.owner))),
@@ -80,7 +83,10 @@ async function attempts(key: GuardedKey): Promise<Attempt[]> {
   return all
 }
 
-/** Unused ids of the same form. Values that are not ids, such as a version or a tool's name, stay. */
+/**
+ * Replaces ids by unused ids of the same form. Values that are not ids, such as a version or a tool's name, are
+ * unchanged.
+ */
 function unknownIds({ ids = {} }: Filling): Record<string, string> {
   return Object.fromEntries(
     Object.entries(ids).map(([name, id]) => [name, id.replace(/^([a-z]+_)[0-9A-Z]{26}$/, `$1${ulid()}`)]),
@@ -112,12 +118,12 @@ const statusOf: Record<string, number> = {
 }
 
 let sent = 0
-/** Uses each prefix in turn, since all lead to the same routes. */
+/** Uses the path prefixes in turn, since all prefixes lead to the same routes. */
 function send(key: GuardedKey, caller: Caller, { path }: Request, body: unknown): Promise<Answer> {
   const { method } = splitKey(key)
   sent += 1
   const prefix = prefixes[sent % prefixes.length] as string
-  // Each request has its own key: a refusal must not even store that.
+  // Each request has its own `Idempotency-Key`: a refusal must not store even this key.
   const once = method === 'POST' ? { 'idempotency-key': `matrix-${sent}` } : {}
   return server.call(null, method, `${prefix === '/' ? '' : prefix}${path}`, body, {
     ...caller.headers,
@@ -127,7 +133,7 @@ function send(key: GuardedKey, caller: Caller, { path }: Request, body: unknown)
 
 const callersByScope = new Map<string | null, Caller[]>()
 
-/** The same callers for every route that needs the same scope. */
+/** Returns the same callers for every route that needs the same scope. */
 async function callersOf(key: GuardedKey): Promise<Caller[]> {
   const { scope } = accessTo(key)
   const known = callersByScope.get(scope)
@@ -138,16 +144,16 @@ async function callersOf(key: GuardedKey): Promise<Caller[]> {
   return callers
 }
 
-/** The text of an answer without the ids in it, which come from the request. */
+/** The text of an answer and the names of its headers. Ids are left out, because they come from the request. */
 function told(answer: Answer): string {
   const text = JSON.stringify(answer.body.error).replaceAll(/[a-z]+_[0-9A-Z]{26}/g, 'ID')
   return [text, ...[...answer.headers.keys()].sort()].join(' ')
 }
 
 /**
- * Expects that the request is refused with `code`, and returns the text of each answer. The first refusal of a kind
- * is also tested with a nonsensical body; `tried` remembers the kinds. One test of a kind is enough, because it does
- * not depend on the sender whether the body is read first.
+ * Expects that the request is refused with `code`, and returns the text of each answer. The first refusal with a code
+ * and path is also tested with a nonsensical body; `tried` contains the combinations tested before. One such test is
+ * enough: whether the service reads the body first does not depend on the sender.
  */
 async function refuse(
   key: GuardedKey,
@@ -188,7 +194,9 @@ const ofAgents: ReadonlySet<string> = new Set([
   'POST /hooks/claude-code',
 ])
 
-/** Routes about a person's agents in an organization. Their answers differ by the person's role there. */
+/**
+ * Routes about a person's agents in an organization. Their answers depend on the person's role in that organization.
+ */
 const inTheirOrganization: ReadonlySet<string> = new Set([
   'GET /authorize/approvals/{id}',
   'POST /authorize/approvals/{id}/cancel',
@@ -218,7 +226,7 @@ describe.each(keys)('%s', (key) => {
         const tellings = await refuse(key, caller, request, code, tried)
         if (code === 'not_found') for (const each of tellings) unknown.add(each)
       }
-      // Objects of others get word for word the same answer as objects that do not exist.
+      // Objects of other organizations get exactly the same answer as objects that do not exist.
       expect(unknown.size).toBeLessThanOrEqual(1)
     }
     expect(refused).toBeGreaterThanOrEqual(strangers.length * requests.length)
@@ -249,10 +257,10 @@ describe.each(keys)('%s', (key) => {
           continue
         }
         admitted += 1
-        // Agents' questions are decisions. They are stored in the organization of the asker's session.
+        // Agents' questions lead to decisions. These are stored in the organization of the asker's session.
         if (ofAgents.has(key)) continue
         expect(after[1]).toEqual(before[1])
-        // Every change is in the audit chain (another organization's in its own), and questions are not.
+        // Every change appends to the audit chain of the changed organization; a question appends nothing.
         const isElsewhere = key === 'POST /organizations' || key === 'POST /invitations/accept'
         const isAsking =
           isElsewhere || splitKey(key).method === 'GET' || (splitKey(key).method === 'POST' && !acts(key))

@@ -6,16 +6,16 @@ import type { Role } from '../../../src/policy/types.ts'
 import { addKey, addPerson, enrolPeople, everyScope, factorCookie, sessionCookie } from '../fixtures.ts'
 import type { Person, Place } from './world.ts'
 
-/** A sender of requests, with the headers that identify them. */
+/** The sender of requests, with the headers that identify the sender. */
 export interface Caller {
   readonly name: string
-  /** null: unknown to the service. */
+  /** null: the service does not know the sender. */
   readonly person: Person | null
   readonly headers: Readonly<Record<string, string>>
   readonly scopes: readonly string[]
-  /** Their role by organization. */
+  /** The sender's role in each organization. */
   readonly roles: ReadonlyMap<string, Role>
-  /** Whether they have signed in with a second factor. */
+  /** Whether the sender has signed in with a second factor. */
   readonly isSignedIn?: boolean
 }
 
@@ -27,12 +27,15 @@ export interface Standing {
   readonly roles: ReadonlyMap<string, Role>
 }
 
-/** One way of authentication: the callers as which this person can appear on a route that needs `scope`. */
+/**
+ * One method of authentication. Returns the callers as which this person can send requests to a route that needs
+ * `scope`.
+ */
 export type CallerKind = (context: Context, who: Standing, scope: Scope | null) => Promise<Caller[]>
 
 const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` })
 
-/** API keys: one with only the route's scope, one with all other scopes. */
+/** API keys of the person: one has only the route's scope, and one has all other scopes. */
 const withKeys: CallerKind = async (context, who, scope) => {
   const { name, person, home, roles } = who
   const caller = async (word: string, scopes: readonly string[]): Promise<Caller> => {
@@ -49,7 +52,7 @@ const withKeys: CallerKind = async (context, who, scope) => {
   ]
 }
 
-/** A session with every scope of the role, and `Origin` of the service. */
+/** A session with every scope of the role. `Origin` is the address of the service. */
 const withSession: CallerKind = async (context, { name, person, roles }) => {
   const cookie = await factorCookie(context, person.userId)
   const headers = { cookie, origin: publicBase(context.config) }
@@ -58,7 +61,10 @@ const withSession: CallerKind = async (context, { name, person, roles }) => {
 
 export const callerKinds: readonly CallerKind[] = [withKeys, withSession]
 
-/** One person of each role, one who is an owner here and a viewer there, and one who was an owner and has left. */
+/**
+ * One person of each role. In addition, one person who is an owner here and a viewer there, and one person who was an
+ * owner and has left.
+ */
 export async function everyStanding(context: Context, ours: Place, theirs: Place): Promise<Standing[]> {
   const standing = async (role: Role): Promise<Standing> => ({
     name: role,
@@ -88,7 +94,10 @@ export async function everyStanding(context: Context, ours: Place, theirs: Place
   ]
 }
 
-/** Unknown callers: without a key, with a key that never existed, and with an expired one. */
+/**
+ * Callers that the service does not accept, for example without a key, with a key that never existed, or with an
+ * expired key.
+ */
 export async function nobodies(context: Context, ours: Place): Promise<Caller[]> {
   const { userId } = ours.owner
   const over = async (extra: { expires_at?: Date; revoked_at?: Date }) =>

@@ -1,14 +1,17 @@
 import type { Pool } from 'pg'
 import type { Context } from '../../../src/governance/context.ts'
 
-/** Tables that change without any request: heartbeats and request counters. */
+/** Tables that change without any request, or with every request: heartbeats and request counters. */
 const alive = ['process_heartbeats', 'request_windows']
-/** Columns that record use, not state. */
+/** Columns that only record the use of an object. */
 const notes = ['last_used_at']
 
 const statements = new WeakMap<Pool, Promise<string>>()
 
-/** Rows and a hash of every table that the service can read. Equal before and after a request that changes nothing. */
+/**
+ * The number of rows and a hash for every table that the service can read. A request that changes nothing leaves the
+ * result equal.
+ */
 export async function fingerprint({ pool }: Context): Promise<Record<string, string>> {
   const statement = statements.get(pool) ?? statementFor(pool)
   statements.set(pool, statement)

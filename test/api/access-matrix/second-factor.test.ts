@@ -17,8 +17,8 @@ import { accessTo, requestOf, validRequests, type GuardedKey } from './valid-req
 import { addPlace, World, type Person, type Place, withGoogle } from './world.ts'
 
 /*
- * Every route in an organization that requires a second factor, for sessions and keys of owners with and without one,
- * so that only the factor can refuse them.
+ * Every route in an organization that requires a second factor. The senders are owners with sessions and keys, with and
+ * without a second factor. Only the missing factor can therefore refuse a request.
  */
 
 const routes = Object.keys(validRequests) as GuardedKey[]
@@ -57,7 +57,7 @@ beforeAll(async () => {
     old: await sessionCookie(context, enrolled.userId, undefined, 'unrecorded'),
     backupCode: await sessionCookie(context, enrolled.userId, undefined, 'password+backup_code'),
     totp: await factorCookie(context, enrolled.userId),
-    // As if the factor had been removed since.
+    // The cookie says that the session was opened with a factor, but the person has none: the factor was removed later.
     nobodys: await factorCookie(context, without.userId),
   }
   senders = [
@@ -73,12 +73,12 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-/** Whether their answer must be `mfa_required`. */
+/** Whether the answer to this sender must be `mfa_required`. */
 function isRefused(key: GuardedKey, { hasFactor, isSession }: Sender): boolean {
   const { scope, subject, factor } = accessTo(key)
   if (factor === true) return !isSession || !hasFactor
   if (scope === 'agents:authorize') return false
-  // A person must be able to find out where to enrol.
+  // Without a factor, a person must still be able to find out where to enrol.
   if (subject === 'nothing' && isSession) return false
   return !hasFactor
 }
@@ -102,7 +102,7 @@ describe.each(routes)('%s', (key) => {
   test('refuses those without a factor, and changes nothing', async () => {
     const refused = senders.filter((sender) => isRefused(key, sender))
     expect(refused.length > 0).toBe(accessTo(key).scope !== 'agents:authorize')
-    // Senders without a factor could not create the objects of their requests.
+    // Senders without a factor could not create the objects of their requests, so another sender creates them.
     const requests = []
     for (const sender of refused) requests.push(await prepare(sender, senders[0]?.person))
     const before = await fingerprint(server.context)

@@ -8,7 +8,7 @@ import { startTestServer, type Answer, type TestServer } from '../server.ts'
 import { accessTo, requestOf, validRequests, type GuardedKey } from './valid-requests.ts'
 import { addPlace, World, type Place, withGoogle } from './world.ts'
 
-/* Nobody can act after their key, session or role was taken away, however far their request had come. */
+/* Nobody can act after losing their key, session or role, even if their request was already being processed. */
 
 let server: TestServer
 let place: Place
@@ -20,7 +20,7 @@ beforeAll(async () => {
   await requireFactors(server.context, id)
 })
 
-/** A person with a second factor, which also confirmed their key. */
+/** Adds a person with a second factor, which also confirmed the person's key. */
 async function addEnrolled(organizationId: string, role: Role) {
   const person = await addPerson(server.context, organizationId, role)
   await enrolPeople(server.context, [person.userId])
@@ -30,7 +30,7 @@ const confirmed = { factor_confirmed_at: new Date() }
 afterAll(() => server.close())
 
 /**
- * Routes that act under the lock of a given organization. Agents' routes, and routes without an organization, are
+ * Routes that act under the lock of a given organization. Routes for agents, and routes without an organization, are
  * tested below.
  */
 const acting = (Object.keys(validRequests) as GuardedKey[]).filter(
@@ -41,7 +41,7 @@ const acting = (Object.keys(validRequests) as GuardedKey[]).filter(
     accessTo(key).subject !== 'nothing',
 )
 
-/** The answer to `ask` if `take` happens while it waits for the organization's lock. */
+/** The answer to `ask` if the SQL in `take` runs while the request waits for the organization's lock. */
 async function whileItWaits<T>(organizationId: string, ask: () => Promise<T>, take: string): Promise<T> {
   const { pool } = server.context
   const holder = await pool.connect()
@@ -110,7 +110,7 @@ test('the table has many acting routes', () => {
 describe.each(acting)('%s does nothing once', (key) => {
   const { role, scope } = accessTo(key)
   const all = role === 'viewer' ? ways : { ...ways, 'the person is a viewer': demoted }
-  // A route without a scope cannot lose it.
+  // If the route needs no scope, losing a scope changes nothing.
   const those = Object.entries(all).filter(([way]) => scope !== null || way !== 'the key loses the scope')
   test.each(those)('%s', async (_, { take, told }) => {
     const { context } = server

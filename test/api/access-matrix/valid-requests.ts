@@ -5,8 +5,8 @@ import { addKey, aLabelRule, aRule, formOf } from '../fixtures.ts'
 import { aWebhook, type World } from './world.ts'
 
 /*
- * One valid request for every route that needs a key. It succeeds for a person of the route's lowest role with a key
- * of its one scope. A new route in the access table must be added here.
+ * One valid request for every route that needs a key. The request succeeds for a person of the route's lowest role
+ * whose key has only the route's scope. A new route in the access table must be added here.
  */
 
 type PublicKey = { [Key in RouteKey]: (typeof access)[Key] extends { public: true } ? Key : never }[RouteKey]
@@ -14,8 +14,8 @@ export type GuardedKey = Exclude<RouteKey, PublicKey>
 export const accessTo = (key: GuardedKey) => accessOf(key) as Extract<Access, { public: false }>
 
 /**
- * Values for the braces of the path (an organization's `{id}` is filled in automatically), and the rest of the
- * request.
+ * Values for the parameters in the path, and the rest of the request. An organization's `{id}` is filled in
+ * automatically.
  */
 export interface Filling {
   readonly ids?: Readonly<Record<string, string>>
@@ -23,9 +23,9 @@ export interface Filling {
   readonly body?: unknown
 }
 export interface ValidRequest {
-  /** Status of its success. */
+  /** The HTTP status of a success. */
   readonly status: number
-  /** Creates the object of the request, new each time. */
+  /** Creates the object of the request. Each call creates a new one. */
   readonly prepare: (world: World) => Promise<Filling>
   /** Undoes effects that would prevent the sender's next request. */
   readonly restore?: (world: World) => Promise<void>
@@ -41,7 +41,7 @@ const aStep = (status: number, state: 'completed' | 'unknown_outcome', body?: un
   of(status, async (world) => ({ ids: { id: await world.runWithStep(state), step: 's' }, body }))
 const inMemory = (status: number): ValidRequest =>
   of(status, async (world) => ({ ids: { key: await world.memoryKey() } }))
-/** Another key of the sender, not the one used for the request. */
+/** Another key of the sender. It is not the key that sends the request. */
 const anApiKey = async ({ server, organizationId, sender }: World): Promise<string> =>
   (await addKey(server.context, organizationId, sender.userId, ['api_keys:*'])).id
 const aWebhookOf = (status: number, body?: object): ValidRequest =>
@@ -51,7 +51,7 @@ const aWebhookOf = (status: number, body?: object): ValidRequest =>
   }))
 const definition = oneStep
 
-/** A rule that nothing matches, with a unique name. */
+/** A rule that matches nothing, with a unique name. */
 const rule = (kind: 'rules' | 'label-rules') => ({
   ...(kind === 'rules' ? aRule : aLabelRule),
   name: newId('rule'),
@@ -66,7 +66,7 @@ const named = { name: 'another' }
 
 const aSlackId = (): string => `U${newId('user').slice(-20).toUpperCase()}`
 
-/** The one credential that no service is asked about. */
+/** The only credential that is accepted without asking a service. */
 const aCredential = { credential: { provider: 'brave', api_key: 'k' }, scope: 'personal' }
 
 const anAgentSession = async (world: World): Promise<string> =>
@@ -93,10 +93,10 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
     prepare: async (world) => ({ ids: { user: await world.aLeaver() } }),
     restore: (world) => world.comeBack(),
   },
-  'PUT /organizations/{id}/members/{user}/accounts/slack': of(200, async (world) => ({
-    ids: { user: world.sender.userId },
-    body: { external_id: aSlackId() },
-  })),
+  'PUT /organizations/{id}/members/{user}/accounts/slack': of(200, async (world) => {
+    await world.mayClaimSlack()
+    return { ids: { user: world.sender.userId }, body: { external_id: aSlackId() } }
+  }),
   'DELETE /organizations/{id}/members/{user}/accounts/slack': of(204, async (world) => {
     await world.linkSlack(aSlackId())
     return { ids: { user: world.sender.userId } }

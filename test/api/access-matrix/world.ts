@@ -11,7 +11,7 @@ import type { Role } from '../../../src/policy/types.ts'
 import { addConnection, addOrganization, addPerson, formOf } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
 
-/** Settings with which people can authorize Google in the browser. */
+/** Settings with which people can authorize Google connections in the browser. */
 export const withGoogle = { GOOGLE_CLIENT_ID: 'id', GOOGLE_CLIENT_SECRET: 'secret' }
 
 export interface Person {
@@ -24,13 +24,13 @@ export interface Person {
 export interface Place {
   readonly organizationId: string
   readonly owner: Person
-  /** A member whose runs and calls others decide. */
+  /** A member. Other people decide about this member's runs and calls. */
   readonly requester: Person
 }
 
 export async function addPlace(server: TestServer, organizationId: string, owner: Person): Promise<Place> {
   const requester = await addPerson(server.context, organizationId, 'member')
-  // The highest limits of a plan, since thousands of requests come from here.
+  // The plan with the highest limits, since these tests send thousands of requests.
   await server.context.db
     .updateTable('organizations')
     .set({ plan: 'enterprise' })
@@ -43,13 +43,13 @@ export async function addPlace(server: TestServer, organizationId: string, owner
   return { organizationId, owner, requester }
 }
 
-/** Nothing listens there. */
+/** No server listens at this address. */
 export const aWebhook = { url: 'http://127.0.0.1:9/hook', events: ['run.completed'] }
 
-/** Connections made so far. */
+/** Number of connections made so far. */
 let connections = 0
 
-/** Creates everything that a valid request needs, in one place and for its sender. */
+/** Creates everything that a valid request needs, in one organization and for one sender. */
 export class World {
   readonly server: TestServer
   readonly place: Place
@@ -66,9 +66,9 @@ export class World {
     return this.place.organizationId
   }
 
-  /** The answer's body; fails the test if the request is refused. */
+  /** Returns the answer's body. Fails the test if the request is refused. */
   async send(by: Person, method: string, path: string, body: unknown = {}): Promise<Record<string, string>> {
-    // On other routes the path names the organization.
+    // Only these routes need the parameter. On other routes the path names the organization.
     const isOwn = /^\/(workflows|files|memory\/[^/]+)$/.test(path)
     const named = isOwn ? `${path}?organization_id=${this.organizationId}` : path
     const answer = await this.server.call(by.key, method, named, method === 'GET' ? undefined : body)
@@ -85,7 +85,10 @@ export class World {
     return this.make('/workflows', { name: 'W', definition: oneStep })
   }
 
-  /** A personal connection of the sender, to another service than their last ones: only one of each can be live. */
+  /**
+   * A personal connection of the sender. Each one is to another service than the ones before, because a person can have
+   * only one live connection to a service.
+   */
   async connection(): Promise<string> {
     const { context } = this.server
     const owner = this.sender.userId
@@ -99,7 +102,7 @@ export class World {
     return addConnection(context, this.organizationId, owner, integration)
   }
 
-  /** An authorization that the sender has begun; returns its state. */
+  /** Stores an authorization that the sender has begun. Returns its `state` parameter. */
   async authorization(): Promise<string> {
     const { context } = this.server
     const state = newId('connection')
@@ -131,7 +134,7 @@ export class World {
     return id
   }
 
-  /** A run that waits for its approval, requested by the sender or by `requester`. */
+  /** Starts a run that waits for its approval, requested by `by`. */
   async run(by: Person = this.place.requester): Promise<string> {
     const path = `/workflows/${await this.workflow()}/execute?wait=0`
     return (await this.send(by, 'POST', path))['execution_id'] as string
@@ -156,7 +159,7 @@ export class World {
     return runId
   }
 
-  /** A run whose only step, `s`, has reached this state. */
+  /** Starts a run whose only step, `s`, has reached this state. */
   async runWithStep(state: 'completed' | 'unknown_outcome'): Promise<string> {
     const { context } = this.server
     const runId = await this.run()
@@ -179,14 +182,14 @@ export class World {
     return key
   }
 
-  /** Ends a freeze started by the sender's request. */
+  /** Ends a freeze that the sender's request started. */
   async thaw(): Promise<void> {
     await this.send(this.place.owner, 'POST', `/organizations/${this.organizationId}/unfreeze`, {
       reason: 'r',
     })
   }
 
-  /** An organization has few webhooks, and many requests make one. */
+  /** Deletes the organization's webhooks. Only a few are allowed, and many requests create one. */
   async withoutWebhooks(): Promise<void> {
     const { db } = this.server.context
     await db.deleteFrom('webhooks').where('organization_id', '=', this.organizationId).execute()
@@ -197,7 +200,7 @@ export class World {
     return this.make(`/organizations/${this.organizationId}/webhooks`, aWebhook)
   }
 
-  /** A delivery that has arrived, and its webhook. */
+  /** Stores a delivery that has arrived, and its webhook. */
   async delivery(): Promise<{ webhook: string; delivery: string }> {
     const { context } = this.server
     const webhook = await this.webhook()
@@ -247,8 +250,8 @@ export class World {
   }
 
   /**
-   * Adds an agent session of this person and returns its id and the client's id for it. Written directly, because a
-   * viewer cannot open one.
+   * Adds an agent session of this person. Returns its id and the client's id for it. The row is written directly,
+   * because a viewer cannot open a session.
    */
   async agentSession(by: Person): Promise<{ id: string; sessionId: string }> {
     const [id, sessionId, now] = [newId('session'), newId('session'), new Date()]
@@ -271,7 +274,7 @@ export class World {
     return { id, sessionId }
   }
 
-  /** The approval of a held call of the sender's agent. */
+  /** Stores the approval of a held call of the sender's agent. */
   async heldCall(): Promise<string> {
     const id = newId('approval')
     const approval = {
@@ -292,12 +295,15 @@ export class World {
     return id
   }
 
-  /** A member who sends no requests. */
+  /** Adds a member who sends no requests. */
   async anotherMember(): Promise<string> {
     return (await addPerson(this.server.context, this.organizationId, 'member')).userId
   }
 
-  /** The id of a person whom the sender may remove: for an owner somebody else, for all others only themselves. */
+  /**
+   * The id of a person whom the sender may remove. An owner may remove somebody else; all others may remove only
+   * themselves.
+   */
   async aLeaver(): Promise<string> {
     const row = await this.#membership().select('role').executeTakeFirst()
     if (row === undefined || row.role === 'owner') return this.anotherMember()
@@ -305,7 +311,7 @@ export class World {
     return this.sender.userId
   }
 
-  /** Makes the sender a member again if they have left. */
+  /** Makes the sender a member again if the sender has left. */
   async comeBack(): Promise<void> {
     if (this.#left === null) return
     const { db } = this.server.context
@@ -313,7 +319,7 @@ export class World {
     await db.insertInto('memberships').values(back).execute()
   }
 
-  /** Links an account to the sender, if they are a member. */
+  /** Links a Slack account to the sender, if the sender is a member. */
   async linkSlack(account: string): Promise<void> {
     await this.server.context.db
       .updateTable('memberships')
@@ -321,6 +327,20 @@ export class World {
       .where('organization_id', '=', this.organizationId)
       .where('user_id', '=', this.sender.userId)
       .execute()
+  }
+
+  /** Makes it possible that the sender requests a code: the organization has Slack, and no code was sent lately. */
+  async mayClaimSlack(): Promise<void> {
+    const { context } = this.server
+    const own = { organization_id: this.organizationId, user_id: this.sender.userId }
+    await context.db.deleteFrom('slack_claims').where('user_id', '=', own.user_id).execute()
+    const { rowCount } = await context.pool.query(
+      `select from connections where organization_id = $1 and integration = 'slack' and owner_id is null
+       and status <> 'revoked'`,
+      [this.organizationId],
+    )
+    if (rowCount !== 0) return
+    await addConnection(context, own.organization_id, own.user_id, 'slack', 'organization')
   }
 
   #left: Role | null = null
@@ -331,13 +351,13 @@ export class World {
       .where('user_id', '=', this.sender.userId)
   }
 
-  /** An invitation of somebody to this organization. */
+  /** Invites somebody to this organization. */
   invitation(): Promise<string> {
     const email = `${newId('user')}@elsewhere.test`
     return this.make(`/organizations/${this.organizationId}/invitations`, { email, send_mail: false })
   }
 
-  /** The token of an invitation to a third organization. */
+  /** Invites the sender to a third organization. Returns the invitation's token. */
   async invitationToSender(): Promise<string> {
     const { context } = this.server
     const { email } = await context.db

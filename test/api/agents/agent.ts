@@ -2,7 +2,7 @@ import { newId } from '../../../src/contract/ids.ts'
 import { addOrganization, addPerson } from '../fixtures.ts'
 import type { Answer, TestServer } from '../server.ts'
 
-/** An agent with its own session that asks before each call. */
+/** An agent with its own session. It asks before each call. */
 export class Agent {
   readonly server: TestServer
   readonly key: string
@@ -27,7 +27,7 @@ export class Agent {
     }
   }
 
-  /** Asks about a new call and returns the decision. */
+  /** Asks about a new call, and returns the decision. */
   async ask(tool: string, input: object = {}, more: object = {}) {
     return (await this.send(this.question(tool, input, more))).body
   }
@@ -44,7 +44,7 @@ export class Agent {
   }
 }
 
-/** A separate organization with an owner, an admin and a member whose agents ask. */
+/** A separate organization with an owner, an admin and a member, whose agents ask before their calls. */
 export interface AgentWorld {
   readonly server: TestServer
   readonly organizationId: string
@@ -52,7 +52,7 @@ export interface AgentWorld {
   readonly admin: Person
   readonly member: Person
   agent(): Agent
-  /** Sends a request as the owner, below the organization; throws on a refusal. */
+  /** Sends a request as the owner, to a path below the organization. Throws if it is refused. */
   change(method: string, path: string, body?: unknown): Promise<Answer>
   decide(approvalId: string, verb: 'approve' | 'reject', by?: Person): Promise<Answer>
 }

@@ -201,7 +201,7 @@ describe('a held call', () => {
     const key = await addKey(server.context, world.organizationId, world.member.userId, ['agents:authorize'])
     const { approval_id } = await new Agent(server, key.secret).ask('Write')
     const waiting = server.call(key.secret, 'GET', `/authorize/approvals/${approval_id}?wait=30`)
-    // The request may arrive before or after the decision: the result is the same.
+    // The waiting request may see the decision before or after the revocation: the result is the same.
     await server.context.pool.query('update api_keys set revoked_at = now() where id = $1', [key.id])
     await world.decide(approval_id, 'approve')
     expect((await waiting).status).toBe(401)
@@ -320,7 +320,7 @@ test('the receipt of a session shows an approved call once, with its approval, a
   await world.change('POST', '/rules', { name: 'hold', verdict: 'require_approval', tools: ['Write'] })
   const agent = world.agent()
   const held = await agent.ask('Write', { file_path: 'a' })
-  // The agent asks again before somebody has approved.
+  // The agent asks again before anybody has approved.
   expect((await agent.ask('Write', { file_path: 'a' })).approval_id).toBe(held.approval_id)
   await world.decide(held.approval_id, 'approve')
   expect((await agent.ask('Write', { file_path: 'a' })).decision).toBe('allow')

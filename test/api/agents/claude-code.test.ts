@@ -5,8 +5,8 @@ import { until } from '../../stack/until.ts'
 import { agentWorld, type AgentWorld } from './agent.ts'
 
 /*
- * POST /hooks/claude-code. A client runs the call unless it gets a 2xx with a denial that it can read, so every
- * answer is judged as the client would.
+ * POST /hooks/claude-code. A client runs the call unless it gets a 2xx answer with a denial that it can read. Every
+ * answer is therefore judged as the client would judge it.
  */
 
 let server: TestServer
@@ -32,7 +32,10 @@ const event = (more: object = {}) => ({
   ...more,
 })
 
-/** The client's action, and the text that the model reads: `runs` unless the answer denies in the client's schema. */
+/**
+ * The effect of the answer on the client: the text of the denial that the model reads, or `runs`. The call runs unless
+ * the answer denies it in the client's schema.
+ */
 async function hook(body: unknown, query = '?wait=0', headers = {}): Promise<string> {
   const path = `/hooks/claude-code${query}`
   const answer = await server.call(world.member.key, 'POST', path, body, headers)
@@ -46,7 +49,7 @@ const approvals = async (session: string) => {
   return data.filter((each: { session_id: string }) => each.session_id === session)
 }
 
-/** The approval for which a call of this session waits. */
+/** Waits for a pending approval of this session, and returns it. */
 async function waiting(session: string): Promise<string> {
   for (;;) {
     const [found] = await approvals(session)
@@ -146,25 +149,56 @@ describe('a call that waits', () => {
     expect(await hook(other)).toContain('not a member')
   })
 
-  test('is withdrawn if the client hangs up', async () => {
-    const call = event()
-    const hangUp = new AbortController()
+  /** Asks about the call as a client that can close the connection would. */
+  const asking = (call: object): { hangUp: () => Promise<void> } => {
+    const patience = new AbortController()
     const headers = { authorization: `Bearer ${world.member.key}`, 'content-type': 'application/json' }
     const answer = fetch(`${server.base}/api/v1/hooks/claude-code?wait=60`, {
       method: 'POST',
       headers,
       body: JSON.stringify(call),
-      signal: hangUp.signal,
+      signal: patience.signal,
     })
+    const hangUp = async (): Promise<void> => {
+      patience.abort()
+      await expect(answer).rejects.toThrow()
+    }
+    return { hangUp }
+  }
+
+  test('is withdrawn if the client hangs up', async () => {
+    const call = event()
+    const { hangUp } = asking(call)
     await waiting(call.session_id)
-    hangUp.abort()
-    await expect(answer).rejects.toThrow()
+    await hangUp()
     await until('the call no longer waits', async () => {
       const [found] = await approvals(call.session_id)
       return found.status === 'cancelled'
     })
-    // The same call asks anew.
+    // The same call, sent again, is a new question.
     expect(await hook(call)).toContain('is still pending')
+  })
+
+  test('keeps an approval that was given before the client hung up: the same call passes once', async () => {
+    const call = event()
+    const { notifier } = server.context
+    const subscribe = notifier.subscribe.bind(notifier)
+    const { promise: over, resolve } = Promise.withResolvers<void>()
+    // Replaced so that the decision does not wake the request: it still waits when its client closes the connection.
+    notifier.subscribe = () => resolve
+    try {
+      const { hangUp } = asking(call)
+      await world.decide(await waiting(call.session_id), 'approve')
+      await hangUp()
+      await over
+    } finally {
+      notifier.subscribe = subscribe
+    }
+    expect((await approvals(call.session_id)).map((each: { status: string }) => each.status)).toEqual([
+      'approved',
+    ])
+    expect(await hook(call)).toBe('runs')
+    expect(await hook({ ...call, tool_use_id: 'another' })).toContain('is still pending')
   })
 
   test('stays held if waiting for it fails', async () => {

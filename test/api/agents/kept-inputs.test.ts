@@ -31,6 +31,6 @@ test('without the setting a held call’s input is shown while it waits, and not
     hash: 64,
   })
   expect((await shown(second)).params.content).toBe('secret')
-  // The agent sends the input again, so the removed one is not needed.
+  // The agent sends the input again with each question, so the removed input is not needed.
   expect((await agent.ask('Write', input)).decision).toBe('allow')
 })

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { startTestServer, type TestServer } from '../server.ts'
 import { agentWorld, type AgentWorld } from './agent.ts'
 
-/* Keys of people who left, or may not ask any more, have no effect in the organization. */
+/* Keys of people who left, or who may not ask any more, have no effect in the organization. */
 
 let server: TestServer
 let world: AgentWorld
@@ -14,7 +14,7 @@ beforeEach(async () => {
 })
 afterAll(() => server.close())
 
-/** All rows that a spammer could add. */
+/** The numbers of all rows that a spammer could add. */
 async function written(): Promise<unknown> {
   const { db } = server.context
   const count = async (table: 'audit_events' | 'agent_sessions' | 'decisions'): Promise<string> => {
@@ -128,7 +128,7 @@ test.each(['removed', 'leaving'])('a person’s pending approvals are withdrawn 
   const { events } = (await server.call(world.owner.key, 'GET', path)).body
   expect(events[0].metadata).toMatchObject({ member_id: world.member.userId, cancelled_approvals: 2 })
 
-  // After coming back, the agent asks anew.
+  // After the person has come back, the agent asks again.
   await server.context.db
     .insertInto('memberships')
     .values({ organization_id: world.organizationId, user_id: world.member.userId, role: 'member' })

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
 import { startTestServer, type TestServer } from '../server.ts'
 import { Agent, agentWorld, type AgentWorld } from './agent.ts'
 
-/* POST /authorize/observe: which decision allowed a finished call. */
+/* POST /authorize/observe: finds the decision that allowed a finished call. */
 
 let server: TestServer
 let world: AgentWorld

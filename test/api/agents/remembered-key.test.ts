@@ -3,7 +3,10 @@ import { addKey } from '../fixtures.ts'
 import { startTestServer, type TestServer } from '../server.ts'
 import { Agent, agentWorld, type AgentWorld } from './agent.ts'
 
-/* A key that asks often is not looked up before each question (docs/decisions/0049). Nobody may notice a difference. */
+/*
+ * If a key asks often, the service caches it instead of looking it up before each question (docs/decisions/0049).
+ * Nobody may notice a difference.
+ */
 
 let server: TestServer
 let world: AgentWorld
@@ -22,7 +25,7 @@ afterAll(() => server.close())
 
 const change = (values: object) =>
   server.context.db.updateTable('api_keys').set(values).where('id', '=', keyId).execute()
-/** Until the key is remembered; all these questions are allowed. */
+/** Asks until the key is cached. All these questions are allowed. */
 const askOften = async () => {
   const answers = await Promise.all(Array.from({ length: 30 }, () => agent.ask('Read')))
   expect(new Set(answers.map(({ decision }) => decision))).toEqual(new Set(['allow']))

@@ -4,8 +4,8 @@ import { startTestServer, type TestServer } from '../server.ts'
 import { Agent, agentWorld, type AgentWorld } from './agent.ts'
 
 /*
- * One call that the hook and the gateway behind it both see (docs/decisions/0043), and facts that only the gateway
- * knows.
+ * One call that is seen by both the hook and the gateway behind it (docs/decisions/0043), and facts that only the
+ * gateway knows.
  */
 
 let server: TestServer
@@ -37,7 +37,7 @@ test('the hook and the gateway behind it ask about one call: one approval, one s
   ])
     expect((await gateway.send(other)).body.decision).toBe('require_approval')
 
-  // The gateway alone reports what became of the call. In the receipt of the hook's session it is one entry.
+  // Only the gateway reports the outcome of the call. The receipt of the hook's session shows one entry for the call.
   const report = { session_id: asked.session_id, tool_name: asked.tool_name, tool_input: asked.tool_input, tool_use_id: asked.tool_use_id, outcome: 'ok' } // prettier-ignore
   expect(await server.call(world.member.key, 'POST', '/authorize/observe', report)).toMatchObject({ body: { unapproved: false } }) // prettier-ignore
   const receipt = await server.call(world.member.key, 'GET', `/runs/${through.session_run_id}/authorization`)
@@ -47,7 +47,10 @@ test('the hook and the gateway behind it ask about one call: one approval, one s
   ])
 })
 
-/** `mcp__svc__` and the name as the gateway cuts it: 64 characters in all, ending with its hash. */
+/**
+ * `cut` shortens a name as the gateway does: `mcp__svc__`, the beginning of the name and the hash of the whole name, 64
+ * characters in total.
+ */
 const long = `fs__write_${'a_very_long_name_'.repeat(4)}`
 const hashOf = (name: string) => createHash('sha256').update(name).digest('hex').slice(0, 8)
 const cut = (name: string, hash = hashOf(name)) => `mcp__svc__${name.slice(0, 45)}_${hash}`

@@ -25,7 +25,8 @@ test('200 waiting held calls use no database connection, and all get their decis
     server.call(agent.key, 'GET', `${path(id)}?wait=30`).then(({ body }) => body.status),
   )
 
-  // More than the pool has: if each waiting call held one, no other request would be answered.
+  // There are more waiting calls than connections in the pool. If each waiting call held a connection, no other request
+  // would be answered.
   expect(held).toBeGreaterThan(server.context.pool.options.max)
   expect(await agent.ask('Read')).toMatchObject({ decision: 'allow' })
   await free(server)

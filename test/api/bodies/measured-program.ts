@@ -4,10 +4,10 @@ import { fileURLToPath } from 'node:url'
 import { v8Flags } from '../../../src/stack/node-child.ts'
 import { programEnv } from '../../support/program-env.ts'
 
-/** One of our programs in its own process, which reports its processor time. */
+/** One of our programs in a separate process that reports its processor time. */
 export interface MeasuredProgram {
   readonly url: string
-  /** Processor time of the process so far, in milliseconds; `clean` first collects garbage of earlier requests. */
+  /** Processor time of the process so far, in milliseconds. `clean` first collects the garbage of earlier requests. */
   cpu(how?: 'cpu' | 'clean'): Promise<number>
   end(): Promise<void>
 }
@@ -18,7 +18,7 @@ const files = {
   worker: fileURLToPath(new URL('../../../src/programs/worker.ts', import.meta.url)),
 }
 
-/** Starts the program as `npm start` does, on a free port; resolves once it is ready. */
+/** Starts the program as `npm start` does, on a free port. Resolves once it is ready. */
 export async function startMeasured(
   kind: keyof typeof files,
   env: NodeJS.ProcessEnv,

@@ -14,16 +14,17 @@ import { spotsOf, withAt, type Spot } from './spots.ts'
 import { worstJson, type WorstJson } from './worst-json.ts'
 
 /*
- * The worst bodies that each route accepts, and the processor time they cost an API process: at most 50 ms, plus 50
- * ms for each MiB, beyond a normal request of the route. The minimum of several tries counts, so that a garbage
- * collection or a busy machine does not fail the test. The test allows four times as much, since machines differ.
+ * Sends the worst bodies that each route accepts, and measures the processor time they cost an API process. The limit,
+ * beyond a normal request of the route, is 50 ms plus 50 ms for each MiB. The minimum of several tries counts, so that
+ * a garbage collection or a busy machine does not fail the test. The test allows four times the limit, since machines
+ * differ.
  */
 
 const mostTries = 8
 const megabyte = 1024 * 1024
 /**
- * A slow machine or a busy one takes several times the processor time for the same work. Work that grows faster than
- * its input takes seconds here, so this bound finds it on any machine.
+ * A slow or busy machine takes several times the processor time for the same work. Work that grows faster than its
+ * input takes seconds here, so this bound detects it on any machine.
  */
 const slowness = 4
 const boundOf = (bytes: number): number => slowness * (50 + (50 * bytes) / megabyte)
@@ -51,7 +52,7 @@ beforeAll(async () => {
     DATABASE_URL: context.config.database.url,
     DATA_ENCRYPTION_KEY: key,
     LOG_LEVEL: 'silent',
-    // Nothing listens there, since runs are not measured here.
+    // No server listens at this address, since runs are not measured here.
     TEMPORAL_ADDRESS: '127.0.0.1:1',
   })
 })
@@ -77,7 +78,7 @@ async function costOf(method: string, path: string, body: string, isAgain = fals
   return { milliseconds: (await api.cpu()) - before, status: response.status, answered }
 }
 
-/** The minimum of several tries; stops as soon as one is within the bound. */
+/** The minimum of several tries. Stops as soon as one try is within the bound. */
 async function leastCost(bound: number, send: (isAgain: boolean) => Promise<Cost>): Promise<Cost> {
   let least = await send(false)
   for (let tries = 1; tries < mostTries && least.milliseconds > bound; tries += 1) {
@@ -93,8 +94,8 @@ const fits = ({ takes }: Spot, { text }: WorstJson): boolean => {
 }
 
 /**
- * The worst bodies of each kind at every place, the others at a few places in turn, and all of them where any JSON is
- * accepted.
+ * The kinds of bodies that are tried at every spot. The other kinds are tried at a few spots in turn. Where any JSON is
+ * accepted, all kinds are tried.
  */
 const everywhere = new Set([
   'one long text',
@@ -179,7 +180,7 @@ describe('the worst bodies for the sign-in library take no more', () => {
   ]
   test.each(endpoints)('%s', async (endpoint, names) => {
     const send = async (text: string, isAgain = false): Promise<Cost> => {
-      // Otherwise the limit on requests of one address would answer.
+      // Otherwise the limit on requests from one address would refuse the request.
       await server.context.pool.query('delete from auth_rate_limits')
       return costOf('POST', `/api/auth/${endpoint}`, text, isAgain)
     }

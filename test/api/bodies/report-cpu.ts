@@ -2,8 +2,9 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 /*
- * Loaded before a program (`--import`) whose processor time a test measures. It answers each message with the
- * microseconds that all threads of this process have used; `clean` first collects garbage of earlier requests.
+ * Loaded before a program (`--import`) whose processor time a test measures. It answers each message with the processor
+ * time that all threads of this process have used, in microseconds. `clean` first collects the garbage of earlier
+ * requests.
  */
 
 setFlagsFromString('--expose-gc')

@@ -17,7 +17,7 @@ interface Def {
 }
 const defOf = ({ _zod }: z.ZodType): Def => _zod.def
 
-/** Every place of a body that its schema knows, the body itself first. */
+/** Every spot that the schema of a body knows. The body itself comes first. */
 export function spotsOf(schema: z.ZodType, path: readonly (string | number)[] = []): Spot[] {
   const def = defOf(schema)
   const inner = def.innerType ?? def.in
@@ -54,7 +54,7 @@ function uniqueSpots(spots: readonly Spot[]): Spot[] {
   return [...new Map(spots.map((spot) => [JSON.stringify(spot), spot])).values()]
 }
 
-/** The JSON text of `body` with `text` at this place. Missing objects and lists on the path are created. */
+/** The JSON text of `body` with `text` at this spot. Missing objects and lists on the path are created. */
 export function withAt(body: unknown, path: readonly (string | number)[], text: string): string {
   const [first, ...rest] = path
   if (first === undefined) return text

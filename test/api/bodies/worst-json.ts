@@ -1,10 +1,10 @@
-/** A JSON text that is as expensive to read as its bytes and values allow. */
+/** A JSON text that is as expensive to parse as its number of bytes and values allows. */
 export interface WorstJson {
   readonly name: string
   readonly text: string
 }
 
-/** Entries of a list or object that fit into `bytes`, at most `most`. */
+/** A list or object with as many entries as fit into `bytes`, at most `most`. */
 function fill(
   open: string,
   close: string,
@@ -35,12 +35,12 @@ const text = (bytes: number, part: string) =>
 const padded = (index: number, length: number) => String(index).padStart(length, 'k')
 
 /**
- * Texts of at most `bytes` bytes and about `values` values, each the worst of its kind for JSON parsers and for code
- * that walks the value. `key` is the longest accepted key.
+ * Texts of at most `bytes` bytes and about `values` values. Each text is the worst of its kind for JSON parsers and for
+ * code that walks the value. `key` is the length of the longest accepted key.
  */
 export function worstJson(bytes: number, values: number, key = 1_000): WorstJson[] {
   const most = values - 100
-  // As deep as possible, with room for the surrounding body.
+  // The greatest allowed depth, minus room for the surrounding body.
   const deep = 56
   const shapes: Record<string, () => string> = {
     'a key of half the body over a list': () =>

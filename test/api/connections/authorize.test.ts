@@ -48,7 +48,10 @@ const signedIn = async (name: Name): Promise<Browser> => {
   browsers.set(name, browser)
   return browser
 }
-/** Begins as `name` and agrees at the server; returns the address to which the browser is sent back, without its host. */
+/**
+ * Begins an authorization as `name` and agrees at the authorization server. Returns the address to which the browser is
+ * redirected, without its host.
+ */
 const agreed = async (name: Name = 'member', more: object = {}): Promise<string> => {
   const { status, body } = await begin(keyOf(name), more)
   expect(status).toBe(202)
@@ -146,7 +149,7 @@ describe('an authorization in the browser', () => {
 })
 
 describe('a refusal', () => {
-  /** As a browser opens an address. */
+  /** Requests a path as a browser does when a person opens an address. */
   const open = async (browser: Browser, path: string) => {
     const headers = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8', cookie: browser.cookie }
     const answer = await fetch(`${server.base}${path}`, { headers })
@@ -188,7 +191,10 @@ describe('a refusal', () => {
 })
 
 describe('an answer is refused, and nothing is connected,', () => {
-  /** Each attack: how the answer reaches the service, the status, and whether the code reached the server. */
+  /**
+   * Columns: the attack, how the answer reaches the service, the status, and whether the code reached the authorization
+   * server.
+   */
   const attacks: [string, () => Promise<Answer>, number, boolean][] = [
     [
       'when its state was used before',

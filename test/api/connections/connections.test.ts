@@ -208,7 +208,7 @@ describe('a connection', () => {
   })
 
   describe('of another organization', () => {
-    /** The owner of another organization, and its member, who is a member here too. */
+    /** Another organization: its owner, and a member who is also a member of our organization. */
     const others = async () => {
       const elsewhere = await addOrganization(server.context)
       const { user_id: userId } = server.identities.users.member

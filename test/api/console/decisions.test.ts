@@ -4,7 +4,7 @@ import { expireDue } from '../../../src/governance/approvals/expire.ts'
 import { approvalsOf, heldStep } from '../../console/support.ts'
 import { plain, startPages, type PagesHome } from './pages-home.ts'
 
-/* What approvers read, and what their forms do, over HTTP. */
+/* The pages that approvers read, and the effects of their forms, over HTTP. */
 
 let home: PagesHome
 beforeAll(async () => {
@@ -178,7 +178,7 @@ describe('several at once', () => {
       expect([query, await shows(query)]).toEqual([query, true])
     for (const query of ['kind=run', 'rule_id=rule_1', 'requested_by=usr_1', 'risk=critical'])
       expect([query, await shows(query)]).toEqual([query, false])
-    // The choices are what waits in the whole organization, also while a filter shows nothing.
+    // The choices cover everything that waits in the organization, even while a filter shows nothing.
     const page = plain(await (await home.get('/console/approvals?kind=run')).text())
     const { server } = home
     const path = `/organizations/${server.identities.organization_id}/approvals/summary`
@@ -236,7 +236,7 @@ test('two approvers, the agent and the clock end an approval once, and its page 
     const ended = await home.approvalOf(id)
     expect(Object.keys(words)).toContain(ended.status)
     expect(ended.votes).toHaveLength(['approved', 'rejected'].includes(ended.status) ? 1 : 0)
-    // The same form sent twice is answered twice; whoever was too late reads what happened.
+    // The same form sent twice gets the same answer twice. A person who was too late reads what happened.
     const [first, second, other] = statuses
     expect(first).toBe(second)
     expect([first, other]).toEqual(
@@ -250,7 +250,7 @@ test('two approvers, the agent and the clock end an approval once, and its page 
 
 test('names and comments of strangers are text on every page', async () => {
   const { server } = home
-  // Names may have no invisible characters; comments and parameters may.
+  // Names must not contain invisible characters, but comments and parameters may.
   const name = '</bdi></p><script>alert(1)</script><img src=x onerror=alert(1)>`*_'
   const hostile = `${name}\u202Egpj.exe\u2066\u200B🏴󠁧󠁢󠁥󠁮󠁧󠁿`
   const { users, organization_id: id } = server.identities

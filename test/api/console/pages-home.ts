@@ -5,22 +5,25 @@ import { startTestServer, type TestServer } from '../server.ts'
 type Who = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'
 type Headers = Record<string, string>
 
-/** A server whose agents ask before they send, with pages and forms over HTTP. Without a cookie, the approver's is sent. */
+/**
+ * A server whose agents need an approval before they send, with its pages and forms over HTTP. If no cookie is given,
+ * the approver's cookie is sent.
+ */
 export interface PagesHome {
   readonly server: TestServer
   readonly get: (path: string, cookie?: string) => Promise<Response>
-  /** Sends a form as a browser would, from a page of this service unless `headers` say otherwise. */
+  /** Sends a form as a browser would, from a page of this service. `headers` can change that. */
   readonly post: (
     path: string,
     fields: Record<string, string> | [string, string][],
     headers?: Headers,
     cookie?: string,
   ) => Promise<Response>
-  /** The token of the forms of a page. */
+  /** The token in the forms of a page. */
   readonly tokenOf: (path: string) => Promise<string>
-  /** Signs in a person of the organization. */
+  /** Signs in a person of the organization, and returns the cookie. */
   readonly cookieOf: (who: Who) => Promise<string>
-  /** The approval of a held call of an agent. */
+  /** Makes an agent's call that is held, and returns the approval's id. */
   readonly held: (input?: object, tool?: string) => Promise<string>
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly approvalOf: (id: string) => Promise<any>
@@ -56,5 +59,5 @@ export async function startPages(): Promise<PagesHome> {
   }
 }
 
-/** The text of a page without its elements. */
+/** The text of a page without its HTML tags. */
 export const plain = (html = ''): string => html.replaceAll(/<[^>]*>/g, '')

@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => home?.server.close())
 
-/** Pages around the sign-in. */
+/** The pages of the sign-in, which need no session. */
 const open = [
   '/console/sign-in',
   '/console/sign-in/code',
@@ -76,7 +76,7 @@ describe('a page', () => {
       ['cors', false],
       ['navigate', true],
     ] as const) {
-      // `fetch` of Node says itself which mode it has.
+      // `fetch` of Node always sets `Sec-Fetch-Mode` itself.
       const answer = await new Promise<IncomingMessage>((resolve) =>
         request(
           `${home.server.base}/console/approvals`,
@@ -129,7 +129,7 @@ describe('a page', () => {
       303,
       `/console/sign-in?return=${encodeURIComponent('/console/approvals/apr_1?x=1')}`,
     ])
-    // A key is for programs.
+    // API keys are for programs, so pages do not accept a key.
     const key = home.server.identities.users.owner.api_key
     const headers = { authorization: `Bearer ${key}` }
     expect(
@@ -240,7 +240,7 @@ describe('the second factor and the invitation', () => {
   })
 })
 
-// The last one, because the limit counts all sign-ins of this address.
+// This test comes last, because the limit counts all sign-ins from this address.
 test('the sign-in says 429, and how long to wait, after too many wrong passwords', async () => {
   const email = 'guessed@elsewhere.example'
   const signIn = (fields: Record<string, string>) => home.post('/console/sign-in', fields, {}, '')

@@ -112,6 +112,34 @@ describe('uploading', () => {
     expect([answer.status, JSON.stringify(answer.body)]).toEqual([status, expect.stringContaining(words)])
   })
 
+  test('two organizations upload at once: each gets its own files, with the right text and labels', async () => {
+    const others = await addOrganization(server.context)
+    const mine = server.identities.organization_id
+    const all = Array.from({ length: 6 }, (_, index) => ({
+      key: index % 2 === 0 ? keyOf('member') : others.owner.key,
+      organizationId: index % 2 === 0 ? mine : others.id,
+      name: `at-once-${index}.csv`,
+      bytes: Buffer.from(`a,b\n${index},x\n`),
+      label: index % 2 === 0 ? 'of-us' : 'of-others',
+    }))
+    const answers = await Promise.all(
+      all.map(({ key, organizationId, name, bytes, label }) =>
+        server.call(key, 'POST', `/files?organization_id=${organizationId}`, formOf(name, bytes, label)),
+      ),
+    )
+    expect(
+      answers.map(({ status, body }) => [status, body.name, body.sha256, body.labels.toSorted()]),
+    ).toEqual(
+      all.map(({ name, bytes, label }) => [201, name, createHash('sha256').update(bytes).digest('hex'), ['internal', label].toSorted()]), // prettier-ignore
+    )
+    for (const { key, organizationId } of all.slice(0, 2)) {
+      const { body } = await server.call(key, 'GET', `/files?organization_id=${organizationId}&limit=100`)
+      const names = body.data.map(({ name }: { name: string }) => name).filter((name: string) => name.startsWith('at-once')) // prettier-ignore
+      const own = all.filter((each) => each.organizationId === organizationId)
+      expect(names.toSorted()).toEqual(own.map(({ name }) => name))
+    }
+  })
+
   test('JSON is 415 and says what to send', async () => {
     const { status, body } = await server.call(keyOf('member'), 'POST', '/files', { file: 'x' })
     expect([status, body.error.code]).toEqual([415, 'unsupported_media_type'])

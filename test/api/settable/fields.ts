@@ -13,7 +13,7 @@ interface Def {
   readonly entries?: Record<string, unknown>
 }
 
-/** Every field of a schema by its dotted path; `[]` is a list's element, `.*` any name, `=` an operator. */
+/** Every field of a schema by its dotted path. `[]` means an element of a list, `.*` any name, and `=` an operator. */
 export function fieldsOf(schema: z.ZodType): string[] {
   return [...new Set(walk(schema, ''))]
 }

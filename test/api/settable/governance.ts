@@ -14,7 +14,7 @@ const mail = {
 }
 const started = ['completed', 'awaiting_approval'] as const
 
-/** A run's status once it has ended or waits for its approval; the error's code if the run is refused. */
+/** The status of a run once it has ended or waits for its approval. If the run is refused, the code of the error. */
 async function statusOfRun(
   world: World,
   definition: object,
@@ -28,7 +28,7 @@ async function statusOfRun(
   }
 }
 
-/** Gives a catalogue tool a category that none of them has yet. */
+/** Gives a tool of the catalogue a category that no tool has yet. */
 const withCategory =
   (category: Category): Proof['observe'] =>
   async (world, value) => {
@@ -43,7 +43,7 @@ const withCategory =
     }
   }
 
-/** The approval of a held agent call of this person. */
+/** The approval of a held call by an agent of this person. */
 async function held(world: World, who: 'admin' | 'member' = 'member'): Promise<string> {
   await world.settings({ approvals_enabled: true })
   await world.ok('admin', 'POST', `${world.path}/rules`, {
@@ -149,7 +149,7 @@ export const settingProofs: Proofs = {
   ),
 }
 
-/** Under one of two limits the last of several things fits, under the other it does not. */
+/** Under one of the two limits, the last of several objects is accepted. Under the other limit it is refused. */
 const limited = (
   name: string,
   values: readonly [number, number],
@@ -166,7 +166,7 @@ const waiting = (world: World) => ({
   steps: [{ id: 's', tool: 'file_read', params: { path: `wait ${world.id}` } }],
 })
 
-/** Starts this many runs that wait; returns the last answer. */
+/** Starts this many runs that wait, and returns the answer to the last one. */
 async function runs(world: World, count: number) {
   const id = await world.workflow(waiting(world))
   for (let n = 1; n < count; n += 1) await world.execute(id, {}, 0)
@@ -182,14 +182,14 @@ async function spend(world: World) {
   return (await world.execute(id)).status
 }
 
-/** Two values that together take more than one MiB. */
+/** Stores two values that together take more than one MiB, and returns the answer to the second. */
 async function memory(world: World) {
   const put = (key: string) => world.send('member', 'PUT', `/memory/${key}`, { value: 'x'.repeat(900_000) })
   await put('a')
   return (await put('b')).status
 }
 
-/** The last of several requests. */
+/** Sends several requests, and returns the status of the last one. */
 async function requests(world: World) {
   for (let n = 0; n < 30; n += 1) await world.send('member', 'GET', '/workflows')
   return (await world.send('member', 'GET', '/workflows')).status
@@ -230,7 +230,7 @@ export const quotaProofs: Proofs = {
   }),
 }
 
-/** Saves a policy with a method of its routes, and returns the result of a run or an agent's call. */
+/** Saves a policy with a method of its routes, and returns the result of a run or of an agent's call. */
 const policy =
   (
     tool: string,
@@ -256,7 +256,9 @@ const large = async (world: World) => {
 }
 const limit = (restrictions: object) => ({ restrictions })
 
-/** What the saved rules and policies say of a member's call, for tools that cannot run yet. */
+/**
+ * The decision of the saved rules and policies about a member's call. This also works for tools that cannot run yet.
+ */
 const tried = async (world: World, tool: string, params: object) => {
   const call = { tool, params, labels: [], role: 'member' }
   return (await world.ok('owner', 'POST', `${world.path}/rules/test`, { call })).decision

@@ -2,7 +2,7 @@ import { until } from '../../stack/until.ts'
 
 import { proof, type Proofs, type World } from './world.ts'
 
-/** Creates a key of the member with a field, or changes one, and returns it. */
+/** Creates a key of the member with this field, or changes the field of an existing key. Returns the key. */
 async function keyWith(world: World, field: object, way: string): Promise<{ id: string; api_key: string }> {
   const usual = { name: 'k', scopes: ['workflows:read'], expires_at: null }
   const { active: _, ...made } = { ...usual, ...(way === 'POST' ? field : {}) } as Record<string, unknown>
@@ -65,7 +65,7 @@ export const memberProofs: Proofs = {
   }),
 }
 
-/** A person who is not a member of any organization of this test. */
+/** Adds a person who is not a member of this World's organization. */
 async function stranger(world: World) {
   const { World: Worlds } = await import('./world.ts')
   const { people } = await Worlds.make(world.api)
@@ -101,7 +101,7 @@ export const invitationProofs: Proofs = {
   ),
   expires_in_seconds: proof([60, 3_600], [false, 200], async (world, expires_in_seconds) => {
     const { made, accept } = await invite(world, { expires_in_seconds })
-    // Two minutes pass.
+    // Simulates that two minutes pass.
     await world.api.stack.context.pool.query(
       `update invitations set expires_at = expires_at - interval '2 minutes' where id = $1`,
       [made.id],

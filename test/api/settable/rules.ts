@@ -1,6 +1,6 @@
 import { proof, type Proof, type Proofs, type World } from './world.ts'
 
-/** Saves a rule with a method of its routes; returns the status if it is refused. */
+/** Saves a rule with a method of its routes. Returns the status if the rule is refused. */
 async function save(
   world: World,
   path: string,
@@ -21,7 +21,7 @@ async function save(
 
 const params = { to: 'abc', subject: 'other' }
 
-/** The decision of the saved rule about one mail. */
+/** The decision about one mail, made with the saved rule. */
 const ofMail =
   (bodyOf: (value: never) => object, call: object = {}): Proof['observe'] =>
   async (world, value, way) => {
@@ -36,7 +36,9 @@ const denied = ['deny', 'allow'] as const
 const condition = (one: object, given: object = params) =>
   ofMail(() => ({ params: [one] }), { params: given })
 
-/** The field `operator` has this operator, and then another one. */
+/**
+ * Each row is one field `operator`: the two operators that it gets, their value, the tested text, and both decisions.
+ */
 const operators: readonly [string, string, unknown, string, readonly [string, string]][] = [
   ['equals', 'startswith', 'ab', 'abc', ['allow', 'deny']],
   ['in', 'not_in', ['abc'], 'abc', denied],
@@ -49,7 +51,7 @@ const operators: readonly [string, string, unknown, string, readonly [string, st
   ['from_label', 'in', ['pii'], 'abc', denied],
 ]
 
-/** An agent's held call, and its status after an admin's vote. */
+/** The approval of an agent's held call: its status after an admin's vote. */
 async function heldCall(world: World, body: object, way: string) {
   await world.settings({ approvals_enabled: true })
   await save(world, 'rules', { name: 'r', verdict: 'require_approval', tools: ['Write'], ...body }, way)
@@ -163,7 +165,7 @@ export const ruleProofs: Proofs = {
 }
 
 const tool = 'mcp__s__get_it'
-/** Labels of a session after a call that the rule may match. The call's own labels are `internal`. */
+/** The labels of a session after a call that the rule may match. The labels of the call itself are `internal`. */
 const labelled =
   (bodyOf: (value: never) => object, input: object = params): Proof['observe'] =>
   async (world, value, way) => {

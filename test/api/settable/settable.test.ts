@@ -9,7 +9,7 @@ import { labelRuleProofs, ruleProofs } from './rules.ts'
 import { executeProofs, workflowProofs } from './workflows.ts'
 import { startApi, World, type Api, type Proofs } from './world.ts'
 
-/* Tests every settable field, found from the schemas: two values of it, and the difference between their effects. */
+/* Tests every settable field, found from the schemas: two values of the field must have different effects. */
 
 const settable: Partial<Record<RouteKey, Proofs>> = {
   'POST /workflows': workflowProofs,
@@ -34,7 +34,7 @@ const settable: Partial<Record<RouteKey, Proofs>> = {
   'PUT /memory/{key}': memoryProofs,
 }
 
-/** Questions, votes and single acts, whose bodies have no lasting effect; their own tests cover them. */
+/** Questions, votes and single actions. Their bodies have no lasting effect, and other tests cover them. */
 const acts: readonly RouteKey[] = [
   'POST /workflows/{id}/versions/{version}/rollback',
   'POST /workflow-registry/{id}/approve-template',
@@ -60,9 +60,9 @@ const acts: readonly RouteKey[] = [
   'PATCH /connections/{id}',
   'PUT /organizations/{id}/members/{user}/accounts/slack',
   'POST /files',
-  // test/governance/notifications/mail.test.ts
+  // Tested in test/governance/notifications/mail.test.ts.
   'PUT /me/notifications',
-  // test/api/webhooks
+  // Tested in test/api/webhooks.test.ts.
   'POST /organizations/{id}/webhooks',
   'PATCH /organizations/{id}/webhooks/{webhook}',
   'POST /organizations/{id}/webhooks/{webhook}/rotate-secret',
@@ -70,7 +70,7 @@ const acts: readonly RouteKey[] = [
   'POST /organizations/{id}/webhooks/{webhook}/deliveries/{delivery}/redeliver',
 ]
 
-/** All routes read conditions with one schema, so each operator is tested only on creation. */
+/** All routes read conditions with the same schema, so each operator is tested only when a rule is created. */
 const isLookedAtElsewhere = (method: string, field: string): boolean =>
   method !== 'POST' && field.includes('.operator=')
 

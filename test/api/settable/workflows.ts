@@ -9,7 +9,7 @@ const set = (over: object = {}) => ({
 })
 const read = (path: string, over: object = {}) => ({ id: 's', tool: 'file_read', params: { path }, ...over })
 
-/** The end of a run of a definition with this value. */
+/** Runs a definition with this value to its end, and returns what `seen` reads from the run. */
 const ended =
   (
     definitionOf: (value: never) => object,
@@ -23,7 +23,7 @@ const statusOf = (run: { status: unknown }) => run.status
 const stepStatus = (run: { steps: { status: string }[] }) => run.steps.at(-1)?.status
 const outputOf = (run: { outputs: Record<string, unknown> }) => run.outputs
 
-/** A field for readers: the workflow shows it. */
+/** For a field that is only information for readers: the saved workflow shows the value. */
 const shownIn =
   (
     definitionOf: (value: never) => object,
@@ -52,7 +52,7 @@ async function flakyAttempts(world: World, attempts: number, way: string) {
   return steps[0].status
 }
 
-/** The first attempt fails; returns whether the second follows at once. */
+/** The first attempt of a step fails. Returns whether the second attempt follows at once. */
 async function backoff(world: World, backoff_seconds: number, way: string) {
   const path = `flaky ${world.id}`
   const id = await world.workflow({ steps: [read(path, { retry: { attempts: 2, backoff_seconds } })] }, way)
@@ -83,7 +83,7 @@ async function timeLimit(world: World, timeout_seconds: number, way: string) {
   return (await world.ok('member', 'GET', `/runs/${run}`)).steps[0].status
 }
 
-/** Whether `b` waits for the named step while `a` is still reading. */
+/** Whether step `b` waits for the step `first` while step `a` is still reading. */
 async function waitsFor(world: World, first: string, way: string) {
   const path = `wait ${world.id}`
   const steps = [read(path, { id: 'a' }), set({ id: 'c' }), set({ id: 'b', depends_on: [first] })]
@@ -253,7 +253,7 @@ const execution =
   async (world, value) =>
     seen((await world.run(definition, 'POST', bodyOf(value as never))) as never)
 
-/** 25 hours apart, so never on the same day. */
+/** These time zones are 25 hours apart, so they never have the same date. */
 const zones = ['Pacific/Kiritimati', 'Pacific/Pago_Pago'] as const
 
 export const executeProofs: Proofs = {

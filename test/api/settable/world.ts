@@ -10,7 +10,7 @@ export interface Api {
   readonly base: string
   readonly stack: Stack
   readonly reads: FakeReads
-  /** Addresses to which the service itself has sent a mail. */
+  /** Addresses to which the service itself has sent an e-mail. */
   readonly mailed: readonly string[]
   close(): Promise<void>
 }
@@ -79,7 +79,7 @@ export class World {
     return new World(api, id, { owner, admin, member: await addPerson(context, id, 'member') })
   }
 
-  /** Sends a request as one of the people, or with a given key or cookie. */
+  /** Sends a request as one of the people, or with the given key or cookie. */
   async send(
     who: Who | { key?: string; cookie?: string },
     method: string,
@@ -100,7 +100,7 @@ export class World {
     return { status: answer.status, body: text === '' ? null : JSON.parse(text) }
   }
 
-  /** The same; throws if the request is refused. */
+  /** Sends a request, as `send` does. Throws if the request is refused. */
   async ok(who: Who, method: string, path: string, body?: unknown): Promise<Reply['body']> {
     const reply = await this.send(who, method, path, body)
     if (reply.status >= 300)
@@ -112,7 +112,7 @@ export class World {
     return this.ok('owner', 'PATCH', `${this.path}/governance`, patch)
   }
 
-  /** Saves a workflow; `PUT` replaces another one. */
+  /** Saves a workflow. With `PUT`, first creates another workflow and then replaces its definition. */
   async workflow(definition: object, way = 'POST', more: object = {}): Promise<string> {
     if (way === 'POST')
       return (await this.ok('member', 'POST', '/workflows', { name: 'w', definition, ...more })).id
@@ -132,7 +132,7 @@ export class World {
     return this.ok('member', 'GET', `/runs/${reply.body.execution_id}`)
   }
 
-  /** Asks about an agent's call and returns the decision. */
+  /** Asks about an agent's call, and returns the decision. */
   async ask(
     tool: string,
     input: object = {},
@@ -151,7 +151,7 @@ export class World {
 
 const nothing = { steps: [{ id: 'old', tool: 'memory_get', params: { key: 'old' } }] }
 
-/** Two values of a field, and the effect of each. */
+/** Two values of a field, and the visible effect of each. */
 export interface Proof<V = unknown> {
   readonly values: readonly [V, V]
   readonly seen: readonly [unknown, unknown]

@@ -1,0 +1,210 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Page } from 'playwright-core'
+import { pages } from '../../src/console/pages/index.ts'
+import * as paths from '../../src/contract/pages.ts'
+import { startTestServer, type TestServer } from '../api/server.ts'
+import { inBrowser, openPage } from '../support/chromium.ts'
+import { agentSession, heldRun, holdMail, unknownRun } from './runs-world.ts'
+import { approvalsOf, fillSignIn, heldCall, holdAgents, signedInAt, violations } from './support.ts'
+
+/* Every page of the console in a real browser: both sizes, both colours, by keyboard, without JavaScript, each role. */
+
+const roles = ['viewer', 'member', 'approver', 'owner'] as const
+const sizes = [360, 1_280] as const
+
+let server: TestServer
+/** The path of each page in the table, by its pattern, with ids of objects that exist. */
+const found = new Map<string, string>()
+/** More states of the same pages. */
+const states: string[] = []
+
+/** The status that each role gets from each page for signed-in people, in the order of `roles`. */
+const answers: Readonly<Record<string, readonly number[]>> = {
+  '/console/account': [200, 200, 200, 200],
+  '/console/approvals': [403, 200, 200, 200],
+  '/console/approvals/:id': [403, 200, 200, 200],
+  '/console/runs': [200, 200, 200, 200],
+  '/console/runs/:id': [200, 200, 200, 200],
+  '/console/runs/:id/steps/:step': [200, 200, 200, 200],
+  '/console/sessions': [403, 403, 200, 200],
+  '/console/sessions/:id': [403, 403, 200, 200],
+  '/console/second-factor': [200, 200, 200, 200],
+}
+const token = `token=${'t'.repeat(24)}`
+/** Pages that are open to people without a session. */
+const open = [
+  '/console/sign-in',
+  '/console/sign-in/code',
+  '/console/sign-up',
+  '/console/reset-password',
+  `/console/reset-password?${token}`,
+  '/console/confirm-address',
+  `/console/confirm-address?${token}`,
+  `/console/invitation?${token}`,
+  '/console/no-such-page',
+]
+
+beforeAll(async () => {
+  server = await startTestServer({ env: { SMTP_URL: 'smtp://127.0.0.1:1', SIGN_UP: 'invited' } })
+  await holdAgents(server)
+  await holdMail(server)
+  const [run, lost] = [await heldRun(server), await unknownRun(server, 2)]
+  const [approval = ''] = await approvalsOf(server, run)
+  const session = await agentSession(server)
+  for (const path of Object.keys(answers))
+    found.set(
+      path,
+      path
+        .replace('approvals/:id', `approvals/${approval}`)
+        .replace('runs/:id', `runs/${run}`)
+        .replace(':step', 's')
+        .replace('sessions/:id', `sessions/${session}`),
+    )
+  const decided = await heldCall(server)
+  const { api_key: key } = server.identities.users.admin
+  await server.call(key, 'POST', `/approvals/${decided}/reject`, { comment: 'Not on a Friday' })
+  states.push(
+    `/console/approvals/${decided}`,
+    `/console/approvals/${await heldCall(server, { command: 'git push', notes: 'a line\n'.repeat(100) })}`,
+    `/console/runs/${lost}`,
+    '/console/runs?status=paused&workflow_name=report',
+    '/console/approvals?kind=agent_call',
+    '/console/approvals/apr_01M84JRMXWJCN4SAPKWPR67K5S',
+  )
+})
+afterAll(() => server?.close())
+
+test('the table names every page', () => {
+  expect(pages.map(({ path }) => path).toSorted()).toEqual(
+    ['/console/', ...Object.keys(answers).filter((path) => path !== paths.secondFactorPath)].toSorted(),
+  )
+  const named = [...Object.keys(answers), ...open].map((path) => path.split('?')[0])
+  const published = Object.values(paths).filter((path) => path !== paths.homePath)
+  expect(named).toEqual(expect.arrayContaining(published))
+})
+
+/** Checks that a page fits both sizes and both colours. */
+async function fits(page: Page, path: string): Promise<void> {
+  await page.goto(`${server.base}${path}`)
+  for (const width of sizes)
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.setViewportSize({ width, height: 740 })
+      await page.emulateMedia({ colorScheme })
+      const seen = {
+        wide: await page.evaluate('document.documentElement.scrollWidth'),
+        headings: await page.locator('h1').count(),
+        violations: await violations(page),
+      }
+      expect({ path, colorScheme, ...seen }).toEqual({ path, colorScheme, wide: width, headings: 1, violations: [] })
+    }
+} // prettier-ignore
+
+/** Marks every element that a person can act on, and returns their number. Elements in folded parts do not count. */
+const markTargets = `(() => {
+  const all = 'a[href], button, summary, select, textarea, input:not([type=hidden])'
+  const targets = [...document.querySelectorAll(all)].filter(
+    (each) => !each.disabled && each.tabIndex >= 0 && each.checkVisibility(),
+  )
+  targets.forEach((each, place) => each.setAttribute('data-target', String(place)))
+  return targets.length
+})()`
+
+/** The element that has the focus, if the page shows this focus. */
+const focused = `(() => {
+  const { outlineStyle, outlineWidth } = getComputedStyle(document.activeElement)
+  const isSeen = outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2
+  return isSeen ? document.activeElement.getAttribute('data-target') : null
+})()`
+
+/** Checks that the tab key reaches every target in the order of the page, and that each target shows its focus. */
+async function isReached(page: Page, path: string): Promise<void> {
+  await page.goto(`${server.base}${path}`)
+  const count = Number(await page.evaluate(markTargets))
+  const seen: number[] = []
+  // Parts that scroll take the focus too, and a date field takes it three times.
+  for (let press = 0; press < count + 40 && seen.length < count; press += 1) {
+    await page.keyboard.press('Tab')
+    const target = await page.evaluate(focused)
+    if (target !== null && Number(target) !== seen.at(-1)) seen.push(Number(target))
+  }
+  expect({ path, seen }).toEqual({ path, seen: Array.from({ length: count }, (_, place) => place) })
+}
+
+/** The headings, buttons and links of a page. */
+async function offers(page: Page, path: string): Promise<unknown> {
+  await page.goto(`${server.base}${path}`)
+  const names = (selector: string) => page.locator(`main ${selector}`).allTextContents()
+  return { headings: await names(':is(h1, h2)'), buttons: await names('button'), links: await names('a') }
+}
+
+describe('signed in', () => {
+  inBrowser('no page has a violation that axe finds, nor is one wider than the window', async () => {
+    const { page, errors, foreign } = await signedInAt(server, 'owner', '/console/account')
+    for (const path of [...found.values(), ...states]) await fits(page, path)
+    expect({ errors: errors.filter((each) => !each.includes('404')), foreign }).toEqual({ errors: [], foreign: [] })
+  }) // prettier-ignore
+
+  inBrowser.each(sizes)('all that a page offers is reached by keys and shows the focus, at %d px', async (width) => {
+    const { page } = await signedInAt(server, 'owner', '/console/account', { viewport: { width, height: 740 } })
+    for (const path of [...found.values(), ...states]) await isReached(page, path)
+  }) // prettier-ignore
+
+  inBrowser('a page offers the same without JavaScript', async () => {
+    const { page } = await signedInAt(server, 'owner', '/console/account')
+    const { page: plain } = await signedInAt(server, 'owner', '/console/account', {
+      javaScriptEnabled: false,
+    })
+    for (const path of [...found.values(), ...states])
+      expect([path, await offers(plain, path)]).toEqual([path, await offers(page, path)])
+  })
+
+  inBrowser.each(roles)('%s gets what the role may see', async (who) => {
+    const { page } = await signedInAt(server, who, '/console/account', { viewport: { width: 360, height: 740 } })
+    for (const [path, statuses] of Object.entries(answers)) {
+      const place = found.get(path) ?? ''
+      const answer = await page.goto(`${server.base}${place}`)
+      const seen = [path, answer?.status(), await violations(page)]
+      expect(seen).toEqual([path, statuses[roles.indexOf(who)], []])
+    }
+    await page.goto(`${server.base}/console/`)
+    expect(page.url()).toBe(`${server.base}/console/${who === 'viewer' ? 'runs' : 'approvals'}`)
+  }) // prettier-ignore
+})
+
+describe('signed out', () => {
+  inBrowser('no page has a violation that axe finds, and each is used by keys', async () => {
+    const { page, foreign } = await openPage()
+    for (const path of open) await fits(page, path)
+    for (const path of open) await isReached(page, path)
+    expect(foreign).toEqual([])
+  })
+
+  test('each page leads to the sign-in, which knows the way back', async () => {
+    for (const path of ['/console/', ...found.values(), ...states]) {
+      if (path === paths.secondFactorPath) continue
+      const answer = await fetch(`${server.base}${path}`, { redirect: 'manual' })
+      const location = `/console/sign-in?return=${encodeURIComponent(path)}`
+      expect([path, answer.status, answer.headers.get('location')]).toEqual([path, 303, location])
+    }
+  })
+
+  inBrowser('and whoever signs in is back at the link', async () => {
+    const { page } = await openPage({ viewport: { width: 360, height: 740 } })
+    const place = `${server.base}${found.get('/console/runs/:id/steps/:step')}`
+    await page.goto(place)
+    await fillSignIn(page, server, 'admin')
+    await page.waitForURL(place)
+  })
+})
+
+// This test must be the last one, because it takes a membership away.
+inBrowser('a person of another organization gets 404 for everything of this one', async () => {
+  const { page } = await signedInAt(server, 'approver', '/console/account')
+  const { user_id: user } = server.identities.users.approver
+  await server.context.pool.query('delete from memberships where user_id = $1', [user])
+  for (const [path, place] of found) {
+    if (!path.includes(':id')) continue
+    const answer = await page.goto(`${server.base}${place}`)
+    expect([path, answer?.status()]).toEqual([path, 404])
+  }
+})
