@@ -1,6 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { verifyChain } from '../src/governance/audit/verify.ts'
+import { Verifier } from '../src/governance/audit/verify.ts'
 import type { AppendJob } from './support/append-process.ts'
 import type { Side } from './support/append-sides.ts'
 import {
@@ -13,7 +13,7 @@ import {
 import { compare, count, machine, median, say } from './support/report.ts'
 
 const callers = 64
-/** Connections per process. The combiner uses one at a time; the per-call side gets the product's default. */
+/** Connections per process: the product's default on both sides. The combiner uses only one connection at a time. */
 const poolSize: Readonly<Record<Side, number>> = { combiner: 20, 'per call': 20 }
 const rounds = 3
 const milliseconds = 2_500
@@ -34,7 +34,7 @@ export async function run(): Promise<void> {
       say(`  +${delay} ms a sync: a lone commit takes ${commit.toFixed(2)} ms`)
       for (const processes of [1, 2]) appended += await measure(postgres, delay, processes)
     }
-    const { valid, entries } = await verifyChain({
+    const { valid, entries } = await new Verifier().verify({
       databaseUrl: postgres.appUrl,
       appRole: 'countersign_app',
       organizationId,

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { verifyChain } from '../src/governance/audit/verify.ts'
+import { Verifier } from '../src/governance/audit/verify.ts'
 import { closedLoop, openLoop, type Load, type Measured } from './support/authorize-load.ts'
 import {
   organizationId,
@@ -16,12 +16,12 @@ const rounds = 3
 const round = { warmUp: 500, milliseconds: 4_000 }
 /** Milliseconds before the fixed-rate measurement, in which new processes compile their code. */
 const warmUp = 15_000
-/** Of each hundred calls, this many are held and denied; the others are allowed. */
+/** The numbers of held and of denied calls in every hundred; the others are allowed. */
 const mix = { held: 2, denied: 8 }
 
 /**
- * Compares authorize, durable and chained, with a bare insert behind the same authentication. Then measures at a
- * fixed rate.
+ * Compares `authorize`, whose decisions are durable and chained, with a bare insert behind the same authentication.
+ * Then measures `authorize` at a fixed rate.
  */
 export async function run(args: readonly string[] = []): Promise<void> {
   const seconds = Number(args[0] ?? 60)
@@ -39,7 +39,7 @@ export async function run(args: readonly string[] = []): Promise<void> {
     }
     await delaySyncs(postgres.adminUrl, 0)
     await withServers(postgres, 2, (servers) => steady(servers, key, seconds))
-    const verified = await verifyChain({
+    const verified = await new Verifier().verify({
       databaseUrl: postgres.appUrl,
       appRole: 'countersign_app',
       organizationId,
@@ -85,7 +85,7 @@ async function steady(servers: readonly Ports[], key: string, seconds: number): 
   )
 }
 
-/** Fails if all calls were denied or none met a rule, since that would measure nothing. */
+/** Throws if the shares of denied and held calls differ from `mix`: the measurement would then mean nothing. */
 function assertMix(verdicts: ReadonlyMap<string, number>): void {
   const all = [...verdicts.values()].reduce((a, b) => a + b, 0)
   const near = (verdict: string, percent: number): boolean =>

@@ -7,8 +7,8 @@ const held = 200
 const asked = 1_000
 
 /**
- * Measures held calls, each waiting in its own request for a person without a database connection, and the time of
- * other questions meanwhile, by `/authorize` and by the HTTP hook.
+ * Measures held calls. Each call waits in its own request for a person, without a database connection. Meanwhile, the
+ * times of other questions by `/authorize` and by the HTTP hook are measured.
  */
 export async function run(): Promise<void> {
   say(`held: one API process with a pool of 20 connections, 1,000 rules; ${machine()}`)
@@ -20,7 +20,7 @@ export async function run(): Promise<void> {
       say(`  nobody waits: ${await client.both()}`)
       const waiting = await Promise.all(Array.from({ length: held }, () => client.hold()))
       const busy: number[] = []
-      // Each call looks once before it waits.
+      // Before it waits, each call reads the database once. These reads must have ended.
       while ((await busyConnections(postgres.appUrl)) > 0);
       for (let sample = 0; sample < 20; sample += 1) busy.push(await busyConnections(postgres.appUrl))
       const most = Math.max(...busy)
@@ -36,8 +36,8 @@ export async function run(): Promise<void> {
 }
 
 /**
- * Connections of the application that have been busy, or in a transaction, for longer than any single statement
- * takes.
+ * Number of the application's connections that have been busy or in a transaction for 50 ms, which is longer than any
+ * single statement takes.
  */
 async function busyConnections(url: string): Promise<number> {
   return withClient(url, async (client) => {

@@ -9,7 +9,7 @@ import { selfSigned } from '../test/support/self-signed.ts'
 import { machine, median, say } from './support/report.ts'
 
 const hook = fileURLToPath(new URL('../adapters/service_hook.py', import.meta.url))
-// The real interpreter: the program on PATH may be a launcher that takes ten times as long.
+// The path of the real interpreter: `python3` on PATH may be a launcher that takes ten times as long.
 const python = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], {
   encoding: 'utf8',
 }).trim()
@@ -29,8 +29,9 @@ const event = JSON.stringify({
 })
 
 /**
- * The time that the hook adds to each tool call, as a whole process, compared with starting Python alone. The service
- * is a server that allows at once, since its own time is measured elsewhere. Every answer must be an allow.
+ * Measures the time that the hook adds to each tool call, as a whole process, compared with starting Python alone. The
+ * service is replaced by a server that allows every call at once, since the service's own time is measured elsewhere.
+ * Every answer must be an allow.
  */
 export async function run(): Promise<void> {
   const version = execFileSync(python, ['--version'], { encoding: 'utf8' }).trim()
@@ -87,7 +88,7 @@ async function milliseconds(args: readonly string[], env: NodeJS.ProcessEnv): Pr
   let said = ''
   child.stdout.on('data', (data: Buffer) => (said += data.toString()))
   child.stdin.on('error', () => {
-    // Python alone does not read it.
+    // Python alone does not read its standard input.
   })
   child.stdin.end(event)
   const [code] = (await once(child, 'close')) as [number | null]

@@ -1,5 +1,6 @@
 /**
- * `npm run bench [name] [arguments]`: runs one benchmark, or all except the soak in sequence. Each prints both sides.
+ * `npm run bench [name] [arguments]`: runs one benchmark, or all benchmarks except the soak in sequence. A benchmark
+ * that compares two sides prints the numbers of both sides.
  */
 const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly string[]): Promise<void> }>>> = {
   append: () => import('./append.ts'),

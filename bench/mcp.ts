@@ -18,10 +18,10 @@ const allowed = JSON.stringify({
 })
 
 /**
- * The time that the gateway adds to an allowed call: the call through it, compared with a direct call of the same
- * server plus one authorize request over an open connection (goal: at most 1 ms more at the median). The service is a
- * server that allows at once, since its own time is measured elsewhere. Every call must have been asked about and
- * must have run.
+ * Measures the time that the gateway adds to an allowed call. A call through the gateway is compared with a direct call
+ * of the same server plus one authorize request over an open connection. The goal is at most 1 ms more at the median.
+ * The service is replaced by a server that allows every call at once, since the service's own time is measured
+ * elsewhere. Every call must have caused a question and must have run.
  */
 export async function run(): Promise<void> {
   say(`mcp: medians of ${rounds} interleaved rounds; ${machine()}`)
@@ -82,7 +82,7 @@ async function timed(work: () => Promise<void>): Promise<number> {
   return performance.now() - began
 }
 
-/** Asks with the gateway's words, over a connection that stays open. */
+/** Sends the same question as the gateway, over a connection that stays open. */
 function authorize(port: number, agent: Agent): Promise<void> {
   const body = JSON.stringify({
     agent: { name: 'bench', kind: 'mcp' },
@@ -101,7 +101,7 @@ function authorize(port: number, agent: Agent): Promise<void> {
   })
 }
 
-/** An MCP server over lines of JSON. */
+/** A client of an MCP server that exchanges lines of JSON with it. */
 class Peer {
   readonly #child: ChildProcess
   readonly #waiting = new Map<number, (line: string) => void>()

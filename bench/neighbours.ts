@@ -14,11 +14,11 @@ const headStart = 3_000
 const plans = ['free', 'pro'] as const
 
 /**
- * `npm run bench neighbours [seconds]`: an honest tenant with a fixed load, first alone, then beside a hostile tenant
- * that does everything its rights allow, on plan `free` and then on plan `pro`, with every limit raised as far as an
- * owner may. It runs one stack, as `npm start` does. The hostile client has a low priority, because it stands for
- * another machine. Fails if a request of the honest tenant fails, or if its p99 is over three times its undisturbed
- * p99 and over 250 ms.
+ * `npm run bench neighbours [seconds]`: an honest tenant has a fixed load, first alone, then beside a hostile tenant.
+ * The hostile tenant does everything its rights allow, on plan `free` and then on plan `pro`. Every limit is raised as
+ * far as an owner may. The benchmark runs one stack, as `npm start` does. The hostile client has a low priority,
+ * because it stands for another machine. Fails if a request of the honest tenant fails. Also fails if the honest
+ * tenant's p99 is over three times its undisturbed p99 and over 250 ms.
  */
 export async function run(args: readonly string[]): Promise<void> {
   const seconds = Number(args[0] ?? 20)
@@ -67,7 +67,7 @@ function report(plan: string, alone: readonly Measured[], beside: readonly Measu
   say(`  ${plan}: MISSED: ${failures.length} requests of the honest tenant failed, such as ${failures[0]}`)
 }
 
-/** Otherwise the next round alone would not be alone. */
+/** Waits until all runs have ended, because otherwise they would disturb the next round without the hostile tenant. */
 async function runsEnded({ baseUrl, key }: HostileOrder): Promise<void> {
   const deadline = Date.now() + 120_000
   for (const status of ['running', 'queued']) {

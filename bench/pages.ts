@@ -4,7 +4,7 @@ import { count, machine, median, say } from './support/report.ts'
 
 const runs = 1_000
 const visits = 100
-/** Milliseconds that a page may take for 95 of 100 visits. */
+/** In milliseconds: 95 of 100 visits of a page may take at most this long. */
 const goal = 100
 
 /**
@@ -72,7 +72,7 @@ function sender(base: string): Send {
   }
 }
 
-/** Starts `times` runs of a workflow with one step and `length` more that depend on each other; returns the last one. */
+/** Starts `times` runs of a workflow of one step and `length` more, each after an earlier one. Returns the last id. */
 async function waitingRuns(send: Send, key: string, length: number, times: number): Promise<string> {
   const steps = Array.from({ length }, (_, place) => ({
     id: `keep-${place}`,
@@ -89,7 +89,7 @@ async function waitingRuns(send: Send, key: string, length: number, times: numbe
   return last
 }
 
-/** Questions of one agent. */
+/** Number of questions that the agent asks in its session. */
 const questions = 100
 
 async function agentSession(send: Send, key: string, adminKey: string): Promise<string> {

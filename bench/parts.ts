@@ -7,11 +7,11 @@ import { machine, median, say } from './support/report.ts'
 import { withSides, type Sides, type Start } from './support/run-sides.ts'
 
 const rounds = 25
-/** Rounds that do not count. */
+/** Rounds before the measurement, which do not count. */
 const warmUps = 3
 const steps = 3
 
-/** Names each millisecond of a governed run: medians of its parts, beside those of a bare workflow. */
+/** Splits the time of a governed run into parts. Prints their medians and the medians for a bare workflow. */
 export async function run(): Promise<void> {
   say(`parts: a run of ${steps} steps of 0 ms, medians of ${rounds}; ${machine()}`)
   await withPostgres((postgres) =>
@@ -41,7 +41,7 @@ class Parts {
 }
 
 async function governed(sides: Sides): Promise<void> {
-  // Another process than the worker answers a waiting caller.
+  // As in production, a process other than the worker answers a waiting caller.
   const api = createContext({ ...sides.context.config, processId: randomUUID() }, 'api')
   const start = await sides.governed(steps)
   const parts = new Parts()
@@ -77,7 +77,7 @@ async function watch(
   return [startedAt, moments]
 }
 
-/** When the caller of `execute?wait=` has the fields of the run. */
+/** The moment when the caller of `execute?wait=` has the fields of the run. */
 async function answered(api: Sides['context'], { caller }: Sides, runId: string): Promise<number> {
   await waitForEnd(api, runId, 30, new AbortController().signal)
   await readRunFields(api, caller().organizationId, runId, caller())

@@ -20,7 +20,7 @@ const tries = 15
 
 const limitedBy = (tool: string) => getTool(tool)?.constraints ?? {}
 
-/** Limits that the plan's calls keep, so that every rule is asked too. */
+/** Limits that the plan's calls do not exceed, so that all rules are evaluated too. */
 const policies = ([null, 'member'] as const).map((role) => ({
   toolName: 'mail_send',
   role,

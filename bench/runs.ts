@@ -2,8 +2,11 @@ import { withPostgres } from './support/postgres.ts'
 import { machine, median, say } from './support/report.ts'
 import { withSides, type Sides, type Start } from './support/run-sides.ts'
 
-const rounds = 7
+const rounds = 15
+/** Rounds that do not count. In them V8 compiles the code of both sides, as in a process that has run for a while. */
+const warmUps = 15
 const manyRounds = 3
+const manyWarmUps = 1
 const manyRuns = 200
 
 /**
@@ -23,12 +26,12 @@ export async function run(): Promise<void> {
   )
 }
 
-/** Goals as factors of the time of the bare workflow with ordinary activities. */
+/** The goal: our time divided by the time of the bare workflow with ordinary activities. */
 const goalOf = (steps: number, milliseconds: number): number =>
   milliseconds > 0 ? 1.2 : steps > 3 ? 1.1 : 1.4
 
 async function single(sides: Sides, steps: number, milliseconds: number): Promise<void> {
-  const times = await interleaved(await startsOf(sides, steps), rounds)
+  const times = await interleaved(await startsOf(sides, steps), rounds, warmUps)
   const goal = goalOf(steps, milliseconds)
   const ratio = times.ours / times.bare
   say(
@@ -45,7 +48,11 @@ async function many(sides: Sides): Promise<void> {
       await Promise.all(Array.from({ length: manyRuns }, start))
     }
   const { ours, bare, local } = await startsOf(sides, 5)
-  const times = await interleaved({ ours: all(ours), bare: all(bare), local: all(local) }, manyRounds)
+  const times = await interleaved(
+    { ours: all(ours), bare: all(bare), local: all(local) },
+    manyRounds,
+    manyWarmUps,
+  )
   const ratio = times.bare / times.ours
   say(
     `  ${manyRuns} runs of 5 steps: ${(times.ours / 1000).toFixed(2)} against ${(times.bare / 1000).toFixed(2)} s, ` +
@@ -63,14 +70,18 @@ const startsOf = async (sides: Sides, steps: number): Promise<Starts> => ({
   local: sides.bareLocal(steps),
 })
 
-/** Medians in milliseconds, after one round that does not count. */
-async function interleaved(starts: Starts, count: number): Promise<Record<keyof Starts, number>> {
+/** Medians in milliseconds. */
+async function interleaved(
+  starts: Starts,
+  count: number,
+  notCounted: number,
+): Promise<Record<keyof Starts, number>> {
   const times: Record<keyof Starts, number[]> = { ours: [], bare: [], local: [] }
-  for (let round = 0; round <= count; round += 1) {
+  for (let round = -notCounted; round < count; round += 1) {
     for (const side of names) {
       const started = performance.now()
       await starts[side]()
-      if (round > 0) times[side].push(performance.now() - started)
+      if (round >= 0) times[side].push(performance.now() - started)
     }
   }
   return { ours: median(times.ours), bare: median(times.bare), local: median(times.local) }

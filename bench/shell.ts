@@ -5,7 +5,7 @@ import { count, machine, median, say } from './support/report.ts'
 
 const rounds = 9
 
-/** Shell commands read per second: ordinary ones, and the time that hostile ones take. */
+/** Measures how many ordinary shell commands are read per second, and how long hostile commands take. */
 export async function run(): Promise<void> {
   say(`shell: one command after another in one thread; ${machine()}`)
   const ordinary = [...rowsOf('dev'), ...rowsOf('corpus')]

@@ -10,9 +10,9 @@ import { heldSample, sample } from './support/soak-sample.ts'
 import { judge, type Sample } from './support/soak-verdict.ts'
 
 /**
- * `npm run bench soak [minutes]`: mixed load on a whole stack, by default for 20 minutes. Quantities that must stay
- * flat are compared between the second and the last quarter (support/soak-verdict.ts). Growth, a failed request or a
- * chain that does not verify make it fail. Data of runs is kept for five minutes and not for 90 days.
+ * `npm run bench soak [minutes]`: runs a mixed load on a whole stack, by default for 20 minutes. Quantities that must
+ * not grow are compared between the second and the last quarter (support/soak-verdict.ts). Fails if one of them grows,
+ * if a request fails, or if a chain does not verify. Data of runs is kept for five minutes instead of 90 days.
  */
 export async function run(args: readonly string[]): Promise<void> {
   const minutes = Number(args[0] ?? 20)
@@ -38,8 +38,8 @@ export async function run(args: readonly string[]): Promise<void> {
 }
 
 /**
- * When heaps are collected and measured, as fractions of the whole time: three times in each compared quarter, so
- * that resident memory stays close to what it would be without collections.
+ * Times at which heaps are collected and measured, as fractions of the whole time. There are only three in each
+ * compared quarter, so that resident memory stays almost the same as without these collections.
  */
 const collections = [0.27, 0.38, 0.49, 0.77, 0.88, 0.98]
 

@@ -17,7 +17,7 @@ const goal = 12
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 
-/** `npm run bench tools`: a governed call inside its activity against the bare client, and memory with large outputs. */
+/** `npm run bench tools`: compares a governed call with the bare client, and measures memory with large outputs. */
 export async function run(): Promise<void> {
   say(`tools: GitHub's stand-in in this process, fsync on; ${machine()}, load ${loadavg()[0]?.toFixed(1)}`)
   await withPostgres(async (postgres) => {
@@ -28,7 +28,7 @@ export async function run(): Promise<void> {
       await emulator.close()
     }
   })
-  // Its own database: an installation is bootstrapped once.
+  // This measurement has its own database, because an installation is bootstrapped only once.
   await withPostgres(large)
 }
 
@@ -57,7 +57,7 @@ async function compare(
     for (const side of round % 2 === 0 ? (['ours', 'theirs'] as const) : (['theirs', 'ours'] as const)) {
       const started = performance.now()
       await sides[side]()
-      // New processes and connections are slower at first.
+      // Negative rounds do not count, because new processes and connections are slower at first.
       if (round >= 0) taken[side].push(performance.now() - started)
     }
   }
@@ -109,7 +109,7 @@ async function large(postgres: BenchPostgres): Promise<void> {
 
 const mebibytes = (bytes: number): string => (bytes / 1024 ** 2).toFixed(0)
 
-/** What is left after full collections. */
+/** Memory in MiB that is left after full collections. */
 async function heldMebibytes(): Promise<number> {
   for (let times = 0; times < 3; times += 1) {
     collect()
@@ -119,7 +119,7 @@ async function heldMebibytes(): Promise<number> {
   return (heapUsed + external) / 1024 ** 2
 }
 
-/** Answers each request with the account or with an issue whose text is large. */
+/** Starts a server that answers each request with the account or with an issue that has a large text. */
 async function startLargeIssue() {
   const issue = Buffer.from(
     JSON.stringify({ number: 1, title: 't', state: 'open', html_url: 'u', body: 'x'.repeat(largeBytes) }),

@@ -50,7 +50,7 @@ async function measure(args: readonly string[]): Promise<VerifyMeasurement> {
   return Promise.race([once(child, 'message').then(([answer]) => answer as VerifyMeasurement), ended])
 }
 
-/** Neighbouring entries differ in kind and length, as when runs and agents interleave. */
+/** Neighbouring entries differ in kind and length, as in a chain with entries of runs and agents. */
 const shapes: readonly AuditDraft[] = [
   draft,
   draft,

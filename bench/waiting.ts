@@ -24,14 +24,14 @@ import { withPostgres, type BenchPostgres } from './support/postgres.ts'
 import { machine, say } from './support/report.ts'
 
 const mebibyte = 1024 * 1024
-/** Runs that wait before the first look, so that the worker has reached its usual size. */
+/** Number of runs that wait before the first measurement, so that the worker has reached its usual size. */
 const warmUp = 300
 const waiting = 1_000
 const mostMiB = 20
-/** Seconds without anything to do over which the worker's processor time is counted. */
+/** Seconds without work during which the worker's processor time is counted. */
 const idleSeconds = 20
 
-/** What runs that wait for a person cost the worker: memory, and processor time while nothing happens. */
+/** Measures the worker's memory for runs that wait for a person, and its processor time while nothing happens. */
 export async function run(): Promise<void> {
   say(`waiting: ${waiting} runs that wait for an approval; ${machine()}`)
   await withPostgres(measured)

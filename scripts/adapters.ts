@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url'
 
 /*
  * `npm run adapters`: writes `adapters/service_hook.py` and `adapters/service_mcp.py` from the parts in `adapters/src`.
- * People download each as one file, so a part is copied into the file and never imported. Parts follow each other in the
- * order below: a name must be defined before code at the top level of a later part uses it.
+ * People download each adapter as one file, so a part is copied into the file and never imported. The order below is
+ * the order in the file: a name must be defined before top-level code of a later part uses it.
  */
 
 const folder = new URL('../adapters/', import.meta.url)
@@ -33,6 +33,7 @@ const parts = {
     'hook/entries',
     'hook/gemini',
     'hook/copilot',
+    'hook/opencode',
     'hook/files',
     'hook/interpreter',
     'hook/own_settings',
@@ -40,6 +41,8 @@ const parts = {
     'hook/install',
     'hook/doctor',
     'hook/doctor_tries',
+    'hook/opencode_doctor',
+    'hook/doctor_around',
     'hook/main',
   ],
   'service_mcp.py': [
@@ -84,7 +87,7 @@ const headers: Readonly<Record<Adapter, string>> = {
   'service_mcp.py': 'gateway/header',
 }
 
-/** The text of a downloadable adapter: its header with docstring and imports, then its parts, each below its name. */
+/** The text of a downloadable adapter: a header with docstring and imports, then the parts, each below its name. */
 export function assembled(adapter: Adapter): string {
   const read = (part: string): string => readFileSync(new URL(`src/${part}.py`, folder), 'utf8').trimEnd()
   const sections = parts[adapter].map((part) => `${`# --- ${part} `.padEnd(120, '-')}\n\n${read(part)}`)

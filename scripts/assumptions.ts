@@ -1,16 +1,18 @@
 /*
- * What Countersign takes as given about services, and no stand-in on this machine can show. Each has the page of the vendor
- * that says it, or says that there is none.
+ * Assumptions about services that no stand-in on this machine can check. Each assumption has the address of the
+ * vendor's page that states it, or null if no page states it.
  */
 
 interface Assumption {
   readonly service: string
   readonly what: string
-  /** Address of the vendor's page; null: no page says it. */
+  /** Address of the vendor's page that states the assumption; null if no page does. */
   readonly page: string | null
 }
 
 const google = 'https://developers.google.com/workspace'
+const jira = 'https://developer.atlassian.com/cloud/jira/platform'
+const trello = 'https://developer.atlassian.com/cloud/trello/guides/rest-api'
 
 export const assumptions: readonly Assumption[] = [
   {
@@ -34,6 +36,11 @@ export const assumptions: readonly Assumption[] = [
     page: `${google}/drive/api/guides/api-specific-auth`,
   },
   {
+    service: 'Google Drive',
+    what: 'The permissions of a file or folder name everybody who can read it, also through a folder or shared drive above it. A group is named, and its members are not.',
+    page: `${google}/drive/api/guides/manage-sharing`,
+  },
+  {
     service: 'Google Sheets',
     what: 'Either all parts of a `batchUpdate` are carried out, or none.',
     page: `${google}/sheets/api/limits`,
@@ -52,6 +59,71 @@ export const assumptions: readonly Assumption[] = [
     service: 'Google Sheets',
     what: 'Each account may send 60 requests that read and 60 that write in a minute. More is answered with 429, without a pause to wait.',
     page: `${google}/sheets/api/limits`,
+  },
+  {
+    service: 'GitHub',
+    what: 'A repository that was renamed or given away answers with a redirect, and never with the contents of another repository.',
+    page: 'https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api',
+  },
+  {
+    service: 'GitHub',
+    what: 'Lists of issues and comments show a new one within 60 s of its request. The search may need longer and is not asked.',
+    page: null,
+  },
+  {
+    service: 'Slack',
+    what: 'A message to `#name` goes to the channel that has this name now, and to none that had it before.',
+    page: null,
+  },
+  {
+    service: 'Slack',
+    what: 'Slack takes about one message a second in each channel. More is answered with 429 and a pause to wait.',
+    page: 'https://docs.slack.dev/apis/web-api/rate-limits',
+  },
+  {
+    service: 'Jira',
+    what: 'The search may not show a new issue at once, and no limit is named. So an issue that is not found counts as perhaps made.',
+    page: `${jira}/search-and-reconcile/`,
+  },
+  {
+    service: 'Jira',
+    what: 'An issue and a comment are stored together with the property in their request.',
+    page: `${jira}/rest/v3/api-group-issue-comments/`,
+  },
+  {
+    service: 'Jira',
+    what: 'The list of the comments of an issue shows a new one within 60 s of its request.',
+    page: null,
+  },
+  {
+    service: 'Jira',
+    what: 'An issue that was moved is found by its former keys, and the answer has its present one.',
+    page: 'https://support.atlassian.com/migration/kb/migration-of-jiras-historical-keys-for-issues-and-projects',
+  },
+  {
+    service: 'Jira',
+    what: 'A request beyond the limits is answered with 429 and was not carried out. `Retry-After` has the pause.',
+    page: `${jira}/rate-limiting/`,
+  },
+  {
+    service: 'Trello',
+    what: 'The cards of a board can be listed with `since`, `limit`, `filter` and `fields`. The OpenAPI description leaves these out.',
+    page: `${trello}/nested-resources/`,
+  },
+  {
+    service: 'Trello',
+    what: 'Trello takes key and token in the `Authorization` header, where no proxy logs them.',
+    page: `${trello}/authorization/`,
+  },
+  {
+    service: 'Trello',
+    what: 'Lists of cards and comments show a new one within 60 s of its request.',
+    page: null,
+  },
+  {
+    service: 'Trello',
+    what: 'A token may send 100 requests in 10 s and a key 300. More is answered with 429, without a pause to wait.',
+    page: `${trello}/rate-limits/`,
   },
   {
     service: 'Resend',

@@ -1,38 +1,36 @@
-import { readFileSync } from 'node:fs'
 import { format, resolveConfig } from 'prettier'
 import { attackRuns } from '../test/clients/attacks/all.ts'
 import type { Attack, AttackRun } from '../test/clients/attacks/attack.ts'
+import { versionOf } from '../test/clients/install.ts'
 
 export const attacksPath = new URL('../docs/agents-reference.md', import.meta.url)
 
 const clients = {
-  claude: ['Claude Code', '@anthropic-ai/claude-code'],
-  codex: ['Codex', '@openai/codex'],
-  gemini: ['Gemini CLI', '@google/gemini-cli'],
-  copilot: ['Copilot CLI', '@github/copilot'],
+  claude: 'Claude Code',
+  codex: 'Codex',
+  gemini: 'Gemini CLI',
+  copilot: 'Copilot CLI',
+  opencode: 'opencode',
 } as const
 const installations = { managed: '`--managed`', user: 'of a user', project: 'of a project' }
 
-const versions = (
-  JSON.parse(readFileSync(new URL('../test/clients/pins/package.json', import.meta.url), 'utf8')) as {
-    dependencies: Record<string, string>
-  }
-).dependencies
-
 const cell = (text: string): string => text.replaceAll('|', '\\|')
 
-function row({ installation }: AttackRun, { attack, expected }: Attack): string {
+function row({ installation, doctor }: AttackRun, { attack, expected }: Attack): string {
   const result = expected === 'holds' ? 'blocked' : `**runs.** ${expected.why} ${expected.helps}`
-  return `| ${[installations[installation], attack, result].map(cell).join(' | ')} |`
+  const verdict = doctor === undefined ? '' : `\`${doctor}\``
+  return `| ${[installations[installation], attack, result, verdict].map(cell).join(' | ')} |`
 }
 
 function table(client: keyof typeof clients): string {
-  const [name, program] = clients[client]
   const rows = attackRuns
     .filter((run) => run.client === client)
     .flatMap((run) => run.attacks.map((attack) => row(run, attack)))
-  const head = ['| Installation | Somebody tries | A denied call is |', '| --- | --- | --- |']
-  return [`## ${name} ${versions[program]}`, '', ...head, ...rows].join('\n')
+  const head = [
+    '| Installation | Somebody tries | A denied call is | `doctor` says |',
+    '| --- | --- | --- | --- |',
+  ]
+  return [`## ${clients[client]} ${versionOf(client)}`, '', ...head, ...rows].join('\n')
 }
 
 const intro = `# Ways around the hook
@@ -44,10 +42,13 @@ denies. \`blocked\` means that the call did not run. Otherwise the row says why 
 
 \`--managed\` is [an installation for everybody](agents.md#for-everybody-on-a-machine). An installation of a user protects against
 accidents, not against an agent or a repository that wants to get around it. A project's installation has the same entries in the
-project's own settings. \`doctor\` says \`protected\` on no machine where one of these tests gets a denied call to run.
+project's own settings, written by hand.
+
+The last column is what \`doctor\` says in the same folder and environment, where the test asks it. It never says \`protected\` of a
+client and an installation that have a row with **runs**. There a row with \`works\` is a way that \`doctor\` cannot see from its folder.
 `
 
-/** docs/agents-reference.md. */
+/** The text of docs/agents-reference.md. */
 export async function attacksPage(): Promise<string> {
   const tables = (Object.keys(clients) as (keyof typeof clients)[]).map(table)
   const text = [intro, ...tables].join('\n\n')

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /*
- * Holds src/ to the import directions in .dependency-cruiser.cjs. Before it is believed, each of its rules must report
- * the violation planted for it in test/checks/planted: a cruiser that sees no modules, or no types, finds nothing wrong.
+ * Checks that src/ keeps the import directions in .dependency-cruiser.cjs. Each rule must also report the violation
+ * that is planted for it in test/checks/planted. Otherwise a cruiser that sees no modules or types would find no error.
  */
 
 interface Cruise {

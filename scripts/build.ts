@@ -5,13 +5,14 @@ import { fileURLToPath } from 'node:url'
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
 
 /*
- * `npm run build [-- FOLDER]`: src/ as JavaScript in dist/ (or FOLDER), with the console's assets and the bundled workflow code. What it
- * makes appears at once or, when a part fails, not at all. Run it with `node dist/programs/main.js` (or `api-server.js`, `worker.js`).
+ * `npm run build [-- FOLDER]`: compiles src/ to JavaScript in dist/ (or FOLDER), with the console's assets and the
+ * bundled workflow code. The folder is replaced only when every part has succeeded. Run the result with
+ * `node dist/programs/main.js` (or `api-server.js`, `worker.js`).
  */
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const target = resolve(process.argv[2] ?? join(root, 'dist'))
-// Beside it, so that it can be renamed.
+// The build is made beside `target`, so that it can be renamed to `target`.
 const making = join(dirname(target), `.dist-${process.pid}`)
 
 try {

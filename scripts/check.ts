@@ -3,8 +3,9 @@ import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /*
- * `npm run check [part...]`: everything about the code that needs no running service. Each part is a program; two run
- * at a time. Prints each part's name and time, a failed part's output, and exits with 1 when one failed.
+ * `npm run check [part...]`: all checks of the code that need no running service. Each part is a program, and two
+ * programs run at a time. Prints the name and time of each part and the output of failed parts. Exits with 1 if a part
+ * failed.
  */
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -12,7 +13,7 @@ const atATime = 2
 
 const node = (script: string): string[] => ['node', join('scripts', script)]
 
-/** The slow ones first. */
+/** The checks and their commands, slow ones first. */
 const parts: Readonly<Record<string, readonly string[]>> = {
   format: ['prettier', '--check', '--cache', '.'],
   types: ['tsc', '-p', 'tsconfig.json'],

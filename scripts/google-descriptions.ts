@@ -4,7 +4,7 @@ import { format } from 'prettier'
 
 /*
  * Writes the parts of Google's published API descriptions (discovery documents) that the tests' stand-in is checked
- * against. Without words for people, and without methods that Countersign does not use.
+ * against. Texts for people are left out, and so are methods that Countersign does not use.
  *
  *   pip download --no-deps google-api-python-client==2.202.0 && unzip -q google_api_python_client-*.whl
  *   node scripts/google-descriptions.ts googleapiclient/discovery_cache/documents
@@ -45,7 +45,7 @@ interface Resource {
 const used: Readonly<Record<string, readonly string[]>> = {
   'calendar.v3': ['calendar.events.get', 'calendar.events.insert', 'calendar.events.list'],
   'docs.v1': ['docs.documents.get'],
-  'drive.v3': ['drive.files.create', 'drive.files.get', 'drive.files.list'],
+  'drive.v3': ['drive.files.create', 'drive.files.get', 'drive.files.list', 'drive.permissions.list'],
   'sheets.v4': [
     'sheets.spreadsheets.batchUpdate',
     'sheets.spreadsheets.developerMetadata.search',
@@ -53,7 +53,7 @@ const used: Readonly<Record<string, readonly string[]>> = {
     'sheets.spreadsheets.values.get',
   ],
 }
-/** The only properties kept of schemas that lead to most others. */
+/** Schemas that refer to most other schemas. Only these properties of them are written. */
 const kept: Readonly<Record<string, readonly string[]>> = {
   Request: ['appendCells', 'createDeveloperMetadata', 'deleteDeveloperMetadata'],
   Response: ['createDeveloperMetadata', 'deleteDeveloperMetadata'],

@@ -2,8 +2,9 @@ import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
 import { dirname, extname, join, relative, resolve } from 'node:path'
 
 /*
- * `npm run check -- links`: every relative link, heading anchor and source path of the Markdown pages exists, so does every
- * page and decision that code cites, and nothing cites a document that is not in the repository.
+ * `npm run check -- links`: checks that every relative link, heading anchor and source path of the Markdown pages
+ * exists. Pages and decisions that code cites must exist too. Nothing may cite a document that is not in the
+ * repository. No comment may begin with "Of" or "That", because such a sentence has no subject.
  */
 
 /** Folders and files below the root that are read. */
@@ -11,10 +12,13 @@ const places = ['adapters', 'bench', 'docs', 'samples', 'scripts', 'src', 'test'
 const skipped = new Set(['node_modules', 'data', 'pins', 'replay', 'planted', 'links.test.ts'])
 const readable = new Set(['.md', '.ts', '.py', '.mjs', '.sh', '.sql', '.json', '.jsonc', '.yml'])
 
-/** A path of the sources that a page names as code, without a pattern. */
+/** A source path in backticks in a page. A path with a glob pattern does not match. */
 const sourcePath = /`((?:adapters|bench|samples|scripts|src|test)\/[\w./-]+)`/g
-/** Documents that are not in the repository. */
+/** Matches citations of documents that are not in the repository. */
 const absent = /\b(?:contract|design|specification)(?: sections?\b|, ["“])/gi
+/** A comment that begins without a subject. Migrations are exempt, because the checksums of their texts are stored. */
+const withoutSubject = /(?:\/\*\*?|\/\/|--|#)[ \t]+(?:\*[ \t]+)?(Of|That) [a-z]/g
+const migrations = 'src/db/migrations/'
 /** How many citations of absent documents each folder may still have. It must become empty. */
 const stillAllowed: Readonly<Record<string, number>> = {}
 
@@ -85,6 +89,9 @@ export function findProblems(root: string, allowed = stillAllowed): string[] {
         const problem = targetProblem(target, join(root, 'README.md'))
         if (problem !== null) say(index, problem)
       }
+      if (!name.startsWith(migrations))
+        for (const { 1: word = '', index } of text.matchAll(withoutSubject))
+          say(index, `a comment begins with \`${word}\`: name what it is about`)
     }
     for (const { 0: words, 1: number = '', index } of text.matchAll(/\bdecisions?[ /](\d{1,4})\b/gi))
       if (!hasRecord(number)) say(index, `\`${words}\` is no record of docs/decisions`)

@@ -1,10 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 
 /*
- * Fails unless `npm ci` can work everywhere: versions in package.json are exact, and package-lock.json lists the optional
- * packages of every platform. npm leaves out those that the registry at hand does not carry, and `npm ci` then refuses
- * the lock file on every machine. `--fix` adds them: npm skips what is for another platform, so that version and
- * platform, both told by the name and by whoever asks for it, are enough.
+ * Checks that `npm ci` can work everywhere. Versions in package.json must be exact, and package-lock.json must list the
+ * optional packages of every platform. When npm writes the lock file, it leaves out optional packages that the registry
+ * does not have. Then `npm ci` refuses the lock file on every machine. `--fix` adds these packages. An entry needs only
+ * a version and a platform, because npm skips packages for other platforms. The platform is part of the package's name.
+ * The version comes from the package that depends on it.
  */
 
 interface Entry {
@@ -27,7 +28,7 @@ const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.
   Record<'dependencies' | 'devDependencies', Readonly<Record<string, string>>>
 >
 
-/** Whether `name` is found from the package at `place`, by Node's rules. */
+/** Whether Node would find the package `name` from the package at the path `place`. */
 function isListed(name: string, place: string): boolean {
   for (let from = place; ; from = from.slice(0, from.lastIndexOf('node_modules/')).replace(/\/$/, '')) {
     if (lock.packages[`${from === '' ? '' : `${from}/`}node_modules/${name}`] !== undefined) return true

@@ -7,7 +7,7 @@ import { limitsPage, limitsPath } from './limits-page.ts'
 import { auditEventsPage, auditEventsPath } from './audit-events-page.ts'
 import { toolsPage, toolsPath } from './tools-page.ts'
 
-/* Fails when a page that is made from the code is not what the code gives now. */
+/* Fails if a page that is generated from the code is out of date. */
 
 const path = new URL('../docs/openapi.json', import.meta.url)
 const kept: unknown = JSON.parse(readFileSync(path, 'utf8'))

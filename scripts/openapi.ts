@@ -7,7 +7,7 @@ import { limitsPage, limitsPath } from './limits-page.ts'
 import { auditEventsPage, auditEventsPath } from './audit-events-page.ts'
 import { toolsPage, toolsPath } from './tools-page.ts'
 
-/* Writes the pages that are made from the code and the tests: docs/*.json and *.md, and two in docs/reference. */
+/* Writes the pages that are generated from the code and the tests: JSON and Markdown in docs and docs/reference. */
 
 const path = new URL('../docs/openapi.json', import.meta.url)
 const options = { ...(await resolveConfig(path)), parser: 'json' }

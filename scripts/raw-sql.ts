@@ -4,16 +4,15 @@ import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 
 /*
- * `npm run check -- sql`: a raw SQL statement of six or more lines has a file of its own in src/db/queries, where it can be
- * read as SQL. Migrations are left alone. Before the check is believed, it must report exactly the statements planted in
- * test/checks/planted.
+ * `npm run check -- sql`: checks that each raw SQL statement of six or more lines has its own file in src/db/queries.
+ * Migrations are exempt. The check must also report exactly the statements that are planted in test/checks/planted.
  */
 
 const mostLines = 5
 const exempt = ['src/db/queries/', 'src/db/migrations/']
 const statement = /^\s*(?:with|select|insert|update|delete|merge)\s/i
 
-/** Lines with text between the backticks, also those of SQL inside `${}`. */
+/** Number of lines with text between the backticks. Lines of SQL inside `${}` count too. */
 function linesOf(node: ts.TemplateLiteral, file: ts.SourceFile): number {
   const lines = node.getText(file).slice(1, -1).split('\n')
   return lines.filter((line) => line.trim() !== '').length

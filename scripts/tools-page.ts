@@ -1,6 +1,7 @@
 import { format, resolveConfig } from 'prettier'
 import { catalog } from '../src/catalog/index.ts'
 import { assumptions } from './assumptions.ts'
+import { standIns } from './stand-ins.ts'
 import type { Precondition, ToolDeclaration } from '../src/catalog/tool.ts'
 
 export const toolsPath = new URL('../docs/tools.md', import.meta.url)
@@ -8,7 +9,7 @@ export const toolsPath = new URL('../docs/tools.md', import.meta.url)
 const tools: readonly ToolDeclaration[] = Object.values(catalog)
 const words = (names: readonly string[]): string => names.map((name) => `\`${name}\``).join(', ')
 
-/** A required parameter is bold. */
+/** The parameters of a tool in Markdown. A required parameter is bold. */
 const paramsOf = ({ params }: ToolDeclaration): string =>
   Object.entries(params.shape)
     .map(([name, field]) => (field.safeParse(undefined).success ? `\`${name}\`` : `**\`${name}\`**`))
@@ -22,7 +23,7 @@ const crash: Record<ToolDeclaration['repeat'], string> = {
   unsafe: 'an unknown outcome: a person decides',
 }
 
-/** Without a delay, a call that is not found is never taken as absent. */
+/** A tool without `findableAfterSeconds` may not conclude from a failed search that the call did not happen. */
 const afterCrash = ({ repeat, findableAfterSeconds, ownService }: ToolDeclaration): string => {
   if (repeat === 'findable' && findableAfterSeconds === undefined)
     return 'it is looked for; if it is not found, a person decides'
@@ -97,16 +98,25 @@ ${details.join('\n')}
 
 ## What an approval covers
 
-An approval covers the parameters of its call. For these tools it also covers what the call changes, as the approvers saw it. If this has
-changed meanwhile, the call is [held again](reference/approvals.md#what-the-approvers-saw).
+An approval covers the parameters of its call, and the connection that the call uses. For these tools it also covers what the call changes,
+as the approvers saw it. If one of these has changed meanwhile, the call is [held again](reference/approvals.md#what-the-approvers-saw).
 
 | Tool | Covers | Checked |
 | --- | --- | --- |
 ${covered().join('\n')}
 
+## What the stand-ins are checked against
+
+Tests run against stand-ins on one machine. Where a registry carries the description that a service publishes, the stand-in refuses each
+request that it does not have, and its own answers are checked in the same way.
+
+| Service | Stand-in | Checked | Not checked |
+| --- | --- | --- | --- |
+${standIns.map(({ service, standIn, checked: what, not }) => `| ${service} | ${standIn} | ${what} | ${not} |`).join('\n')}
+
 ## Assumptions about services
 
-Tests run against stand-ins on one machine. These facts are taken from the pages of the services, and no stand-in can show them:
+These facts are taken from the pages of the services, and no stand-in can show them:
 
 | Service | Assumption | Page |
 | --- | --- | --- |

@@ -48,7 +48,7 @@ export function appendWith(side: Side, pool: pg.Pool, organizationId: string): A
   }
 }
 
-/** The simple way with the same client: lock the head, append and commit for each call. Uses prepared statements. */
+/** The simple solution with the same client: lock the head, append and commit for each call. It prepares statements. */
 async function lockAppendCommit(pool: pg.Pool, organizationId: string): Promise<void> {
   const client = await pool.connect()
   try {

@@ -1,8 +1,8 @@
 import { Pool, type Dispatcher } from 'undici'
 
 /*
- * The load generator shares the machine with the server, so it uses undici's dispatch, which takes a third of the
- * time of node:http.
+ * The load generator shares the machine with the server. So it uses undici's `dispatch`, which takes a third of the
+ * time that node:http takes.
  */
 
 export interface Load {
@@ -20,13 +20,13 @@ export interface Measured {
   readonly verdicts: ReadonlyMap<string, number>
 }
 
-/** Milliseconds. Requests in the first `warmUp` of them are not measured: they open connections and sessions. */
+/** In milliseconds. Requests during `warmUp` are not measured, because they open connections and sessions. */
 export interface Span {
   readonly warmUp: number
   readonly milliseconds: number
 }
 
-/** `callers` that each send the next request as soon as they have an answer. */
+/** Runs `callers` in parallel. Each caller sends its next request as soon as it has an answer. */
 export async function closedLoop(
   load: Load,
   callers: number,
@@ -47,7 +47,8 @@ export async function closedLoop(
 }
 
 /**
- * Requests at a fixed rate, whether or not earlier ones are answered. Latency counts from the time when each was due.
+ * Sends requests at a fixed rate, whether or not earlier requests are answered. The latency of a request counts from
+ * the time when it was due.
  */
 export async function openLoop(
   load: Load,
@@ -67,7 +68,7 @@ export async function openLoop(
         open.add(asked)
         asked.then(
           () => open.delete(asked),
-          // Stays in the set, where it is awaited.
+          // A failed request stays in the set and is awaited below.
           () => undefined,
         )
       }

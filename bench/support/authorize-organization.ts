@@ -9,7 +9,7 @@ import { createOrganization, withClient, type BenchPostgres } from './postgres.t
 export const organizationId = newId('organization')
 export const rules = 1_000
 const userId = newId('user')
-/** The same for every server on the database. */
+/** All servers on the database must have the same encryption key. */
 const encryptionKey = randomBytes(32).toString('base64')
 const profile = process.env['BENCH_PROFILE']
 
@@ -55,7 +55,7 @@ export async function prepareOrganization({ adminUrl }: BenchPostgres): Promise<
   return key.secret
 }
 
-/** Three rules decide. The others cover the same tools, so they are evaluated, but do not match. */
+/** Only rules 0 and 1 can match. The others cover the same tools, so they are evaluated, but they do not match. */
 function ruleOf(n: number) {
   if (n === 0) return { name: 'deny', verdict: 'deny', status: 'active', tools: ['mcp__*__denied'] }
   if (n === 1) return { name: 'hold', verdict: 'require_approval', status: 'active', tools: ['mcp__*__held'] }
@@ -68,7 +68,7 @@ function ruleOf(n: number) {
   }
 }
 
-/** API processes as released, each with the other side of the benchmark in the same process (authorize-server.ts). */
+/** Starts API processes as released. Each also contains the other side of the benchmark (authorize-server.ts). */
 export async function withServers(
   postgres: BenchPostgres,
   processes: number,

@@ -14,7 +14,7 @@ export async function bareRun(steps: number): Promise<void> {
   for (let step = 0; step < steps; step += 1) await ordinary.memory_get(step)
 }
 
-/** The same with local activities. */
+/** The same activities in sequence as local activities. */
 export async function bareLocalRun(steps: number): Promise<void> {
   for (let step = 0; step < steps; step += 1) await local.memory_get(step)
 }

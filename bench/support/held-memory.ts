@@ -13,7 +13,7 @@ export interface ThreadMemory {
 /** Bytes that a process holds after all its heaps were collected. */
 export interface HeldMemory {
   readonly main: ThreadMemory
-  /** Its other threads that exist at that moment. */
+  /** The process's other threads that exist at that moment. */
   readonly threads: readonly ThreadMemory[]
   readonly resident: number
 }

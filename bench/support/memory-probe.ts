@@ -11,7 +11,7 @@ import type { HeldMemory, ThreadMemory } from './held-memory.ts'
 const folder = process.env['MEMORY_PROBE']
 /** Milliseconds that finalizers and other threads need between two collections. */
 const pause = 50
-/** Milliseconds for threads to answer; a thread that ends meanwhile does not. */
+/** Milliseconds for threads to answer. A thread that ends meanwhile does not answer. */
 const patience = 2_000
 
 const channel = new BroadcastChannel('memory-probe')

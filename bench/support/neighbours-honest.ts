@@ -3,7 +3,7 @@ import { Pool } from 'undici'
 import { Api } from '../../test/support/client.ts'
 
 export interface Measured {
-  /** Milliseconds by kind of request, counted from the time when each was due. */
+  /** Latency in milliseconds by kind of request, counted from the time when each request was due. */
   readonly p99: Readonly<Record<string, number>>
   /** A sentence for each wrong or missing answer. */
   readonly failures: readonly string[]
@@ -36,7 +36,7 @@ const definition = {
   ],
 }
 
-/** The bootstrap organization with its rule and workflow. Its requests use one pool of connections. */
+/** Prepares a rule and a workflow in the bootstrap organization. Its requests use one pool of connections. */
 export async function prepareHonest(dataDir: string): Promise<Honest> {
   const [admin, member] = [new Api(dataDir, 'admin'), new Api(dataDir, 'member')]
   await admin.createRule({

@@ -4,8 +4,8 @@ import { setPriority } from 'node:os'
 import { Pool } from 'undici'
 
 /*
- * The client of a hostile tenant, in its own process. Its first message is a HostileOrder. It answers `ready`, sends
- * requests as fast as they are answered until `stop`, and then answers with its counts by act and status.
+ * The client of a hostile tenant, in its own process. It first receives a HostileOrder and answers `ready`. Then it
+ * sends requests as fast as they are answered, until it receives `stop`. At last it sends its counts by act and status.
  */
 
 export interface HostileOrder {
@@ -21,7 +21,7 @@ interface Answer {
   readonly body: unknown
 }
 
-// A low priority, because it stands for another machine.
+// The process has a low priority, because it stands for another machine.
 setPriority(10)
 process.once('disconnect', () => process.exit(0))
 const [order] = (await once(process, 'message')) as [HostileOrder]
@@ -65,7 +65,7 @@ const command = `echo ${'"$(a)" '.repeat(1_200)}`
 const question = (tool: string, input: string): string =>
   `{"agent":{"name":"n","kind":"hook"},"session_id":"${randomUUID()}","tool_name":"${tool}","tool_input":${input}}`
 
-/** Each act is repeated by this many callers, each as soon as it has an answer. */
+/** Each act is repeated by `callers` callers. A caller starts again as soon as it has an answer. */
 const acts: Readonly<Record<string, { readonly callers: number; readonly act: () => Promise<unknown> }>> = {
   questions: { callers: 16, act: () => send('questions', 'POST', '/authorize', question('Read', '{"a":1}')) },
   shell: {
@@ -127,7 +127,7 @@ const acts: Readonly<Record<string, { readonly callers: number; readonly act: ()
   },
 }
 
-/** Runs whose items all read one value with many lists, and event streams of them that are never read to their end. */
+/** Starts a run whose items all read one value with many lists, and opens event streams that are never read fully. */
 async function runs(workflowId: string): Promise<void> {
   const id = field(await send('runs', 'POST', `/workflows/${workflowId}/execute?wait=0`, {}), 'execution_id')
   if (id === '') return

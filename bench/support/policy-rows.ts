@@ -2,7 +2,7 @@ import type pg from 'pg'
 
 export const organizationId = 'org_01J00000000000000000000000'
 
-/** A chain of 100 days: 95 of 100 entries are decisions, of 500 people. Hashes are not valid: nothing here verifies. */
+/** Writes a chain of 100 days by 500 people; 95 of 100 entries are decisions. The hashes are not valid. */
 export async function fillAudit(client: pg.Client, entries: number): Promise<void> {
   await client.query('insert into organizations (id, name) values ($1, $1)', [organizationId])
   await client.query('insert into chain_head (organization_id, seq) values ($1, $2)', [
@@ -26,7 +26,7 @@ export async function fillAudit(client: pg.Client, entries: number): Promise<voi
   )
 }
 
-/** Approvals of 90 days, each with a vote: one in ten of a whole run, half of steps, the rest of agents' calls. */
+/** Writes approvals of 90 days, each with a vote: one tenth for whole runs, half for steps, the rest for agents. */
 export async function fillApprovals(client: pg.Client, approvals: number): Promise<void> {
   const at = `now() - interval '90 days' * (n::float8 / $1)`
   await client.query(

@@ -8,7 +8,7 @@ export function median(values: readonly number[]): number {
     : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2
 }
 
-/** `12,345` */
+/** A rounded number as text, such as `12,345`. */
 export function count(value: number): string {
   return Math.round(value).toLocaleString('en-US')
 }

@@ -6,7 +6,7 @@ import type { JsonObject } from '../../src/policy/types.ts'
 
 const verdicts = ['deny', 'require_approval', 'allow'] as const
 
-/** Conditions of all kinds in turn. Almost none matches the calls below. */
+/** A condition whose kind depends on `index`. Almost no condition matches the calls below. */
 function condition(index: number, param: string) {
   const kinds = [
     { param, operator: 'domain_in', value: [`partner${index}.example`] },

@@ -36,18 +36,18 @@ import type { BenchPostgres } from './postgres.ts'
 /** Starts one run per call and resolves when Temporal reports its end. */
 export type Start = () => Promise<void>
 
-/** Notes what a governed run has reached, by its id. */
+/** Called when the governed run with this id has reached a moment. */
 export type Note = (runId: string, moment: string) => void
 
 export interface Sides {
   /** A governed run with this many steps in sequence. */
   governed(steps: number): Promise<Start>
   bare(steps: number): Start
-  /** The same with local activities. */
+  /** A bare run with local activities. */
   bareLocal(steps: number): Start
   /** Milliseconds that each activity's body waits, on both sides. */
   setBodyMilliseconds(milliseconds: number): void
-  /** From now on moments of governed runs are noted. */
+  /** From now on `note` is called for moments of governed runs. */
   setNote(note: Note): void
   readonly context: Context
   /** The owner of the organization, once a governed run has started. */

@@ -5,13 +5,13 @@ import { withClient } from './postgres.ts'
 import type { Sample } from './soak-verdict.ts'
 
 /**
- * Minutes for which the soak's retention keeps data: five of `RETENTION_DAYS`, ten between two passes of the worker,
- * and one for the pass itself.
+ * Minutes for which the soak's retention keeps data: five minutes from `RETENTION_DAYS`, ten between two passes of the
+ * worker, and one for the pass itself.
  */
 const retainedMinutes = 5 + 10 + 1
 const mebibyte = 1024 * 1024
 
-/** Resident memory and numbers of rows. `url` must be a superuser's. */
+/** Resident memory and numbers of rows. `url` must connect as a superuser. */
 export async function sample(dataDir: string, url: string): Promise<Sample['values']> {
   const memory = measured(dataDir).map(({ role, pid }) => [`${role} MiB`, residentMiB(pid)] as const)
   const { rows } = await withClient(url, (client) =>

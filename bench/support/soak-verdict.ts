@@ -2,22 +2,22 @@
 export interface Sample {
   /** The moment as a fraction of the whole time, from 0 to 1. */
   readonly at: number
-  /** By name. Not everything is measured each time. */
+  /** The measured values by name. Not every value is measured each time. */
   readonly values: Readonly<Record<string, number>>
 }
 
-/** How much of a quantity still counts as no growth: at most `factor` times its earlier value plus `plus`. */
+/** A quantity has not grown if its later value is at most `factor` times its earlier value plus `plus`. */
 interface Bound {
-  /** `least`: work in progress only adds to the value, so the smallest sample is compared. */
+  /** `least` compares the smallest samples, because work in progress only adds to the value. */
   readonly by: 'mean' | 'least'
   readonly factor: number
   readonly plus: number
 }
 
 /**
- * Quantities that must not grow from the second quarter to the last. Heaps are compared after full collections: a
- * leak of 1 KiB per run is visible after some thousand runs. Resident memory also contains what V8 has taken and not
- * collected yet.
+ * Quantities that must not grow from the second quarter to the last. Heaps are compared after full collections: a leak
+ * of 1 KiB per run is visible after some thousand runs. Resident memory also contains garbage that V8 has not collected
+ * yet.
  */
 const bounds: Readonly<Record<string, Bound>> = {
   'api heap MiB': { by: 'least', factor: 1.05, plus: 0.5 },
@@ -41,7 +41,7 @@ export interface Verdict {
   readonly early: number
   /** The value in the last quarter. */
   readonly late: number
-  /** Maximum allowed value of `late`; null if it may grow. */
+  /** Maximum allowed value of `late`; null if the quantity may grow. */
   readonly most: number | null
   readonly holds: boolean
 }

@@ -16,14 +16,14 @@ export type GithubTool = 'github_get_issue' | 'github_comment'
 
 /** GitHub's API at one address, for both sides. */
 export interface ToolSides {
-  /** Accepts a run with one call, and returns what makes the call as a worker's activity does. */
+  /** Accepts a run with one call. Returns a function that makes the call in the same way as a worker's activity. */
   governed(tool: GithubTool, params: object): Promise<() => Promise<void>>
-  /** The same client without anything around it. */
+  /** The same GitHub client, used directly. */
   readonly bare: Octokit
 }
 
 const bodies = createToolActivities()
-/** Runs are accepted and never finished here. */
+/** Raised limits, because runs are accepted here and never finished. */
 const lifted = {
   workflow_runs_per_hour: 600_000,
   concurrent_executions: 25_000,

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import pg from 'pg'
-import { verifyChain } from '../../src/governance/audit/verify.ts'
+import { Verifier } from '../../src/governance/audit/verify.ts'
 
 /* One measurement of the verify benchmark, in its own process: `side url organization entries`. */
 
@@ -12,11 +12,11 @@ export interface VerifyMeasurement {
 
 const [side = '', url = '', organizationId = '', entries = ''] = process.argv.slice(2)
 
-/** The plain loop: hashes every row as it arrives, with Node's fastest method. */
+/** The plain loop, which hashes every row as it arrives with Node's fastest method. */
 async function readAndHash(): Promise<number> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
-  // The verifier's settings for reading: without them the database would sort the whole chain first.
+  // These are the verifier's settings for reading. Without them the database would sort the whole chain first.
   for (const way of ['enable_sort', 'enable_seqscan', 'enable_bitmapscan', 'jit'])
     await client.query(`set ${way} = off`)
   let hashed = 0
@@ -40,7 +40,7 @@ async function readAndHash(): Promise<number> {
 }
 
 async function verify(): Promise<number> {
-  const answer = await verifyChain({ databaseUrl: url, appRole: 'countersign_app', organizationId })
+  const answer = await new Verifier().verify({ databaseUrl: url, appRole: 'countersign_app', organizationId })
   if (!answer.valid) throw new Error(`the chain does not verify: ${JSON.stringify(answer)}`)
   return answer.entries
 }

@@ -1,4 +1,4 @@
-/* What the services of the samples hold at first. */
+/* The first data in the services of the samples. */
 
 export const repo = 'larkspur/pump-control'
 export const channel = '#releases'
@@ -17,7 +17,7 @@ export const pulls = [
   { title: 'Try another charting library', isMerged: false },
 ]
 
-/** What the model says of each issue, by its title. */
+/** The model's rating of each issue, by the issue's title. */
 export const ratings: Readonly<Record<string, string>> = {
   [issues[0]?.title ?? '']: 'P1: water leaves the tank',
   [issues[1]?.title ?? '']: 'P2: operators read wrong values',
@@ -44,7 +44,7 @@ export const draft = {
 export const board = { link: 'https://trello.com/b/board001/plans', list: 'To do' }
 export const tasks = ['Order a laptop', 'Make accounts', 'Show the workshop']
 
-/** What the model answers, by a part of the prompt. */
+/** The model's answers, by a part of the prompt. */
 export const answers = {
   ...ratings,
   'Check this invoice':

@@ -19,7 +19,7 @@ export async function documentReview(session: Session): Promise<void> {
   const { run, heldSteps, approvedBy } = await runToEnd(session, workflow, {
     inputs: { document: link, channel },
   })
-  // The settings of a stack that ran before may hold the whole run too.
+  // In a stack that already ran before, the settings may also hold the whole run.
   const held = heldSteps.filter((step) => step !== null)
   mustHold(held.join() === 'publish', 'only the publication was held')
   mustHold(new Set(approvedBy[heldSteps.indexOf('publish')]).size >= 2, 'two people approved it')

@@ -7,8 +7,8 @@ const label = 'finance'
 const to = 'bookkeeping@larkspur.example'
 
 /**
- * An invoice and its order are uploaded and compared by a language model. The finding is kept and mailed, after a
- * person has read it.
+ * An invoice and its order are uploaded and compared by a language model. The finding is saved in memory, and mailed
+ * after a person has read it.
  */
 export async function invoiceCheck(session: Session): Promise<void> {
   const { client, stack, tell, changes, services, tag } = session
@@ -23,7 +23,7 @@ export async function invoiceCheck(session: Session): Promise<void> {
     params: [{ param: 'subject', operator: 'equals', value: subject }],
   })
   const memory = `/memory/invoices%2F${number}`
-  // The second time removes the labels of the key.
+  // The first DELETE removes the value; the second removes the labels of the key.
   for (const _ of [1, 2]) changes.onUndo(() => client.ask('admin', 'DELETE', memory))
   const files: string[] = []
   for (const name of ['invoice.csv', 'order.txt'])

@@ -11,8 +11,8 @@ import { triage } from './triage.ts'
 import { weeklyReport } from './weekly-report.ts'
 
 /*
- * `npm run samples`: the workflows in samples/workflows, with stand-ins of all services that run on this
- * machine. It uses the stack that runs on DATA_DIR, or its own. Exits with 0 only if every check held.
+ * `npm run samples`: runs the workflows in samples/workflows, with stand-ins of all services on this machine. Uses the
+ * stack that runs on DATA_DIR, or starts its own. Exits with 0 only if every check held.
  */
 
 /** The emulators are development packages, which an installation may lack. */
@@ -23,7 +23,7 @@ const services = await import('./services.ts').catch((error: NodeJS.ErrnoExcepti
 })
 
 const running = await services.startServices()
-// For the samples' own stack. One that ran before keeps its own address.
+// For the samples' own stack. A stack that already ran before keeps its own address of Jira.
 process.env['TRACKER_BASE_URL'] = running.jiraUrl
 
 process.exit(
@@ -44,7 +44,7 @@ process.exit(
     await issuesToSheet(session)
     await onboarding(session)
     await documentReview(session)
-    // The last one, because its connection takes all mails of the member.
+    // This sample runs last, because from then on its connection sends all mails of the member.
     await customerMailing(session)
   }),
 )

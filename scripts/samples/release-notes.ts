@@ -4,7 +4,7 @@ import { requester, runToEnd, saveWorkflow, type Session } from './session.ts'
 
 const everybody = '#announcements'
 
-/** Release notes are written from merged pull requests and sent to a channel. A rule keeps them from another channel. */
+/** Release notes are written from merged pull requests and sent to a channel. For another channel, a rule denies it. */
 export async function releaseNotes(session: Session): Promise<void> {
   const { client, tell, changes, services, tag } = session
   tell.step('Release notes: a language model writes them, and a channel gets them')

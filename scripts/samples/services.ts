@@ -33,25 +33,25 @@ interface Comment {
 }
 
 export interface Services {
-  /** Stands before GitHub. */
+  /** The proxy between the service and GitHub's stand-in. */
   readonly proxy: FaultProxy
-  /** What GitHub holds. */
+  /** The issues in GitHub's stand-in. */
   issues(): Promise<Issue[]>
   /** Comments on an issue. */
   comments(issue: number): Promise<Comment[]>
-  /** Texts that a channel of Slack holds. */
+  /** The texts in a channel of Slack's stand-in. */
   messages(channel: string): Promise<string[]>
-  /** What Google, Trello and Resend hold. */
+  /** The data in Google's stand-in; `trello` and `mails` read the data of Trello and Resend. */
   readonly google: GoogleState
   trello(): TrelloState
   mails(): Promise<readonly SentMail[]>
-  /** Stands before Resend. */
+  /** The proxy between the service and Resend's stand-in. */
   readonly mailProxy: FaultProxy
-  /** The address of Jira, which the operator sets. */
+  /** The address of Jira's stand-in. In a real installation the operator sets this address. */
   readonly jiraUrl: string
-  /** What the model was asked, in order. */
+  /** The prompts that the model has got, in order. */
   prompts(): string[]
-  /** The credential of each service that all samples share, by a tool of it. */
+  /** The credentials that all samples share, by the name of a tool of the service. */
   readonly credentials: Readonly<Record<string, object>>
   readonly jiraCredential: object
   readonly mailCredential: object

@@ -9,18 +9,18 @@ import { connectStandIn, ownConnection } from '../../src/demo/stand-ins.ts'
 import { voteUntilDecided } from '../../src/demo/votes.ts'
 import type { Services } from './services.ts'
 
-/** What each sample works with. */
+/** The objects that every sample uses. */
 export interface Session {
   readonly stack: DemoStack
   readonly client: Client
   readonly tell: Teller
   readonly changes: Changes
   readonly services: Services
-  /** In the names of everything that is saved. */
+  /** A text that is part of the names of all saved objects. */
   readonly tag: string
 }
 
-/** Runs the samples, with their own connections. */
+/** The person who runs the samples, through their own connections. */
 export const requester: Person = 'member'
 
 export interface Run {
@@ -56,10 +56,10 @@ interface Receipt {
   }[]
 }
 
-/** The name of the connections to the emulators. A broken run leaves such connections, and the next one removes them. */
+/** The name of the connections to the emulators. If `npm run samples` is interrupted, the next start removes them. */
 export const emulatorName = 'an emulator of the samples'
 
-/** Connects the services for the requester. They are disconnected in the end. */
+/** Connects the services for the requester. They are disconnected at the end of the show. */
 export async function connectServices(session: Session): Promise<void> {
   const { services } = session
   const own = await ownConnection(session, requester, emulatorName, replaced)
@@ -83,7 +83,7 @@ export async function connectTool(session: Session, tool: string, credential: ob
   tell.line(`connected ${integration} as ${account ?? 'an account without a name'}`)
 }
 
-/** Uploads a file for the requester. It is deleted in the end. */
+/** Uploads a file for the requester. The file is deleted at the end of the show. */
 export async function upload(session: Session, file: URL, labels: string): Promise<string> {
   const { stack, changes, client, tell } = session
   const name = basename(file.pathname)
@@ -112,8 +112,8 @@ export async function saveWorkflow({ client, tag }: Session, name: string): Prom
 }
 
 /**
- * Runs the workflow to its end. Shows what waits, and approves it. `heldSteps` says which steps waited (null is the run), and
- * `approvedBy` who approved each of them.
+ * Runs the workflow to its end. Shows each waiting approval, and approves it. `heldSteps` lists the steps that waited
+ * (null means the whole run). `approvedBy` lists the people who approved each of these steps.
  */
 export async function runToEnd(
   { client, changes, tell }: Session,
@@ -126,7 +126,7 @@ export async function runToEnd(
 }> {
   const path = `/workflows/${workflowId}/execute?wait=0`
   const { execution_id: id } = await client.get<{ execution_id: string }>(requester, 'POST', path, body)
-  // Only an interrupted show leaves a run that can be cancelled.
+  // This has an effect only after an interrupted show, because otherwise the run has ended.
   changes.onUndo(() => client.ask(requester, 'POST', `/runs/${id}/cancel`, {}))
   const heldSteps: (string | null)[] = []
   const approvedBy: Person[][] = []

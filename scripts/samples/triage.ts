@@ -3,8 +3,8 @@ import { issues, ratings, repo } from './data.ts'
 import { runToEnd, saveWorkflow, type Session } from './session.ts'
 
 /**
- * Issues are rated by a language model, and each rating is written below its issue, after a person has read it. The
- * worker dies right after one request: the comment is looked for, found, and not made again.
+ * A language model rates issues. After a person has read a rating, it is written as a comment below its issue. The
+ * worker dies right after one request. The next worker looks for the comment, finds it, and does not create it again.
  */
 export async function triage(session: Session): Promise<void> {
   const { tell, changes, services, tag } = session
@@ -43,7 +43,7 @@ export async function triage(session: Session): Promise<void> {
   tell.line('one of them was sent once, looked for, and found by the hidden marker of its call')
 }
 
-/** The next request that writes a comment is carried out, and its answer is lost. Counts requests from then on. */
+/** Makes the proxy lose the answer to the next request that writes a comment. Returns counts of later requests. */
 function loseOneAnswer({ stack, services, tell }: Session): { sent: number; looks: number } {
   const requests = { sent: 0, looks: 0 }
   services.proxy.choose = (method, path) => {

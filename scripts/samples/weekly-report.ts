@@ -5,11 +5,11 @@ import { connectTool, runToEnd, saveWorkflow, type Session } from './session.ts'
 
 const to = 'operations@larkspur.example'
 
-/** Tickets of the week are read, a language model writes a report, and it is mailed. */
+/** A workflow reads the tickets of the week. A language model writes a report, which is mailed. */
 export async function weeklyReport(session: Session): Promise<void> {
   const { stack, tell, services } = session
   tell.step('Weekly report: tickets of Jira become a report, which is mailed')
-  // The operator sets the address of Jira, and a stack that ran before has another one.
+  // The address of Jira is a setting of the stack, and a stack that already ran before has another address.
   if (stack.isOthers) return tell.line('left out: the address of Jira is a setting of this stack')
   await connectTool(session, 'jira_search', services.jiraCredential)
   const workflow = await saveWorkflow(session, 'weekly-report')

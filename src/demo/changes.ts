@@ -1,11 +1,11 @@
 import type { Person } from './client.ts'
 import type { Stage } from './show.ts'
 
-/** What a show has changed in an organization, and how to change it back. */
+/** Changes that a show makes in an organization, and the steps that undo them. */
 export interface Changes {
-  /** Saves a rule, and deletes it in the end. */
+  /** Saves a rule, and deletes it at the end of the show. */
   save(kind: 'rules' | 'label-rules', body: Readonly<Record<string, unknown>>): Promise<void>
-  /** Takes a step for the end of the show. Later ones run first. */
+  /** Registers a step for the end of the show. The step that was registered last runs first. */
   onUndo(step: () => Promise<unknown>): void
 }
 
@@ -15,8 +15,8 @@ interface Settings {
 }
 
 /**
- * Turns approvals on, without those of the requester. Rules are saved by `as`. Everything is changed back at the end of
- * the show. `what` names it, for a show that is ended before.
+ * Turns approvals on, without self-approval. Rules are saved by `as`. All changes are undone at the end of the show.
+ * `what` describes the changes, for the message of a show that is ended early.
  */
 export async function turnApprovalsOn(
   { stack, client, atEnd }: Stage,
@@ -41,7 +41,7 @@ export async function turnApprovalsOn(
   }
 }
 
-/** Takes every step, also after one that fails. Throws with the messages of all that failed. */
+/** Runs every undo step, also after a failed step. Throws with the messages of all failed steps. */
 async function undoAll(undoing: (() => Promise<unknown>)[]): Promise<void> {
   const failures: string[] = []
   for (let step = undoing.pop(); step !== undefined; step = undoing.pop())

@@ -25,7 +25,7 @@ export interface Answer<T> {
   readonly status: number
   /** The payload, also for an error status. */
   readonly body: T
-  /** null for a success. */
+  /** null if the request succeeded. */
   readonly error: {
     readonly code: string
     readonly message: string
@@ -67,7 +67,7 @@ export function createClient(bootstrap: Bootstrap): Client {
   }
 }
 
-/** A worker that died is missed after 10 seconds, and a busy machine takes long to start another one. */
+/** It takes 10 seconds to notice that a worker died, and a busy machine takes long to start another one. */
 const patience = 180_000
 
 /** Reads until `holds` is true; throws after `milliseconds`, three minutes by default, with the last value. */

@@ -2,8 +2,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 
 /*
- * A stand-in of GitHub on this machine, with the three requests that an issue needs. It keeps issues in memory. It takes
- * no key that would make a repeated request harmless, as GitHub does not either.
+ * A stand-in of GitHub on this machine, with the three requests that an issue needs. It stores issues in memory. Like
+ * GitHub, it accepts no idempotency key, so a repeated request would create a second issue.
  */
 
 export interface HostedIssue {
@@ -27,7 +27,7 @@ export const repo = 'larkspur/pump-control'
 
 const mostBytes = 100_000
 
-/** Starts the stand-in. It keeps its first answer to a new issue: `lost` is called, and the connection breaks. */
+/** Starts the stand-in. It does not send its first answer to a new issue: it calls `lost` and breaks the connection. */
 export async function startCodeHost(lost: () => void): Promise<CodeHost> {
   const issues: HostedIssue[] = []
   const create = ({ title, body }: { title?: unknown; body?: unknown }): HostedIssue => {

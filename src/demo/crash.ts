@@ -26,8 +26,9 @@ interface Crashed {
 }
 
 /**
- * Runs a workflow whose worker dies after GitHub has created an issue, and before it knows. GitHub is played by a stand-in,
- * so that nobody needs an account. Returns null, and says why, if everybody has a connection of their own.
+ * Runs a workflow whose worker dies after GitHub has created an issue, and before the worker gets the answer. A
+ * stand-in replaces GitHub, so that nobody needs an account. Returns null, and prints the reason, if everybody has
+ * their own connection to GitHub.
  */
 export async function createInCrash(stage: Stage, { onUndo }: Changes): Promise<Crashed | null> {
   const { stack, client, tell, atEnd } = stage
@@ -75,7 +76,7 @@ export async function createInCrash(stage: Stage, { onUndo }: Changes): Promise<
   return { person, id, run, host }
 }
 
-/** Shows that the issue was looked for, found, and not created again. */
+/** Shows that the worker looked for the issue, found it, and did not create it again. */
 export async function showFound({ client, tell }: Stage, { person, id, run, host }: Crashed): Promise<void> {
   mustHold(host.looks > 0, 'the issue was looked for')
   const [made, ...more] = host.issues
@@ -91,7 +92,7 @@ export async function showFound({ client, tell }: Stage, { person, id, run, host
   tell.line(`the receipt says: ${outcomes}`)
 }
 
-/** Somebody whose own connection the demo does not replace; null if there is nobody. */
+/** A person without their own connection, which the demo would replace; null if there is none. */
 async function personWithout(stage: Stage): Promise<Person | null> {
   for (const person of people)
     if ((await ownConnection(stage, person, name, ['github'])) === null) return person

@@ -1,6 +1,6 @@
 import { until } from './client.ts'
 
-/** What a show reads of a run that it follows to its end. */
+/** The fields of a run that a show reads while it follows the run to its end. */
 export interface Followed {
   readonly status: string
   readonly status_reason: string

@@ -1,12 +1,12 @@
 import type { Client, Person } from './client.ts'
 
-/** A limit on the mail of one role, and a workflow of it. */
+/** A limit on the mail of one role, and a workflow of a person with this role. */
 export interface MailLimit {
   readonly workflowId: string
   readonly line: string
 }
 
-/** The role whose mail the demo limits, and the person who has it. Nobody else is limited. */
+/** The demo limits the mail of this role only. The name is also the name of the person with this role. */
 export const limited: Person & 'member' = 'member'
 
 interface Policy {
@@ -19,8 +19,8 @@ interface Policy {
 const domain = 'larkspur.example'
 
 /**
- * Lets the role mail only to `domain`. A policy that the organization has already gets the limit, and loses it again.
- * `onUndo` takes the step that restores the policy. The workflow stays.
+ * Lets the role mail only to `domain`. If the organization already has a policy, the limit is added and later removed
+ * again. `onUndo` gets the step that restores the policy. The workflow is not deleted.
  */
 export async function limitMail(
   client: Client,

@@ -9,7 +9,7 @@ export interface CaughtMail {
   readonly messageId: string
 }
 
-/** Every message that the mail server has accepted. It is on disk before the sender gets the answer. */
+/** Every message that the mail server has accepted. A message is on disk before its sender gets the answer. */
 export function caughtMail(dir: string): CaughtMail[] {
   if (!existsSync(dir)) return []
   return readdirSync(dir)

@@ -12,11 +12,11 @@ export interface Prepared {
   readonly workflowId: string
   readonly subject: string
   readonly denyName: string
-  /** A workflow of the member, whose mail a tool policy limits, and the subject of its mail. */
+  /** A workflow of the member and the subject of its mail. A tool policy limits the member's mail. */
   readonly limited: { readonly workflowId: string; readonly subject: string }
-  /** Of the organization, so far. */
+  /** The changes in the organization so far. */
   readonly changes: Changes
-  /** Lines to print about them. */
+  /** Lines to print about the saved objects. */
   readonly lines: readonly string[]
 }
 

@@ -15,30 +15,30 @@ export function mustHold(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(`this did not hold: ${what}`)
 }
 
-/** What a story works with. */
+/** The stack, the client and the output of a story. */
 export interface Stage {
   readonly stack: DemoStack
   readonly client: Client
   readonly tell: Teller
   /**
-   * Takes a step that cleans up `what`. It also runs when the show fails or is interrupted. Later steps run first. Give
-   * the step before the change is made: a signal can come at any moment.
+   * Registers a step that cleans up `what`. The step also runs when the show fails or is interrupted. The step that was
+   * registered last runs first. Register it before the change is made, because a signal can come at any moment.
    */
   atEnd(what: string, step: () => Promise<unknown>): void
 }
 
-/** How long an interrupted show waits for the story's last request, and then for the steps that clean up. */
+/** Milliseconds that an interrupted show waits: for the story's last request, and then for the steps that clean up. */
 const patience = { story: 10_000, endings: 30_000 }
 
-/** One Ctrl-C reaches a program below npm twice: from the terminal and from npm. */
+/** Milliseconds within which two signals count as one: a Ctrl-C comes from the terminal and again from npm. */
 const sameSignal = 1_000
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`)
 const complain = (text: string): void => void process.stderr.write(`\n${text}\n`)
 
 /**
- * Tells a story on the stack that runs on DATA_DIR, or on its own. Returns the exit code: 0 only if every check held.
- * `name` says what the stack is for.
+ * Tells a story on the stack that runs on DATA_DIR, or on a stack that it starts. Returns the exit code, which is 0
+ * only if every check held. `name` is the purpose of the started stack.
  */
 export async function show(name: string, story: (stage: Stage) => Promise<void>): Promise<number> {
   const endings: { what: string; run: () => Promise<unknown> }[] = []
@@ -71,7 +71,7 @@ export async function show(name: string, story: (stage: Stage) => Promise<void>)
   })
   // A signal from the terminal also ends our own stack, which is removed as a whole.
   if (stack?.isOthers === true || !signal.isInterrupted()) {
-    // A request that is under way may still make something: its answer says what to remove.
+    // A request in progress may still create something. Its answer names what must be removed.
     if (signal.isInterrupted())
       await within(
         patience.story,
@@ -112,7 +112,7 @@ interface Signal {
   readonly promise: Promise<never>
   readonly interrupted: Error
   isInterrupted(): boolean
-  /** Whether the story must make no request. */
+  /** Whether the story must not send further requests. */
   isStopped(): boolean
   allowRequests(): void
 }
@@ -146,7 +146,7 @@ function listen(left: () => string): Signal {
   }
 }
 
-/** Ends the story at its next request after a signal, so that it makes nothing more. */
+/** A client that, after a signal, throws at the story's next request, so that the story creates nothing more. */
 function stoppable(client: Client, signal: Signal): Client {
   const open = (): void => {
     if (signal.isStopped()) throw signal.interrupted

@@ -12,13 +12,13 @@ export interface DemoStack {
   readonly bootstrap: Bootstrap
   /** The file that `bootstrap` was read from. */
   readonly bootstrapFile: string
-  /** The folder of its mail catcher. */
+  /** The folder of the stack's mail catcher. */
   readonly mailDir: string
-  /** Whether it ran before the demo. */
+  /** Whether the stack already ran before the demo. */
   readonly isOthers: boolean
-  /** Kills its worker, which is started again; null for a stack that ran before. */
+  /** Kills the stack's worker, which is started again; null for a stack that already ran before the demo. */
   readonly killWorker: (() => void) | null
-  /** Ends it and removes its data, unless it ran before. */
+  /** Ends the stack and removes its data, unless the stack already ran before the demo. */
   close(): Promise<void>
 }
 
@@ -52,8 +52,8 @@ export async function findStack(env: NodeJS.ProcessEnv): Promise<DemoStack | nul
 }
 
 /**
- * Starts a stack on free ports in a temporary folder. A guard ends it and removes the folder, however this process
- * ends.
+ * Starts a stack on free ports in a temporary folder. A guard ends the stack and removes the folder, even if this
+ * process is killed.
  */
 export async function startOwnStack(
   env: NodeJS.ProcessEnv,

@@ -13,8 +13,8 @@ interface Connection {
 }
 
 /**
- * The person's own connection to one of these services that is none of a show; null without one. Revokes those that a
- * broken show has left, which have the show's `name`.
+ * The person's own connection to one of these services that no show made; null if there is none. Also revokes
+ * connections with the show's `name`, which an interrupted show has left.
  */
 export async function ownConnection(
   { client, stack }: Pick<Stage, 'client' | 'stack'>,
@@ -30,7 +30,7 @@ export async function ownConnection(
   return live.find((each) => each.name !== name && integrations.includes(each.integration)) ?? null
 }
 
-/** Connects the person to a stand-in. `onUndo` takes the step that disconnects. */
+/** Connects the person to a stand-in. `onUndo` gets the step that disconnects. */
 export async function connectStandIn(
   client: Client,
   onUndo: (step: () => Promise<unknown>) => void,

@@ -45,12 +45,12 @@ interface Verified {
   readonly head: { readonly hash: string }
 }
 
-/** The rule needs a second person. */
+/** The requester does not vote, because the rule needs a second person. */
 const requester: Person = 'admin'
 
 /**
- * The whole demo; throws at the first check that does not hold. `byPerson`: somebody approves in a browser, and the demo
- * waits for it.
+ * Tells the whole demo. Throws at the first check that does not hold. With `byPerson` the demo waits until somebody
+ * has decided in a browser.
  */
 export async function tellStory(stage: Stage, byPerson: boolean): Promise<void> {
   const { stack, client, tell } = stage
@@ -125,7 +125,7 @@ async function refusedPlan(
     inputs,
   })
   mustHold(status === 403 && error?.code === 'run_denied', `mail to ${outsideAddress} is refused with 403`)
-  // In somebody else's organization another rule may deny it first.
+  // In a user's organization another rule may deny the run first.
   mustHold(stack.isOthers || error.message.includes(denyName), 'the refusal names the rule')
   tell.line(`to ${outsideAddress}: 403 ${error.code}, ${error.message}`)
 }
@@ -184,7 +184,7 @@ async function secondPerson(
   }
   const { email, password } = stack.bootstrap.users.approver
   tell.line(`open it in a browser, and sign in as ${email}`)
-  // The demo's own stack ends with the demo, and this password with it.
+  // The demo's own stack ends with the demo, so this password is useless afterwards.
   tell.line(stack.isOthers ? `the password is in ${stack.bootstrapFile}` : `the password is ${password}`)
   tell.line('approve or reject on the page; the demo waits an hour at most')
   const people = await decidedByPerson(client, approval.id)

@@ -4,7 +4,7 @@ import { mustHold } from './show.ts'
 /** The people who may approve. */
 const voters: readonly Person[] = ['approver', 'owner']
 
-/** Casts as many votes as the organization's threshold needs. Returns who voted. */
+/** Casts as many votes as the organization's threshold needs. Returns the people who voted. */
 export async function voteUntilDecided(client: Client, approvalId: string): Promise<Person[]> {
   for (const [index, person] of voters.entries()) {
     const body = { comment: 'read it, fine' }
@@ -17,7 +17,7 @@ export async function voteUntilDecided(client: Client, approvalId: string): Prom
 
 const hour = 3_600_000
 
-/** Waits until people have decided in a browser. Returns their addresses. Throws if they rejected it. */
+/** Waits until people have decided in a browser. Returns their mail addresses. Throws if they rejected the approval. */
 export async function decidedByPerson(client: Client, approvalId: string): Promise<string[]> {
   const { status, votes } = await until(
     'a decision in the browser',

@@ -23,15 +23,15 @@ import { createMailer } from './mailer.ts'
 import { createTemporalClient } from '../shared/temporal-connection.ts'
 
 /*
- * The API process. It is stateless; any number may run. It stops in this order: no new connections; waiting calls and
- * streams send their present state; requests in progress finish; then the database connections close.
+ * The API process. It is stateless, and any number of API processes may run. It stops in this order: it accepts no new
+ * connections; waiting calls and streams send their present state; requests finish; the database connections close.
  */
 
 const cleaningSeconds = 3_600
 const recordingSeconds = 10
 /**
- * The default task queue depends only on the configuration of the API processes. Repeated in case the database was
- * away.
+ * The default task queue depends only on the configuration of the API processes. It is written repeatedly, in case the
+ * database could not be reached.
  */
 const keepingSeconds = 60
 
@@ -41,8 +41,8 @@ const context = createContext(config, 'api')
 endAtUncaught(context.log)
 const draining = new AbortController()
 const client = createTemporalClient(config.temporal)
-// Tells Temporal at once about this process's commits. Messages that it cannot deliver are delivered later by any
-// relay.
+// This relay tells Temporal at once about this process's commits. If it cannot deliver a message, the relay of any
+// process delivers the message later.
 const relay = startRelay(context, createWorkflowEngine(client), () =>
   hasSearchAttributes(client, context.log),
 )
@@ -56,7 +56,7 @@ const server = createHttpServer(
   tls,
 )
 
-// Not before the database has been checked.
+// The tasks start only after the database has been checked.
 let tasks: readonly { stop(): Promise<void> }[] = []
 checkInstallation(context).then(
   () => {
@@ -67,14 +67,14 @@ checkInstallation(context).then(
       ),
       every(context, 'heartbeat', 5, () => beat(context, 'api')),
       every(context, 'keeping the default task queue', keepingSeconds, () => keepDefaultQueue(context)),
-      // Runs here too, in case no worker runs.
+      // The API also does this, in case no worker runs.
       every(context, 'ending cancelled runs', 1, () => endCancelled(context)),
       every(context, 'looking at Temporal', 1, () => watchTemporal(context, temporal)),
       // Records events that a request could not append, or that a crash left unrecorded.
       every(context, 'recording account events', recordingSeconds, () => recordAccountEvents(context)),
     ]
   },
-  // A stop right after the start has closed the connection itself.
+  // A stop right after the start closes the connection, and this error is then expected.
   (error: unknown) => draining.signal.aborted || failStart(error),
 )
 

@@ -50,7 +50,7 @@ export function readProcessConfig(places: readonly ('FILE_ROOT' | 'LOG_DIR')[]):
   return readConfig()
 }
 
-/** What the tool for mails cannot use. `readConfig` says whether SMTP_URL is an address at all. */
+/** Mail settings that the tool for mails cannot use. `readConfig` checks whether SMTP_URL is an address at all. */
 function wrongMail({ SMTP_URL: server, MAIL_FROM: sender }: NodeJS.ProcessEnv): string[] {
   return [
     ...(server && /^smtps?:\/\/[^/]/.test(server) && URL.canParse(server)
@@ -123,7 +123,7 @@ function wrongWritable(name: string, path: string): string[] {
       ]
 }
 
-/** Makes a folder and removes it. Rights alone do not tell: root has them in `/proc`, and on a disk that is read-only. */
+/** Creates a folder and removes it. Checking rights is not enough: root has them in `/proc` and on read-only disks. */
 function canMakeFolderIn(folder: string): boolean {
   try {
     rmdirSync(mkdtempSync(join(folder, '.countersign-')))

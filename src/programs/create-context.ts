@@ -1,10 +1,12 @@
+import type pg from 'pg'
 import { createDatabase, createPool } from '../db/connect.ts'
 import { createPipeline } from '../db/pipelined.ts'
 import { createKeyLookup } from '../governance/access/identity.ts'
 import { createSessionCache } from '../governance/access/session-cache.ts'
-import { createCombiner } from '../governance/audit/combiner.ts'
+import { createCombiner, type Combiner } from '../governance/audit/combiner.ts'
 import { countEntries } from '../governance/audit/entry-metrics.ts'
 import { logEntries } from '../governance/audit/log-lines.ts'
+import { Verifier } from '../governance/audit/verify.ts'
 import type { Context } from '../governance/context.ts'
 import { createUploads } from '../governance/files/uploads.ts'
 import { createRates } from '../governance/limits/rates.ts'
@@ -18,13 +20,13 @@ import type { Config } from '../shared/config.ts'
 import { createSparseLog } from '../shared/sparse-log.ts'
 import { lostLines } from '../shared/log-file.ts'
 import { createLog, type Log } from '../shared/log.ts'
-import { createMetrics } from '../shared/metrics.ts'
+import { createMetrics, type Metrics } from '../shared/metrics.ts'
 import { createOutgoing } from '../shared/outgoing/outgoing.ts'
 import { createTokenCache } from '../shared/outgoing/token-cache.ts'
 
 export type ProcessKind = 'api' | 'worker' | 'tool'
 
-/** A program has one log. If it logs before it creates the context, it must pass that log. */
+/** Each program has one log. If it logs before it creates the context, it must pass the same log here. */
 export function createContext(
   config: Config,
   kind: ProcessKind,
@@ -33,10 +35,7 @@ export function createContext(
 ): Context {
   for (const warning of config.warnings) log.warn(warning)
   const metrics = createMetrics(kind)
-  metrics.beforeScrape(async () => {
-    metrics.lostLines.reset()
-    for (const [to, count] of Object.entries(lostLines)) metrics.lostLines.inc({ to }, count)
-  })
+  countLostLines(metrics)
   const pool = createPool({
     url: config.database.url,
     appRole: config.database.appRole,
@@ -51,7 +50,7 @@ export function createContext(
   const notifier = createNotifier({ config, pool, log })
   const close = async (): Promise<void> => {
     await notifier.close()
-    // These counts are lost if the database is away, as when a process dies.
+    // These counts are lost if the database cannot be reached, as they are when a process dies.
     await context.rates.close().catch(() => undefined)
     await context.outgoing.close()
     context.secrets.close()
@@ -77,36 +76,8 @@ export function createContext(
     agentSessions: createSessionCache(),
     uploads: createUploads(),
     runCaches: createRunCaches(),
-    combiner: createCombiner({
-      pipeline: createPipeline(pool, { prepare: config.database.prepare }),
-      onForeignEntry: (organizationId, seq) => {
-        context.auditAlarmAt = performance.now()
-        log.error(
-          { organization_id: organizationId, seq },
-          `ALARM: the audit log of ${organizationId} has an entry ${seq} that this service did not write; nothing of ` +
-            'this organization can be saved until it is set aside: verify the chain',
-        )
-      },
-      onCommitted: ({ touched, outboxWritten, runEnded }) => {
-        notifier.touch(touched, runEnded)
-        if (outboxWritten) context.onOutbox()
-      },
-      onEntries: (organizationId, drafts) => {
-        const requestOf = (runId: string) => context.runCaches.snapshots.get(runId)?.requestId ?? null
-        countEntries(metrics, drafts)
-        logEntries(log, organizationId, drafts, requestOf)
-      },
-      onTransaction: (operations, milliseconds) => {
-        metrics.batchSize.observe(operations)
-        metrics.lockSeconds.observe(milliseconds / 1_000)
-      },
-      onFailed: (reason) => {
-        metrics.failedBatches.inc({ reason })
-        if (reason !== 'disk_full' && reason !== 'read_only') return
-        context.writeTrouble = { at: performance.now(), reason }
-        context.sparseLog.warn(`writes ${reason}`, { reason }, 'the database refuses to write')
-      },
-    }),
+    combiner: processCombiner(pool, config, () => context),
+    verifier: new Verifier(),
     auditAlarmAt: null,
     isTemporalAway: false,
     writeTrouble: null,
@@ -115,6 +86,47 @@ export function createContext(
   }
   measureState(context)
   return context
+}
+
+function countLostLines(metrics: Metrics): void {
+  metrics.beforeScrape(async () => {
+    metrics.lostLines.reset()
+    for (const [to, count] of Object.entries(lostLines)) metrics.lostLines.inc({ to }, count)
+  })
+}
+
+/** The combiner of a process. It tells other processes about commits, counts and logs entries, and notes failures. */
+function processCombiner(pool: pg.Pool, config: Config, context: () => Context): Combiner {
+  return createCombiner({
+    pipeline: createPipeline(pool, { prepare: config.database.prepare }),
+    onForeignEntry: (organizationId, seq) => {
+      context().auditAlarmAt = performance.now()
+      context().log.error(
+        { organization_id: organizationId, seq },
+        `ALARM: the audit log of ${organizationId} has an entry ${seq} that this service did not write; nothing of ` +
+          'this organization can be saved until it is set aside: verify the chain',
+      )
+    },
+    onCommitted: ({ touched, outboxWritten, runEnded }) => {
+      context().notifier.touch(touched, runEnded)
+      if (outboxWritten) context().onOutbox()
+    },
+    onEntries: (organizationId, drafts) => {
+      const requestOf = (runId: string) => context().runCaches.snapshots.get(runId)?.requestId ?? null
+      countEntries(context().metrics, drafts)
+      logEntries(context().log, organizationId, drafts, requestOf)
+    },
+    onTransaction: (operations, milliseconds) => {
+      context().metrics.batchSize.observe(operations)
+      context().metrics.lockSeconds.observe(milliseconds / 1_000)
+    },
+    onFailed: (reason) => {
+      context().metrics.failedBatches.inc({ reason })
+      if (reason !== 'disk_full' && reason !== 'read_only') return
+      context().writeTrouble = { at: performance.now(), reason }
+      context().sparseLog.warn(`writes ${reason}`, { reason }, 'the database refuses to write')
+    },
+  })
 }
 
 export function createProcessLog(config: Config, kind: ProcessKind): Log {

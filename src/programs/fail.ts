@@ -9,7 +9,7 @@ export function failStart(error: unknown): never {
   process.exit(1)
 }
 
-/** The result of `read`; the process does not start if it throws. */
+/** The result of `read`. If `read` throws, the process prints the error and ends. */
 export function orFail<T>(read: () => T): T {
   try {
     return read()

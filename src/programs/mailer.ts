@@ -8,9 +8,9 @@ import type { Config } from '../shared/config.ts'
 const patienceMilliseconds = 60_000
 
 /**
- * Sends the service's own mails like `mail_send`, from `MAIL_FROM` through `SMTP_URL`. Rejects if the mail was not
- * certainly accepted. The person can then ask again; a repeated mail does no harm. `beforeDot` is awaited before the byte
- * after which the mail may arrive.
+ * Sends the service's own mails like `mail_send`, from `MAIL_FROM` through `SMTP_URL`. Rejects unless the mail server
+ * has certainly accepted the mail. The person can then ask again; a repeated mail does no harm. `beforeDot` is awaited
+ * before the final dot is sent, because after the dot the mail may arrive.
  */
 export function createMailer({
   tools,

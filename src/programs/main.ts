@@ -11,7 +11,7 @@ import { programFile } from '../stack/files.ts'
 import { startMailCatcher } from '../stack/mail-catcher.ts'
 import { runStack } from '../stack/run.ts'
 
-/* `npm start`: the whole service on one machine, or API and worker beside your own database and Temporal. */
+/* `npm start`: runs the whole service on one machine, or API and worker with your own database and Temporal. */
 
 const { wrong } = checkSettings(process.env)
 if (wrong.length > 0) failStart(new WrongSettings(wrong))

@@ -4,8 +4,8 @@ import { runOperatorProgram } from './operator-program.ts'
 
 /*
  * `npm run rotate-key`: makes a new data key and seals every value with it, while everything runs
- * (docs/encryption.md). `npm run rotate-key -- --installation-key`: wraps the data keys with DATA_ENCRYPTION_KEY
- * after that was changed.
+ * (docs/encryption.md). `npm run rotate-key -- --installation-key`: wraps the data keys with the new
+ * DATA_ENCRYPTION_KEY after this variable was changed.
  */
 
 const usage = 'usage: npm run rotate-key [-- [--installation-key] [--settle SECONDS]]\n'

@@ -4,7 +4,7 @@ import { createTemporalClient } from '../shared/temporal-connection.ts'
 
 /*
  * `npm run set-queue -- ORGANIZATION QUEUE|--default`: new runs of the organization use the workers of that task
- * queue, or the shared ones.
+ * queue, or with `--default` the shared workers.
  */
 
 const [organizationId, queue] = process.argv.slice(2)

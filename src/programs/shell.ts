@@ -8,9 +8,9 @@ import { orFail, failStart } from './fail.ts'
 import { toolEnvironment } from './tool-environment.ts'
 
 /*
- * `npm run shell -- ORGANIZATION [--write]`: a Node prompt with `context`, `db`, `sql` and `organizationId`, for developers of
- * Countersign. Its transactions are read-only unless `--write` is given. It opens only with ENABLE_DEVELOPER_ROUTES, and only after
- * the organization's audit log has an entry about it.
+ * `npm run shell -- ORGANIZATION [--write]`: a Node prompt with `context`, `db`, `sql` and `organizationId`, for
+ * developers of Countersign. Its transactions are read-only unless `--write` is given. The prompt opens only with
+ * ENABLE_DEVELOPER_ROUTES, and only after the organization's audit log has an entry about the opening.
  */
 
 const say = (line: string): void => void process.stderr.write(`${line}\n`)

@@ -10,10 +10,10 @@ const addresses = z.object({
 })
 
 /**
- * The environment of an operator's program. If it names a database, it is used unchanged. Otherwise it is completed
- * from the data folder of `npm start` (`DATA_DIR`, default `.data`): database, Temporal server and keys; `say` gets a
- * line with the database, without its password. Without either, it stays unchanged and the missing variables are
- * reported later. Throws if the folder's files cannot be read.
+ * The environment of an operator's program. If it names a database, it is used unchanged. Otherwise database, Temporal
+ * server and keys are added from the data folder of `npm start` (`DATA_DIR`, default `.data`). `say` then gets a line
+ * with the database, without its password. If there is no data folder either, the environment stays unchanged, and the
+ * missing variables are reported later. Throws if the folder's files cannot be read.
  */
 export function toolEnvironment(env: NodeJS.ProcessEnv, say: (line: string) => void): NodeJS.ProcessEnv {
   if (env['DATABASE_URL']) return env

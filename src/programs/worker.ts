@@ -17,6 +17,7 @@ import { gatherMoves, recount } from '../governance/limits/storage-counters.ts'
 import { removeSecrets } from '../governance/connections/secret-removals.ts'
 import { createWebhookSender } from '../governance/webhooks/sender.ts'
 import { removeOldDeliveries } from '../governance/webhooks/upkeep.ts'
+import { longestWaitsTeller } from '../governance/upkeep/longest-waits.ts'
 import { removeOldData } from '../governance/upkeep/retention.ts'
 import { checkInstallation } from '../governance/upkeep/installation.ts'
 import { planNotifications } from '../governance/notifications/plan.ts'
@@ -35,7 +36,7 @@ import { exitWithParent, signalReady } from '../stack/parent.ts'
 import { connectionOptions, createTemporalClient } from '../shared/temporal-connection.ts'
 import { workflowBundlePath } from './workflow-bundle.ts'
 
-/** A worker: runs workflows, decides and makes their tool calls, delivers the outbox, and reconciles with Temporal. */
+/** A worker runs workflows, decides and makes their tool calls, delivers the outbox, and reconciles with Temporal. */
 export interface RunningWorker {
   stop(): Promise<void>
 }
@@ -43,17 +44,17 @@ export interface RunningWorker {
 /** Fixed slots and autoscaled pollers were the fastest on two cores. */
 export const workerTuning = {
   maxConcurrentActivityTaskExecutions: callSlots,
-  // The engine's local activities always find a slot: quick calls leave this many.
+  // Quick calls leave 40 of these slots free, so the engine's own local activities always find a slot.
   maxConcurrentLocalActivityExecutions: callSlots + 40,
   // A run keeps its slot while its quick calls run, for up to 4 s.
   maxConcurrentWorkflowTaskExecutions: 120,
   workflowTaskPollerBehavior: { type: 'autoscaling' },
   activityTaskPollerBehavior: { type: 'autoscaling' },
-  // A cached workflow takes about 0.2 MiB, also while it waits for a person; one that is not cached is replayed when it
-  // wakes. The SDK would derive the number from V8's heap limit.
+  // A cached workflow takes about 0.2 MiB, also while it waits for a person. A workflow that is not cached is replayed
+  // when it wakes. By default the SDK would derive this number from V8's heap limit.
   maxCachedWorkflows: 1_000,
-  // How long a run waits for its dead worker. The SDKs for Go and Java use the same value; this SDK's default is ten
-  // seconds.
+  // Time that a run waits for its dead worker before another worker takes it. The SDKs for Go and Java use the same
+  // value; this SDK's default is ten seconds.
   stickyQueueScheduleToStartTimeout: '5s',
 } as const
 
@@ -97,6 +98,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
     every(context, 'gathering changes of stored sizes', 2, () => gatherMoves(context.db)),
     every(context, 'counting audit entries', 10, () => countSegments(context.db)),
     every(context, 'counting stored sizes', 60, () => recount(context.db, context.log)),
+    every(context, 'naming what waits longest', 60, longestWaitsTeller(context)),
   ]
   const running = worker.run()
   context.metrics.beforeScrape(async () => measureSlots(context.metrics, worker.getStatus()))
@@ -151,13 +153,13 @@ async function connectUntilThere(context: Context): Promise<NativeConnection> {
 }
 
 /**
- * Writes the SDK's warnings and errors to our log: its message, the error as `loggedError` converts it, and no
+ * Writes the SDK's warnings and errors to our log: the SDK's message and the error as `loggedError` converts it, but no
  * arguments.
  */
 export function temporalLogger(log: Log): DefaultLogger {
   return new DefaultLogger('WARN', ({ level, message, meta = {} }) => {
     const { error, workflowId, activityType } = meta as Record<string, unknown>
-    // The SDK warns of every workflow that fails. A run that ended badly is no problem of the worker.
+    // The SDK warns about every workflow that fails. A run that failed or was denied is not a problem of the worker.
     if (message === 'Workflow failed' && isError(error) && isEndMessage(error.message)) return
     const about = {
       ...(isError(error) ? { err: error } : {}),
@@ -180,7 +182,7 @@ async function main(): Promise<void> {
     telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } },
   })
   let worker: RunningWorker | undefined
-  // Before the start: a worker that waits for Temporal or the database must not outlive its supervisor.
+  // Called before the start: a worker that waits for Temporal or the database must not outlive its supervisor.
   exitWithParent(() => worker?.stop())
   worker = await startWorker(config, log).catch(failStart)
   signalReady()

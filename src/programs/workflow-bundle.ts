@@ -11,8 +11,8 @@ const here = join(dirname(fileURLToPath(import.meta.url)), '..')
 const sources = ['workflows', 'contract', 'policy', 'catalog']
 
 /**
- * Path of the bundled workflow code: the bundle of the build (dist), else a bundle of these sources, cached until
- * they or the SDK change. Production and tests use the same bundle.
+ * Path of the bundled workflow code: the bundle of the build (dist), else a bundle of these sources. The latter is
+ * cached until the sources or the SDK change. Production and tests use the same bundle.
  */
 export async function workflowBundlePath(): Promise<string> {
   const built = join(here, 'workflows.bundle.js')
@@ -24,7 +24,7 @@ export async function workflowBundlePath(): Promise<string> {
     logger: quiet,
   })
   mkdirSync(dirname(cached), { recursive: true })
-  // Renamed atomically, since another process may do the same.
+  // Renamed atomically, since another process may write the same file.
   const partial = `${cached}.${process.pid}`
   writeFileSync(partial, code)
   renameSync(partial, cached)

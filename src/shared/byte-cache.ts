@@ -1,24 +1,25 @@
 import { LRUCache } from 'lru-cache'
 
-/** Bytes of an entry beside its value: its key and its places in the cache. An estimate. */
+/** Estimated bytes of an entry without its value: its key, and the cache's own data about it. */
 const entryBytes = 512
 
 /**
- * A cache of the values that were used last, with a limit in bytes. It is for values that never change: none is ever out of date, and one that
- * was dropped is read again.
+ * A cache of the most recently used values, with a limit in bytes. It is for values that never change, so no entry is
+ * ever out of date. A value that was dropped is read again.
  */
 export type ByteCache<Value extends {}> = LRUCache<string, Value>
 
-/** A cache for `maxBytes` in all. A value of more than a quarter of them is not kept. */
+/** A cache of at most `maxBytes`. A value larger than a quarter of `maxBytes` is not stored. */
 export const byteCache = <Value extends {}>(maxBytes: number): ByteCache<Value> =>
   new LRUCache({ maxSize: maxBytes, maxEntrySize: Math.floor(maxBytes / 4) })
 
-/** How much an entry counts in such a cache. `valueBytes` is as `heapBytes` gives it. */
+/** The size of an entry in such a cache, in bytes. `valueBytes` is a result of `heapBytes`. */
 export const counted = (valueBytes: number): { readonly size: number } => ({ size: entryBytes + valueBytes })
 
 /**
- * An estimate of the memory that a JSON value takes, in bytes, deliberately too high. Text that consists mostly of
- * brackets takes many times its length. Not recursive, because outputs may be nested deeper than the stack.
+ * An estimate of the memory that a JSON value takes, in bytes, deliberately too high. JSON text that consists mostly
+ * of brackets takes many times its length in memory. Not recursive, because outputs may be nested deeper than the
+ * stack.
  */
 export function heapBytes(json: unknown): number {
   let bytes = 0

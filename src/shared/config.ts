@@ -1,5 +1,4 @@
 import { hkdfSync, randomUUID } from 'node:crypto'
-import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { readEnvironment, WrongSettings, type Environment } from './environment.ts'
 import type { ModelPrice } from './model-prices.ts'
@@ -9,8 +8,8 @@ import type { SignUp } from './sign-up-setting.ts'
 export interface Config {
   readonly env: 'development' | 'test' | 'staging' | 'production'
   /**
-   * Warnings that each process logs once: problems that would prevent a start in production (in staging), and
-   * recommendations.
+   * Warnings that each process logs once: recommendations and, in staging, problems that would prevent a start in
+   * production.
    */
   readonly warnings: readonly string[]
   /** Names this process in logs and heartbeats. */
@@ -39,7 +38,7 @@ export interface Config {
   }
   /** Where the API's metrics are served; null: nowhere. */
   readonly metrics: { readonly host: string; readonly port: number } | null
-  /** The same of the worker's. */
+  /** Where the worker's metrics are served; null: nowhere. */
   readonly workerMetrics: { readonly host: string; readonly port: number } | null
   /** The installation's key, then its previous keys. 32 bytes each. */
   readonly encryptionKeys: readonly [Buffer, ...Buffer[]]
@@ -59,18 +58,18 @@ export interface Config {
     | {
         readonly backend: 'aws_secrets_manager'
         readonly region: string
-        /** The beginning of the names of all secrets. */
+        /** The beginning of the name of each secret. */
         readonly prefix: string
       }
   readonly connections: {
     /** Hosts that connections may reach although they are private or speak plain HTTP. */
     readonly hosts: readonly NamedHost[]
-    /** The one address to which credentials of the ticket tracker go, without a closing slash; null: not set. */
+    /** The only address to which credentials of the ticket tracker go, without a closing slash; null: not set. */
     readonly trackerBaseUrl: string | null
     readonly google: {
       /** This installation as a client of Google's sign-in; null: not set. */
       readonly client: { readonly id: string; readonly secret: string } | null
-      /** Where Google is, without a closing slash; null: at its own addresses. */
+      /** Base address of Google, without a closing slash; null: Google's own addresses. */
       readonly baseUrl: string | null
     }
   }
@@ -81,7 +80,7 @@ export interface Config {
     /** Whether a person must confirm their address before running workflows or using agents. */
     readonly mustBeConfirmed: boolean
   }
-  /** These may set an organization's limits: its owners, or only the operator with `npm run set-plan`. */
+  /** Who may set an organization's limits: its owners, or only the operator with `npm run set-plan`. */
   readonly quotaOverrides: 'owner' | 'operator'
   /** Folder of the full logs; null: stderr. */
   readonly logFolder: string | null
@@ -117,24 +116,8 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     warnings: warningsOf(e, unfit),
     processId: `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`,
     database: { url: e.DATABASE_URL, appRole: e.DATABASE_APP_ROLE, prepare: e.DATABASE_PREPARED_STATEMENTS },
-    temporal: {
-      address: e.TEMPORAL_ADDRESS,
-      namespace: e.TEMPORAL_NAMESPACE,
-      taskQueue: e.TEMPORAL_TASK_QUEUE,
-      apiKey: e.TEMPORAL_API_KEY ?? null,
-      tls: e.TEMPORAL_TLS ?? (e.TEMPORAL_API_KEY !== undefined || e.TEMPORAL_TLS_CERT_FILE !== undefined),
-      tlsCertFile: e.TEMPORAL_TLS_CERT_FILE ?? null,
-      tlsKeyFile: e.TEMPORAL_TLS_KEY_FILE ?? null,
-    },
-    http: {
-      host: e.HOST,
-      port: e.PORT,
-      publicUrl: e.PUBLIC_URL ?? null,
-      tls,
-      docs: e.ENABLE_DOCS ?? e.APP_ENV !== 'production',
-      developerRoutes: e.ENABLE_DEVELOPER_ROUTES,
-      trustedProxies: e.TRUSTED_PROXY_HOSTS,
-    },
+    temporal: temporalOf(e),
+    http: httpOf(e, tls),
     metrics: e.METRICS_PORT === undefined ? null : { host: e.METRICS_HOST, port: e.METRICS_PORT },
     workerMetrics:
       e.WORKER_METRICS_PORT === undefined ? null : { host: e.METRICS_HOST, port: e.WORKER_METRICS_PORT },
@@ -168,6 +151,26 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     reconcileSeconds: e.RECONCILE_SECONDS,
   }
 }
+
+const temporalOf = (e: Environment): Config['temporal'] => ({
+  address: e.TEMPORAL_ADDRESS,
+  namespace: e.TEMPORAL_NAMESPACE,
+  taskQueue: e.TEMPORAL_TASK_QUEUE,
+  apiKey: e.TEMPORAL_API_KEY ?? null,
+  tls: e.TEMPORAL_TLS ?? (e.TEMPORAL_API_KEY !== undefined || e.TEMPORAL_TLS_CERT_FILE !== undefined),
+  tlsCertFile: e.TEMPORAL_TLS_CERT_FILE ?? null,
+  tlsKeyFile: e.TEMPORAL_TLS_KEY_FILE ?? null,
+})
+
+const httpOf = (e: Environment, tls: Config['http']['tls']): Config['http'] => ({
+  host: e.HOST,
+  port: e.PORT,
+  publicUrl: e.PUBLIC_URL ?? null,
+  tls,
+  docs: e.ENABLE_DOCS ?? e.APP_ENV !== 'production',
+  developerRoutes: e.ENABLE_DEVELOPER_ROUTES,
+  trustedProxies: e.TRUSTED_PROXY_HOSTS,
+})
 
 function keyIn(name: string, text: string, wrong: string[]): Buffer {
   const key = Buffer.from(text, 'base64')
@@ -217,19 +220,20 @@ function googleSettings(e: Environment, wrong: string[]): Config['connections'][
   return { client: { id, secret }, baseUrl }
 }
 
-/** Staging and production. Strangers can reach them, so features for strangers are off by default. */
+/** Whether this is staging or production. Strangers can reach both, so features for strangers are off by default. */
 const isForMany = ({ APP_ENV: env }: Environment): boolean => env === 'staging' || env === 'production'
 
 function warningsOf(e: Environment, unfit: readonly string[]): string[] {
   if (!isForMany(e)) return []
   const found = unfit.map((what) => `production would not start: ${what}`)
-  if (servesPlainHttp(e))
-    found.push(
-      'TRUSTED_PROXY_HOSTS is not set: behind a proxy, sign-in limits and the audit log see the proxy’s address for all clients',
-    )
   if (e.TLS_CERT_FILE === undefined && e.PUBLIC_URL?.startsWith('https:') !== true)
     found.push(
       'PUBLIC_URL is not an https address: browsers send session cookies over plain HTTP too, and links in mails use it',
+    )
+  if (e.SMTP_URL === undefined)
+    found.push(
+      'SMTP_URL is not set: nobody gets the mails of sign-ups, invitations and forgotten passwords, and in production ' +
+        'an account whose address is not confirmed cannot sign in or execute',
     )
   return found
 }
@@ -240,18 +244,12 @@ function unfitForProduction(e: Environment): string[] {
     found.push('SESSION_SECRET_KEY must have at least 32 characters (openssl rand -base64 32)')
   if (e.ENABLE_DOCS === true) found.push('ENABLE_DOCS must be `false`')
   if (e.ENABLE_DEVELOPER_ROUTES) found.push('ENABLE_DEVELOPER_ROUTES must be `false`')
-  if (servesPlainHttp(e) && !isLoopback(e.HOST))
+  // Required on a loopback address too. Unless the proxy is named, its address stands for all clients
+  // (docs/decisions/0065).
+  if (e.TLS_CERT_FILE === undefined && e.TRUSTED_PROXY_HOSTS.length === 0)
     found.push(
-      `HOST \`${e.HOST}\` would serve plain HTTP to a network: set TLS_CERT_FILE and TLS_KEY_FILE, or name the ` +
-        'proxy that does TLS in TRUSTED_PROXY_HOSTS, or listen on 127.0.0.1',
+      'TRUSTED_PROXY_HOSTS must name the proxy that does TLS (`127.0.0.1` for one on this machine), or set ' +
+        'TLS_CERT_FILE and TLS_KEY_FILE: the API would serve plain HTTP',
     )
   return found
 }
-
-/** Neither this process nor a proxy that was named does TLS. */
-const servesPlainHttp = (e: Environment): boolean =>
-  e.TLS_CERT_FILE === undefined && e.TRUSTED_PROXY_HOSTS.length === 0
-
-/** Only programs on this machine reach a loopback address (docs/decisions/0065). */
-const isLoopback = (host: string): boolean =>
-  host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))

@@ -5,7 +5,7 @@ import { connectionHosts } from './outgoing/hosts.ts'
 import { proxyHosts } from './proxy-hosts.ts'
 import { signUpSetting } from './sign-up-setting.ts'
 
-/** Thrown for wrong settings. `lines` has a sentence for each of them, and the message has all of them. */
+/** Thrown for wrong settings. `lines` has one sentence for each wrong setting, and the message has all sentences. */
 export class WrongSettings extends Error {
   readonly lines: readonly string[]
 
@@ -151,14 +151,17 @@ function address(schemes: readonly string[], example: string): z.ZodType<string,
   })
 }
 
-/** Like `address`, for addresses that this service's own reader takes apart. */
+/** Like `address`, for addresses that this service parses itself. */
 function readableAddress(schemes: readonly string[], example: string): z.ZodType<string, string> {
   return address(schemes, example).refine((text) => URL.canParse(text) && new URL(text).hostname !== '', {
     error: `its host or port cannot be read: write it such as \`${example}\``,
   })
 }
 
-/** An address or a name of this machine. A name does not end with a number, as an address with a mistake does. */
+/**
+ * An address or a name of this machine. A name with a number as its last part is refused: it is an address with a
+ * mistake.
+ */
 function listenHost(): z.ZodType<string, string> {
   const name = /^(?=.{1,253}$)[a-z\d](?:[a-z\d_-]*[a-z\d])?(?:\.[a-z\d](?:[a-z\d_-]*[a-z\d])?)*$/i
   return z.string().refine((text) => isIP(text) !== 0 || (name.test(text) && !/(?:^|\.)\d+$/.test(text)), {

@@ -1,6 +1,6 @@
 /**
- * JSON text in parts, so that a large answer is never completely in memory. The reader decides how fast parts are
- * made; between two parts no resource is held, not even a database connection.
+ * JSON text in parts, so that a large answer is never completely in memory. Parts are made only as fast as the reader
+ * takes them. Between two parts no resource is held, not even a database connection.
  */
 export class JsonParts implements AsyncIterable<string> {
   readonly #parts: () => AsyncIterator<string>

@@ -9,11 +9,11 @@ const [valueBytes, fieldBytes] = [72, 48]
 
 /**
  * Whether a JSON text has more values than `mostValues`, or would take more than `mostHeapBytes` in memory once
- * parsed. Takes a small part of the time of parsing. The result has no meaning for a text that is not JSON.
+ * parsed. This takes much less time than parsing. The result has no meaning for a text that is not JSON.
  */
 export const isTooLarge = (text: string): boolean => !new JsonSize().add(text)
 
-/** Counts several JSON texts that are kept together. */
+/** Counts several JSON texts that are in memory together. */
 export class JsonSize {
   #values = 0
   #bytes = 0
@@ -28,8 +28,8 @@ export class JsonSize {
 }
 
 /**
- * The number of values (lists, objects, and values separated by commas) and the bytes of all. Stops counting above
- * `most` values.
+ * The number of values (lists, objects, and values separated by commas), and the estimated memory of all of them in
+ * bytes. Stops counting above `most` values.
  */
 function costOf(text: string, most: number): { values: number; bytes: number } {
   let [values, fields] = [1, 0]
@@ -51,8 +51,8 @@ function closingQuote(text: string, start: number): number {
 }
 
 /**
- * The maximum memory for parsing and keeping a JSON text of this many bytes (as PostgreSQL counts them): the text,
- * its strings, and up to `mostValues` values.
+ * The maximum memory for parsing a JSON text and keeping its value. It covers the text, its strings, and up to
+ * `mostValues` values. `octets` is the text's length in bytes, as PostgreSQL counts them.
  */
 export function mostCostOf(octets: number): number {
   return 4 * octets + Math.min(octets * 20, mostValues * (valueBytes + fieldBytes))

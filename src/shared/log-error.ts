@@ -79,7 +79,7 @@ function inside(error: Error, depth: number): Pick<LoggedError, 'stack' | 'cause
   }
 }
 
-/** A short name; too short for a sentence. */
+/** The value if it is one short word, which is too short for a sentence; else undefined. */
 const wordOf = (value: unknown): string | undefined =>
   typeof value === 'string' && /^[\w.:-]{1,63}$/.test(value) ? value : undefined
 
@@ -93,7 +93,7 @@ const isDatabaseError = (error: Error): boolean => {
   return typeof severity === 'string' && typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code)
 }
 
-/** Errors of Temporal's client and of this service, whose messages put input in backticks. */
+/** Names of errors of Temporal's client and of this service. Their messages put input in backticks. */
 const known = new Set([
   'DomainError',
   'ApiError',
@@ -112,7 +112,7 @@ const mistake =
 
 function messageOf(error: Error): string | undefined {
   const { syscall, code, address, port } = fieldsOf(error)
-  // Its message contains paths and hosts, which may be parameters.
+  // The message of a system error contains paths and hosts, which may be parameters.
   if (typeof syscall === 'string' && typeof code === 'string') {
     const where =
       typeof address === 'string' ? ` ${address}${typeof port === 'number' ? `:${port}` : ''}` : ''
@@ -129,7 +129,7 @@ const kindsOf = (issues: readonly unknown[]): string[] =>
 
 const frame = /^at (?:[^()]{1,200} \()?(?:file:\/\/|node:|\/|<anonymous>|native)[^()]{0,300}\)?$/
 
-/** Lines with a place in a program. The message before them may have similar lines. */
+/** Stack lines with a place in a program. The search begins after the message, which may have similar lines. */
 function framesOf({ stack, message }: Error): string {
   if (typeof stack !== 'string') return ''
   const at = message === '' ? -1 : stack.indexOf(message)

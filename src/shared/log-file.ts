@@ -1,7 +1,7 @@
 import { closeSync, mkdirSync, openSync, fstatSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Bytes; a larger log is renamed once to `FILE.1`. */
+/** In bytes. A larger log is renamed to `FILE.1`, which replaces an older `FILE.1`. */
 const largest = 16 * 1024 * 1024
 
 /** Gets whole lines of JSON, as pino writes them. */
@@ -9,7 +9,7 @@ export interface LineSink {
   write(line: string): void
 }
 
-/** Lines of this process that could not be written. Metrics tell them, because the log cannot. */
+/** Lines of this process that could not be written. Metrics report their number, because the log cannot. */
 export const lostLines = { file: 0, terminal: 0 }
 
 /**
@@ -39,7 +39,7 @@ export function logFile(folder: string, name: string, limit = largest): LineSink
   }
 }
 
-/** Waits for a reader of a full pipe: this often, this many milliseconds. Nothing else runs meanwhile. */
+/** Number of waits for the reader of a full pipe, and milliseconds of each wait. Nothing else runs during a wait. */
 const [mostWaits, wait] = [50, 20]
 
 /** Writes to a file descriptor, by default stderr. A full disk or a reader that has gone loses lines. */
@@ -97,7 +97,7 @@ export function forPeople(line: string): string | null {
   return `${time} ${entry.process ?? ''} ${entry.level >= error ? 'error' : 'warning'}: ${oneLine(text)}\n`
 }
 
-/** If an error's message may not be logged, its name and code. */
+/** The error's message. If the message may not be logged, the error's name and code. */
 function reasonOf({ message, name, code }: { message?: unknown; name?: unknown; code?: unknown }): unknown {
   const words = [name, code].filter((each) => typeof each === 'string' || typeof each === 'number')
   return message ?? words.join(' ')

@@ -16,8 +16,8 @@ export interface LogOptions {
 
 /**
  * Writes JSON lines to stderr. With a folder, writes them to a file there, and only readable warnings and errors to
- * stderr. Stdout is for `ready` and progress. Callers never pass parameters, but errors may contain some: of an
- * error, under any name, only the result of `loggedError` is written.
+ * stderr. Stdout is for `ready` and progress. Callers never pass parameters, but errors may contain parameters.
+ * Therefore an error, under any field name, is written only as the result of `loggedError`.
  */
 export function createLog({ level, process, processId, folder }: LogOptions): Log {
   return pino(

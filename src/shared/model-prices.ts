@@ -11,7 +11,7 @@ export interface ModelPrice extends TokenPrice {
   readonly models: string
 }
 
-/** A model whose price nobody knows counts as expensive, and one on one's own machine costs nothing. */
+/** A model without a known price counts as expensive. A model on one's own machine costs nothing. */
 export const defaultModelPrices = 'ollama/*=0/0,*=5/25'
 
 const mostEntries = 200

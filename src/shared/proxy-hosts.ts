@@ -18,6 +18,9 @@ function isIn(network: string, prefix: number, address: string): boolean {
   return list.check(address, 'ipv6')
 }
 
+/** Programs listen on it, and no connection comes from it. Who writes it means every address, and would trust none. */
+const isUnspecified = (address: string): boolean => /^[0:.]+$/.test(address)
+
 /**
  * Comma-separated addresses and CIDR ranges. A client in a trusted range can choose its address, so wide ranges are refused.
  */
@@ -35,6 +38,11 @@ export function proxyHosts(text: string, context: z.RefinementCtx): string[] {
       context.addIssue({
         code: 'custom',
         message: `\`${host}\` trusts too many addresses: name the proxies, or a range of at least /8 (IPv4) or /16 (IPv6)`,
+      })
+    else if (isUnspecified(address))
+      context.addIssue({
+        code: 'custom',
+        message: `no connection comes from \`${host}\`: name the address from which the proxy connects, such as \`127.0.0.1\``,
       })
   }
   return hosts

@@ -11,8 +11,8 @@ const typeOf = (name: string): keyof typeof types =>
 const known = new WeakMap<Client, boolean>()
 
 /**
- * Whether the namespace has our search attributes; registers them if this client may. Without them only operators'
- * searches are missing. Throws while Temporal cannot be reached; a run is then started later.
+ * Whether the namespace has our search attributes; registers them if this client may. Without the attributes, only
+ * operators' searches do not work. Throws while Temporal cannot be reached; a run is then started later.
  */
 export async function hasSearchAttributes(client: Client, log: Log): Promise<boolean> {
   const before = known.get(client)

@@ -1,7 +1,7 @@
 import { domainToASCII } from 'node:url'
 import { z } from 'zod'
 
-/** These people may make an account: all, those with an open invitation, nobody, or those of these mail domains. */
+/** Who may make an account: everybody, people with an open invitation, nobody, or people of these mail domains. */
 export type SignUp =
   | { readonly mode: 'open' | 'invited' | 'closed' }
   | {

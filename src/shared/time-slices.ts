@@ -1,20 +1,20 @@
-/** Milliseconds of work before other events of this thread get a turn. */
+/** Milliseconds of work before this thread handles other events. */
 const budget = 1
 
 const waiting: (() => void)[] = []
 
 /**
- * Runs `work`, and the microtasks that it starts, when it is its turn, in the order of the calls. When a hundred
- * questions arrive together, only a few run before other events are handled. Otherwise the database's answer to the
- * current batch, which holds the chain lock, would be noticed only after all of them
- * (docs/performance.md#turns-and-cheaper-appends). `work` must not throw.
+ * Queues `work`. Queued functions run in the order of the calls, each with the microtasks that it starts. When a
+ * hundred questions arrive together, only a few of them run before other events are handled. Otherwise the thread
+ * would notice the database's answer to the current batch only after all questions, and this batch holds the chain
+ * lock (docs/performance.md#turns-and-cheaper-appends). `work` must not throw.
  */
 export function runInTurn(work: () => void): void {
   waiting.push(work)
   if (waiting.length === 1) setImmediate(runSome)
 }
 
-/** Resolves when it is the caller's turn. */
+/** Resolves when the queue reaches the caller. */
 export const nextTurn = (): Promise<void> => new Promise(runInTurn)
 
 function runSome(): void {

@@ -34,9 +34,9 @@ export interface Addresses {
 }
 
 /**
- * Writes `DATA_DIR/bootstrap.json` atomically, readable only by its owner. `made` are the identities of a first
- * start; null keeps those in the file. Returns false, and logs it, if there are none: passwords and keys are stored
- * only as hashes and cannot be recovered.
+ * Writes `DATA_DIR/bootstrap.json` atomically, readable only by its owner. `made` are the identities of a first start;
+ * null keeps the identities in the file. Returns false, and logs it, if the file has no identities: passwords and keys
+ * are stored only as hashes and cannot be recovered.
  */
 export function writeBootstrap(
   dataDir: string,

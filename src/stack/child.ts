@@ -4,18 +4,18 @@ import { setTimeout as delay } from 'node:timers/promises'
 /** A started server process. */
 export interface Running {
   readonly pid: number
-  /** Resolves when it has ended, with `exit code 1` or `signal SIGKILL`. */
+  /** Resolves when the process has ended, e.g. with `exit code 1` or `signal SIGKILL`. */
   readonly exited: Promise<string>
-  /** Whether it has ended. */
+  /** Whether the process has ended. */
   gone(): boolean
-  /** Ends it with its signals in order; once `hurry` is aborted, by force. Resolves when it has ended. */
+  /** Ends the process with its signals in order, or by force once `hurry` is aborted. Resolves when it has ended. */
   stop(hurry?: AbortSignal): Promise<void>
 }
 
-/** Signals that end a process, each with the milliseconds it may take; the last should be SIGKILL. */
+/** Signals that end a process, each with the milliseconds to wait after it. The last should be SIGKILL. */
 export type Ending = readonly (readonly [NodeJS.Signals, number])[]
 
-/** Wraps a process that was just spawned. Throws if it could not be started. */
+/** Wraps a process that was just spawned. Throws if the process could not be started. */
 export async function running(child: ChildProcess, program: string, ending: Ending): Promise<Running> {
   const exited = new Promise<string>((resolve) => {
     child.once('exit', (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`))

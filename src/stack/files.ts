@@ -12,7 +12,7 @@ import {
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** Gets one line of progress, without its newline. */
+/** Called with one line of progress, without its newline. */
 export type Log = (line: string) => void
 
 /** Writes `text` so that a reader sees the old or the new file, never a part, even after a crash. */
@@ -24,13 +24,13 @@ export function writeFileAtomic(path: string, text: string, mode: number): void 
   renameSync(temporary, path)
 }
 
-/** Creates a folder that other accounts cannot read. An existing one keeps its mode. */
+/** Creates a folder that other accounts cannot read. An existing folder keeps its mode. */
 export function privateFolder(path: string): string {
   mkdirSync(path, { recursive: true, mode: 0o700 })
   return path
 }
 
-/** Runs `work`, which must be synchronous. Files that it or its child processes create are only for this account. */
+/** Runs `work`, which must be synchronous. Only this account can read files that `work` or its children create. */
 export function creatingPrivately<T>(work: () => T): T {
   const mask = process.umask(0o077)
   try {
@@ -40,25 +40,25 @@ export function creatingPrivately<T>(work: () => T): T {
   }
 }
 
-/** Bytes. */
+/** In bytes. */
 const largestLog = 16 * 1024 * 1024
 const boundMilliseconds = 10_000
 
-/** The log of a server that writes it itself. */
+/** The log file of a server that writes to the file itself. */
 export interface ServerLog {
   readonly path: string
-  /** For the server's output. The caller closes it after the start. */
+  /** File descriptor for the server's output. The caller closes it after the start. */
   readonly file: number
-  /** Bytes of earlier starts. */
+  /** Bytes that earlier starts have written to the file. */
   readonly from: number
-  /** To be called when the server has ended. */
+  /** Call this when the server has ended. */
   stop(): void
 }
 
 /**
- * Opens `folder/NAME.log` for the output of a server. While it runs, a log of more than `limit` bytes is copied to
- * `NAME.log.1` and emptied: the server keeps its file, and needs no reader that could end before it. Lines that it writes
- * during the copy can be lost.
+ * Opens `folder/NAME.log` for the output of a server. While the server runs, a log of more than `limit` bytes is copied
+ * to `NAME.log.1` and emptied. So the server writes to the same file all the time, without a reader that could end
+ * earlier. Lines that the server writes during the copy can be lost.
  */
 export function serverLog(
   folder: string,
@@ -77,7 +77,7 @@ export function serverLog(
       copyFileSync(path, `${path}.1`)
       truncateSync(path)
     } catch {
-      // The disk is full, or somebody has removed the file. The server goes on.
+      // The disk is full, or somebody has removed the file. The server continues.
     }
   }, every).unref()
   return { path, file, from: statSync(path).size, stop: () => clearInterval(timer) }

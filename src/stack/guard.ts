@@ -9,10 +9,10 @@ import { identify, isRunning, type ProcessIdentity } from './process-identity.ts
  * No process may outlive the program that started it. Three mechanisms ensure this:
  * - Node children end when the channel to their parent closes (parent.ts).
  * - A guard process (guard-process.ts) in its own session ends all recorded processes when its pipe to the parent
- *   closes, however the parent ended.
+ *   closes. The pipe also closes if the parent is killed.
  * - The next start first ends the processes that a killed guard has left (endOrphans).
- * A record identifies a process by pid, start time and boot. A signal is sent only if all three match *and* its
- * command line names the data folder: no other process is ever touched.
+ * A record identifies a process by pid, start time and boot. A signal is sent only if all three match *and* the
+ * command line of the process names the data folder. So no other process is ever touched.
  */
 
 /** Ended in this order: the users of a service before the service. */
@@ -44,7 +44,7 @@ export function runFolder(dataDir: string): string {
 /** Records a process that was just started. Call it in the same event loop turn as the start. */
 export function recordProcess(dataDir: string, role: Role, pid: number): RecordedProcess | null {
   const found = identify(pid)
-  // It has already ended, or this system cannot identify processes, so it must not be signalled later.
+  // The process has already ended, or this system cannot identify processes. It must then not be signalled later.
   if (found === null) return null
   const record: RecordedProcess = { role, pid, startedAt: found.startedAt, boot: found.boot }
   writeFileAtomic(join(runFolder(dataDir), `${role}.json`), `${JSON.stringify(record)}\n`, 0o600)
@@ -69,12 +69,12 @@ export function recordedProcesses(dataDir: string): RecordedProcess[] {
 /** Whether the recorded process runs and its command line names this data folder. */
 export function isOurs(dataDir: string, record: ProcessIdentity): boolean {
   if (!isRunning(record)) return false
-  // The folder or a path in it, as a whole word of the command line: `/x/.data-2` is not in `/x/.data`.
+  // The command line must contain the folder or a path in it as a whole word: `/x/.data-2` is not in `/x/.data`.
   const folder = trueName(dataDir).replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)
   return new RegExp(`(^|[\\s=])${folder}(/|\\s|$)`).test(identify(record.pid)?.command ?? '')
 }
 
-/** A folder that was removed is still named by its processes. */
+/** The folder's path in command lines. A removed folder is still named in the command lines of its processes. */
 function trueName(dataDir: string): string {
   return existsSync(dataDir) ? realpathSync(dataDir) : resolve(dataDir)
 }
@@ -86,8 +86,8 @@ export interface EndOptions {
 }
 
 /**
- * Ends, in order, every recorded process that is certainly ours and still runs, and deletes all records. Resolves
- * when they have ended; throws, naming the pid, if one survives SIGKILL.
+ * Ends, in order, every recorded process that is certainly ours and still runs, and deletes all records. Resolves when
+ * these processes have ended. Throws, naming the pid, if a process survives SIGKILL.
  */
 export async function endOrphans(dataDir: string, options: EndOptions = {}): Promise<void> {
   const records = recordedProcesses(dataDir)
@@ -104,7 +104,7 @@ export async function endOrphans(dataDir: string, options: EndOptions = {}): Pro
 
 async function endProcess(dataDir: string, record: RecordedProcess, signals: Ending): Promise<void> {
   for (const [signal, patience] of signals) {
-    // Checked again right before each signal: it may have ended, and its pid may have been reused.
+    // Checked again right before each signal: the process may have ended, and its pid may have been reused.
     if (!isOurs(dataDir, record)) return
     try {
       process.kill(record.pid, signal)

@@ -3,12 +3,12 @@ import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { endOrphans, isOurs, recordedProcesses } from './guard.ts'
 
-/** Milliseconds to wait for guards in folders below; a whole stack gets 40 s to stop in order. */
+/** Milliseconds to wait for the guards of inner folders; a whole stack gets 40 s to stop in order. */
 const patience = 90_000
 
 /**
- * Removes a folder once no process recorded below it runs. The guards there end them; the rest is ended here. The
- * records are needed until then, because only they tell which processes must end.
+ * Removes a folder once no process that is recorded below it runs. The guards of inner folders end their processes, and
+ * this function ends the rest. The folder is removed last, because only its records tell which processes must end.
  */
 export async function removeWhenUnused(folder: string): Promise<void> {
   const deadline = Date.now() + patience
@@ -32,7 +32,7 @@ function inUse(folder: string): string[] {
     .toSorted((a, b) => b.length - a.length)
 }
 
-/** Removes the folder. False while a process that is ending still writes there. */
+/** Removes the folder. Returns false if a process that is ending still writes there. */
 function isGone(folder: string): boolean {
   try {
     rmSync(folder, { recursive: true, force: true })

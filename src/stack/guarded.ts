@@ -4,7 +4,7 @@ import { programFile } from './files.ts'
 import { forgetProcess, recordProcess } from './guard.ts'
 
 export interface Guard {
-  /** Ends the guard. Resolves when it has ended all recorded processes and itself. */
+  /** Ends the guard. Resolves when the guard has ended all recorded processes and itself. */
   close(): Promise<void>
 }
 
@@ -13,7 +13,7 @@ export interface GuardOptions {
   readonly remove?: boolean
 }
 
-/** Starts the guard process of a data folder (see guard.ts). If it dies, it is started again. */
+/** Starts the guard process of a data folder (see guard.ts). If the guard dies, it is started again. */
 export function startGuard(dataDir: string, options: GuardOptions = {}): Guard {
   const folder = realpathSync(dataDir)
   let closing = false
@@ -26,7 +26,7 @@ export function startGuard(dataDir: string, options: GuardOptions = {}): Guard {
         folder,
         ...(options.remove === true ? ['--remove'] : []),
       ],
-      // In its own session, so that a signal to our process group does not reach it.
+      // The guard has its own session, so that a signal to our process group does not reach it.
       { detached: true, stdio: ['pipe', 'ignore', 'ignore'], cwd: '/' },
     )
     child.stdin?.on('error', () => undefined)

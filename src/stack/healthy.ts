@@ -24,8 +24,8 @@ async function statusOf(url: URL): Promise<number> {
 }
 
 /**
- * Uses its own connection, since `fetch` requires a certificate for this address, and a certificate for a public name
- * is not. The connection sends no data, and only the status is read.
+ * Uses its own connection, because `fetch` would refuse the certificate: it is for a public name and not for this local
+ * address. The request contains no data, and only the status is read.
  */
 async function statusOverTls({ hostname, port, pathname, host }: URL): Promise<number> {
   const socket = connect({ host: hostname, port: Number(port || 443), rejectUnauthorized: false })

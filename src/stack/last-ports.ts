@@ -16,7 +16,7 @@ const schema = z.object({
 })
 export type LastPorts = z.infer<typeof schema>
 
-/** A free port of `host`: the one of the last start if it is free, so that a bookmark stays valid. */
+/** A free port of `host`: the port of the last start if it is free, so that a bookmark stays valid. */
 export async function portLike(dataDir: string, name: keyof LastPorts, host?: string): Promise<number> {
   const last = lastPorts(dataDir)[name]
   return last !== undefined && (await isFree(last, host)) ? last : freePort()

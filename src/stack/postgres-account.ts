@@ -3,15 +3,15 @@ import { chmodSync, chownSync, readFileSync, readdirSync, statSync } from 'node:
 import { join } from 'node:path'
 
 /*
- * PostgreSQL refuses to run as root, the usual account in containers and on fresh machines. As root it is started in
- * one of two ways. In a user namespace the same account only has another number: no account is created and no file
- * changes its owner, so folders that only root can enter work too. Where namespaces are not allowed, it runs as an
- * existing unprivileged account, which becomes the owner of the cluster's files.
+ * PostgreSQL refuses to run as root, the usual account in containers and on fresh machines. If we run as root,
+ * PostgreSQL is started in one of two ways. In a user namespace the same account only has another number. No account is
+ * created and no file changes its owner, so folders that only root can enter work too. If namespaces are not allowed,
+ * PostgreSQL runs as an existing unprivileged account, which becomes the owner of the cluster's files.
  */
 
 /** How to start PostgreSQL's programs without running them as root. */
 export interface Account {
-  /** Words before the program on the command line. */
+  /** Command-line arguments before the program. */
   readonly wrap: readonly string[]
   readonly uid?: number
   readonly gid?: number
@@ -24,7 +24,7 @@ interface Entry {
 
 const names = ['postgres', 'nobody']
 
-/** The parts of the system that decide the choice. */
+/** The parts of the system on which the choice of the account depends. */
 export interface System {
   readonly uid: number | undefined
   /** The content of /etc/passwd. */
@@ -40,8 +40,8 @@ const thisSystem: System = {
 }
 
 /**
- * Chooses the account for a cluster folder, which may not exist yet. Throws, saying what to do, if root cannot start
- * it.
+ * Chooses the account for a cluster folder, which may not exist yet. If we are root and cannot start PostgreSQL, throws
+ * an error that says what to do.
  */
 export function accountFor(cluster: string, system: System = thisSystem): Account {
   if (system.uid !== 0) return { wrap: [] }
@@ -57,7 +57,7 @@ export function accountFor(cluster: string, system: System = thisSystem): Accoun
   return { wrap: [], ...entry }
 }
 
-/** Makes the account the owner of `folder` and its content, and lets it enter `above`. */
+/** Makes the account the owner of `folder` and its content, and lets the account enter the folder `above`. */
 export function giveTo(account: Account, folder: string, above: string): void {
   const { uid, gid } = account
   if (uid === undefined || gid === undefined) return

@@ -31,9 +31,9 @@ export async function findBinaries(): Promise<Binaries> {
 }
 
 /**
- * Creates the cluster at `dataDir/postgres` if it is missing: UTF-8, PostgreSQL's built-in locale C.UTF-8 (the
- * system's locales differ and change), and passwords for every connection. It is created aside and then moved, so
- * that a crash leaves nothing that looks like a cluster.
+ * Creates the cluster at `dataDir/postgres` if it is missing: UTF-8, PostgreSQL's built-in locale C.UTF-8 (the system's
+ * locales differ and change), and passwords for every connection. The cluster is created in another folder and then
+ * moved, so that a crash leaves nothing that looks like a cluster.
  */
 export async function createCluster(
   dataDir: string,
@@ -106,8 +106,8 @@ export async function createRoles(adminUrl: string, secrets: Secrets): Promise<v
 
 /**
  * Fixes an old postmaster.pid whose pid now belongs to another program: PostgreSQL would take that program for a
- * running server and refuse to start. It ignores its parent's pid, so our pid is written there. The rest of the file
- * stays, since PostgreSQL uses it to detect live backends.
+ * running server and refuse to start. PostgreSQL ignores the pid of its own parent, so our pid is written into the
+ * file. The rest of the file stays, since PostgreSQL uses it to detect live backends.
  */
 export function disownStalePid(cluster: string, log?: Log): void {
   const path = join(cluster, 'postmaster.pid')

@@ -47,8 +47,8 @@ const startTime = 60_000
 
 /**
  * Starts PostgreSQL 18 on 127.0.0.1 only, without a Unix socket, and creates cluster, roles and database if missing.
- * Resolves once it answers queries. The caller must prevent two starts on one data folder (lock.ts). Throws, with the
- * end of its log, if it ends or does not answer within a minute.
+ * Resolves once the server answers queries. The caller must prevent two starts on one data folder (lock.ts). If the
+ * server ends or does not answer within a minute, throws with the end of its log.
  */
 export async function startPostgres(options: PostgresOptions): Promise<PostgresServer> {
   const dataDir = realpathSync(privateFolder(options.dataDir))
@@ -83,7 +83,7 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
       }
     }
     await started.stop()
-    // A killed server's backends hold the shared memory until they end. A free port can be taken by another process.
+    // The backends of a killed server hold its shared memory until they end. Another process can take the free port.
     const passing = /still in use|lock file .* already exists/.test(failure)
     const lostPort = /Address already in use/.test(failure) && (options.port ?? 0) === 0
     if (Date.now() > deadline || !(passing || lostPort)) {
@@ -106,7 +106,7 @@ function settings(port: number, durable: boolean): string[] {
     synchronous_commit: durable ? 'on' : 'off',
     full_page_writes: durable ? 'on' : 'off',
     log_timezone: 'UTC',
-    // Details and statements of errors contain values of rows.
+    // Details and statements of errors contain values of rows, so they are not logged.
     log_error_verbosity: 'terse',
     log_min_error_statement: 'panic',
     log_parameter_max_length_on_error: 0,
@@ -122,7 +122,7 @@ async function launch(
   account: { uid?: number; gid?: number },
 ): Promise<Running & { readonly said: () => string }> {
   const { path, file, from, stop } = serverLog(logFolder, 'postgres')
-  // Detached, so that Ctrl-C in a terminal does not stop it before the API and the worker.
+  // Detached, so that Ctrl-C in a terminal does not stop PostgreSQL before the API and the worker.
   const child = spawn(program, args, {
     cwd: '/',
     detached: true,
@@ -141,7 +141,7 @@ async function launch(
   return { ...started, said: () => readFileSync(path).subarray(from).toString('utf8') }
 }
 
-/** null once a query is answered; the server's output if it ended or the deadline passed first. */
+/** Returns null once a query is answered. If the server ends or the deadline passes first, returns its output. */
 async function answers(
   url: string,
   server: Running & { readonly said: () => string },

@@ -2,14 +2,14 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
 /**
- * Distinguishes a process from a later one with the same pid. Pids are reused, within minutes on a small machine and
- * always in a restarted container, so a pid alone does not tell which process a signal would reach.
+ * Distinguishes a process from a later process with the same pid. Pids are reused, within minutes on a small machine
+ * and always in a restarted container. So a pid alone does not tell which process a signal would reach.
  */
 export interface ProcessIdentity {
   readonly pid: number
-  /** Start time in the system's own units; only compared. */
+  /** Start time in the system's own units, used only for comparison. */
   readonly startedAt: string
-  /** Changes with every boot, because start times count from it. */
+  /** An id that changes with every boot, because start times count from the boot. */
   readonly boot: string
 }
 
@@ -32,7 +32,7 @@ export function isRunning(recorded: ProcessIdentity): boolean {
 function fromProc(pid: number): RunningProcess | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    // The program's name is in parentheses and may contain spaces and parentheses, so count from the last one.
+    // The program's name is in parentheses and may contain spaces and parentheses, so count from the last `)`.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     const state = fields[0]
     const startedAt = fields[19]

@@ -1,6 +1,6 @@
 import type { Log } from './files.ts'
 
-/** Runs one step of the start and logs it: once it becomes slow, and with its time when it is done. */
+/** Runs one step of the start. Logs a line if the step becomes slow, and a line with its duration when it is done. */
 export type Step = <T>(what: string, work: () => Promise<T>) => Promise<T>
 
 /** A step that takes more than this many milliseconds is announced. */

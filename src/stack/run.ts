@@ -8,11 +8,11 @@ import { readStackSettings } from './settings.ts'
 import { startStack, type StackParts } from './start.ts'
 import { createSupervisor } from './supervise.ts'
 
-/** Stopped in this order: the users of a service before the service. */
+/** The order in which parts are stopped: the users of a service before the service. */
 const stopOrder: readonly (readonly Role[])[] = [['api', 'worker'], ['temporal'], ['postgres']]
 
 /**
- * `npm start`: runs everything until SIGINT, SIGTERM or SIGHUP, or until a part keeps failing, then stops everything
+ * `npm start`: runs everything until SIGINT, SIGTERM or SIGHUP, or until a part keeps failing. Then stops everything
  * in order. A second signal stops faster. Prints progress and then `ready URL` to standard output. Returns the exit
  * code: 0 after a signal, else 1 with the reason on standard error.
  */
@@ -43,8 +43,8 @@ export async function runStack(parts: StackParts, env: NodeJS.ProcessEnv = proce
 }
 
 /**
- * Calls `onGone` if npm started this process and has ended. npm passes SIGTERM only to the shell between them, so the
- * end of npm is the only sign of a `kill` of `npm start`.
+ * Calls `onGone` if npm started this process and npm has ended. npm passes SIGTERM only to the shell between npm and
+ * this process. So the end of npm is the only sign of a `kill` of `npm start`.
  */
 function watchNpm(env: NodeJS.ProcessEnv, onGone: () => void): NodeJS.Timeout | undefined {
   if (env['npm_lifecycle_event'] === undefined) return undefined
@@ -72,7 +72,7 @@ async function hold(
     try {
       writeSync(kept.file, `${JSON.stringify(entry)}\n`)
     } catch {
-      // The disk is full. Everything goes on.
+      // The disk is full. The stack continues without this line.
     }
   }
   const dataDir = realpathSync(privateFolder(settings.dataDir))
@@ -84,7 +84,7 @@ async function hold(
   const step = createSteps(log)
   try {
     const starting = startStack({ ...parts, settings, dataDir, env, log, step, supervisor, closers, ending })
-    // After a stop request nobody awaits it. The supervisor or the records know everything that it started.
+    // After a stop request nobody awaits `starting`. The supervisor or the records know every process that it started.
     starting.catch(() => undefined)
     const asked = aborted(ending)
     const url = await Promise.race([starting, asked])

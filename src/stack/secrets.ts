@@ -23,8 +23,8 @@ const makers: { readonly [K in keyof Secrets]: () => string } = {
 }
 
 /**
- * Reads the data folder's secrets and creates missing ones. Throws if the file cannot be read, or if it is missing
- * beside a database: new secrets could not open the database or its sealed values.
+ * Reads the data folder's secrets and creates missing secrets. Throws if the file cannot be read. Also throws if the
+ * file is missing but a database exists: new secrets could not open the database or its sealed values.
  */
 export function loadSecrets(dataDir: string): Secrets {
   const path = join(dataDir, 'secrets.json')

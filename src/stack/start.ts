@@ -20,11 +20,11 @@ export interface StackParts {
   /** Migrates the database to this version, as the role that owns the tables. */
   migrate(options: { url: string; log: Log }): Promise<unknown>
   /**
-   * Creates the first organization and its people in the environment of the API; does nothing if one exists. Calls
-   * `save` before it commits, so that a crash in between does not lose a secret that is in use.
+   * Creates the first organization and its people in the environment of the API. Does nothing if one exists. Calls
+   * `save` before the commit, so that a crash in between does not lose a secret that is in use.
    */
   bootstrapIdentities(env: NodeJS.ProcessEnv, save: (made: Identities) => Promise<void>): Promise<unknown>
-  /** Throws, saying what to change, if the service cannot work with the database of this environment. */
+  /** If the service cannot work with the database of this environment, throws an error that says what to change. */
   checkDatabase(env: NodeJS.ProcessEnv): Promise<unknown>
   startMailCatcher(options: { dir: string }): Promise<{ url: string; close(): Promise<void> }>
 }
@@ -88,7 +88,7 @@ export async function startStack(options: StartOptions): Promise<string> {
   return baseUrl
 }
 
-/** Checked before minutes of installing: the API would report it only at the end. */
+/** Checks the port first: the API would report a used port only at the end, after minutes of installation. */
 async function requirePort({ port, host }: StackSettings): Promise<void> {
   if (port !== 0 && !(await isFree(port, host)))
     throw new Error(`port ${port} of ${host} is in use: set PORT`)
@@ -159,7 +159,7 @@ interface Addresses {
 }
 
 /**
- * Updates bootstrap.json: identities once, addresses at every start. Not written in production or for an external
+ * Updates bootstrap.json: identities once, addresses at every start. Does nothing in production or with an external
  * database.
  */
 async function bootstrap(

@@ -5,7 +5,7 @@ import type { Log } from './files.ts'
 /*
  * A service is *starting*, *up*, *down* (it ended unexpectedly and waits to start again) or *stopped*. A service that
  * is down starts again once everything it needs is up, after a pause that doubles with each immediate failure. After
- * more than `limit` failures in a row the supervisor gives up, and its caller stops the rest.
+ * more than `limit` immediate failures in a row the supervisor gives up, and its caller stops the other services.
  */
 
 /** A service that the supervisor keeps running. */
@@ -13,7 +13,7 @@ export interface Service<Name extends string> {
   readonly name: Name
   /** Services that must be up before this one starts again. */
   readonly needs: readonly Name[]
-  /** Starts it, always with the same port and data. Resolves once it answers. */
+  /** Starts the service, always with the same port and data. Resolves once the service answers. */
   start(): Promise<Running>
 }
 
@@ -101,7 +101,7 @@ export function createSupervisor<Name extends string>(options: SupervisorOptions
       const entry = { current: await service.start(), up: true }
       kept.set(service.name, entry)
       loops.set(service.name, keep(service, entry))
-      // A stop request during its start has not seen it.
+      // A stop request during the start did not know this service yet, so it is stopped here.
       if (stopping.signal.aborted) await entry.current.stop(stopping.signal)
     },
     stop: async (names, hurry) => {

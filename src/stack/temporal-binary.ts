@@ -14,13 +14,13 @@ import { temporalCli } from './temporal-pins.ts'
 
 const run = promisify(execFile)
 
-/** One place to look for the program. Returns its path, or null if it is not there; throws if it should be there. */
+/** One source of the program. `find` returns its path, or null if it is not there. Throws if it should be there. */
 export interface Source {
   readonly name: string
   find(): Promise<string | null>
 }
 
-/** Asks the sources in order. If none has the program, throws with each source's answer and the fix. */
+/** Asks the sources in order. If none has the program, throws with each source's answer and a solution. */
 export async function firstSource(
   sources: readonly Source[],
   { log, signal }: InstallOptions = {},

@@ -33,7 +33,7 @@ export function readTemporalConfig(path = join(projectRoot(), 'temporal-dev.yml'
 export interface TemporalPlaces {
   readonly port: number
   readonly uiPort: number
-  /** null: nothing is stored. */
+  /** null if nothing is stored. */
   readonly database: string | null
   /** false: no web interface. Default true. */
   readonly ui?: boolean

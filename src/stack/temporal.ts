@@ -44,7 +44,7 @@ const startTime = 60_000
 
 /**
  * Starts the Temporal development server on 127.0.0.1 with the settings of temporal-dev.yml, and installs the program
- * if needed. Resolves once the namespace answers. Throws, with the end of its log, if it ends.
+ * if needed. Resolves once the namespace answers. If the server ends, throws with the end of its log.
  */
 export async function startTemporal(options: TemporalOptions): Promise<TemporalServer> {
   const dataDir = realpathSync(privateFolder(options.dataDir))
@@ -96,9 +96,9 @@ async function launch(
   args: readonly string[],
 ): Promise<Launched> {
   const { path, file, from, stop } = serverLog(logFolder, 'temporal')
-  // Detached, so that Ctrl-C in a terminal does not stop it before the worker. The option names a file that does not
-  // exist: this ignores the person's own Temporal settings, and puts the data folder into the command line of a server
-  // without a database, which identifies our processes (guard.ts).
+  // Detached, so that Ctrl-C in a terminal does not stop Temporal before the worker. `--env-file` names a file that
+  // does not exist, so the person's own Temporal settings are ignored. The option also puts the data folder into the
+  // command line, even without a database. The data folder identifies our processes (guard.ts).
   const home = runFolder(dataDir)
   // Histories contain only ids and names, but the database is still private.
   const child = creatingPrivately(() =>
@@ -119,7 +119,7 @@ async function launch(
   return { ...started, said: () => readFileSync(path).subarray(from).toString('utf8') }
 }
 
-/** null once the namespace answers; the server's output if it ended or the deadline passed first. */
+/** Returns null once the namespace answers. If the server ends or the deadline passes first, returns its output. */
 async function answers(
   address: string,
   namespace: string,

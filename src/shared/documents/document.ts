@@ -13,7 +13,7 @@ export const mediaTypeOf: Readonly<Record<DocumentKind, string>> = {
   text: 'text/plain',
 }
 
-/** Largest file that is taken, and most text (UTF-8) that is read out of one, in bytes. */
+/** Maximum size of an uploaded file, and of the text (UTF-8) that is read from one file, in bytes. */
 export const maxDocumentSize = 25 * 1024 * 1024
 
 /** A file that cannot be read. The message says why and what to do, and contains nothing of the file. */
@@ -21,7 +21,7 @@ export class DocumentRefused extends Error {
   override readonly name = 'DocumentRefused'
 }
 
-/** The result of reading a file. Both are UTF-8. */
+/** The result of reading a file. `text` and `rows` are UTF-8. */
 export interface ParsedDocument {
   readonly kind: DocumentKind
   readonly text: Buffer

@@ -6,18 +6,18 @@ import { tableOf, type Cell, type Table } from './table.ts'
 
 /* Word and Excel files: ZIP archives of XML. Runs in the parser's process only. */
 
-/** Bytes of all parts that are unpacked. */
+/** Maximum size of all unpacked parts together, in bytes. */
 export const mostUnpacked = 100 * 1024 * 1024
 const mostParts = 10_000
-/** In all sheets together. The library holds every cell in memory, and takes minutes for a million rows. */
+/** Maximum for all sheets together. The library holds every cell in memory, and takes minutes for a million rows. */
 export const mostSheetRows = 100_000
 export const mostSheetCells = 1_000_000
 
 export type OfficeParts = { readonly kind: 'docx' | 'xlsx'; readonly parts: Unzipped }
 
 /**
- * Unpacks the XML parts of a file, and says what it is by them. The buffer of a part has the size that the archive
- * names, so a part that unpacks to more is cut and then is no valid XML.
+ * Unpacks the XML parts of a file, and tells from them whether it is a Word or an Excel file. The buffer of a part
+ * has the size that the archive states. A part that unpacks to more bytes is cut, and is then not valid XML.
  */
 export function unpackOffice(bytes: Uint8Array): OfficeParts {
   let [unpacked, count] = [0, 0]
@@ -68,7 +68,7 @@ interface Workbook {
   readonly table: Table
 }
 
-/** Every sheet as CSV below its name, and the first one as a table. Formulas count as the values saved with them. */
+/** Every sheet as CSV below its name, and the first sheet as a table. A formula counts as the value saved with it. */
 export async function readXlsx(parts: Unzipped): Promise<Workbook> {
   refuseLargeSheets(parts)
   const sheets = await readExcel(new Uint8Array(packed(parts)).buffer)
@@ -88,7 +88,10 @@ export async function readXlsx(parts: Unzipped): Promise<Workbook> {
   return { text: texts.join('\n'), table: tableOf(lines[0] ?? []) }
 }
 
-/** Counted in the XML, before the library reads it. A file that hides its rows from this count meets the sandbox's limits. */
+/**
+ * Counts rows and cells in the XML, before the library reads it. A file that hides rows from this count is stopped by
+ * the sandbox's limits.
+ */
 function refuseLargeSheets(parts: Unzipped): void {
   let [rows, cells] = [0, 0]
   for (const [name, part] of Object.entries(parts)) {

@@ -2,8 +2,8 @@ import { DocumentRefused, reply, type ParsedDocument, type Reply } from './docum
 import { runInSandbox, SandboxDied, type SandboxOptions } from './sandbox.ts'
 
 /**
- * Reads an uploaded file. Its type is judged by its content; the name only tells CSV from other text. Everything but plain
- * text is read in a process of its own (sandbox.ts). Throws DocumentRefused, or the signal's reason.
+ * Reads an uploaded file. The file's content decides its type; the name only tells CSV from other text. Everything
+ * but plain text is read in a process of its own (sandbox.ts). Throws DocumentRefused, or the signal's reason.
  */
 export async function parseDocument(
   bytes: Buffer,
@@ -30,7 +30,7 @@ const program = new URL(`./parser-process${import.meta.url.endsWith('.ts') ? '.t
 
 type Way = 'pdf' | 'office' | 'csv' | 'text'
 
-/** How the file is read. Throws DocumentRefused for a file that is none of these. */
+/** How the file is read. Throws DocumentRefused for a file that has none of these types. */
 function kindOf(bytes: Buffer, name: string, mediaType: string | null): Way {
   if (bytes.length === 0) throw new DocumentRefused('the file is empty')
   const kind = binaryKind(bytes)
@@ -55,7 +55,7 @@ function binaryKind(bytes: Buffer): 'pdf' | 'office' | null {
   return null
 }
 
-/** UTF-8 without NUL, which no text holds. */
+/** Whether the bytes are UTF-8 without NUL. No text contains NUL. */
 function isText(bytes: Buffer): boolean {
   if (bytes.includes(0)) return false
   try {
@@ -70,7 +70,7 @@ function isText(bytes: Buffer): boolean {
 const withoutMark = (bytes: Buffer): Buffer =>
   bytes.subarray(0, 3).equals(Buffer.from([0xef, 0xbb, 0xbf])) ? bytes.subarray(3) : bytes
 
-/** Reads the output of the parser's process. It is hostile too, if the file has taken that process over. */
+/** Reads the output of the parser's process. The output is hostile too, if the file has taken over that process. */
 function partsOf(output: Buffer): ParsedDocument {
   const end = output.indexOf('\n')
   if (end < 0) throw new SandboxDied('the output is cut')

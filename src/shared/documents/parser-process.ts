@@ -2,8 +2,9 @@ import type { Table } from './table.ts'
 import type { DocumentKind, Reply } from './document.ts'
 
 /*
- * Reads one file from standard input and writes what it holds to standard output: a `Reply` as one line of JSON, then
- * the text, then the rows. The file is hostile: sandbox.ts starts this process without rights, and ends it.
+ * Reads one file from standard input and writes its content to standard output. The output is a `Reply` as one line
+ * of JSON, then the text, then the rows. The file is hostile: sandbox.ts starts this process without rights, and ends
+ * it.
  */
 
 // The libraries write warnings, which would mix with the output.
@@ -46,7 +47,7 @@ async function reply(bytes: Buffer, kind: string): Promise<readonly [Reply, ...B
     } as const
     return rows === null ? [head, text] : [head, text, rows]
   } catch (error) {
-    // Other messages can quote the file.
+    // The messages of other errors can quote the file.
     const message = error instanceof DocumentRefused ? error.message : 'the file is damaged: save it anew'
     return [{ ok: false, message }]
   }

@@ -6,10 +6,10 @@ import { fileURLToPath } from 'node:url'
 import { projectRoot } from '../project-root.ts'
 
 /*
- * Starts a program of ours that reads a hostile file. docs/files.md says what holds on which system.
- *
- * - Node's `--permission`: no file but our code and its packages can be read, none written; no other process, worker
- *   thread, add-on or inspector can be started. Node calls this a seat belt, so the limits below do not rely on it.
+ * Starts one of our programs, which reads a hostile file. docs/files.md says which protection exists on which system:
+ * - Node's `--permission`. The program can read only our code and its packages, and can write no file. It cannot
+ *   start another process, worker thread, add-on or inspector. Node calls this a seat belt, so the limits below do
+ *   not rely on it.
  * - An empty environment, and a heap limit.
  * - Where there is a POSIX shell: limits of processor time, memory and written files, by the kernel.
  * - Where `unshare` may make namespaces (Linux): no network.
@@ -32,7 +32,7 @@ export const usualLimits: SandboxLimits = {
   outputBytes: 64 * 1024 * 1024,
 }
 
-/** The program did not end with an output: it died, or used up a limit. */
+/** The program gave no complete output: it died, or used up a limit. */
 export class SandboxDied extends Error {
   override readonly name = 'SandboxDied'
 }
@@ -96,12 +96,12 @@ function outputOf(child: ChildProcess, input: Uint8Array, most: number, kill: ()
   })
 }
 
-/** Questions of people and agents come first. */
+/** Gives the process a low priority, because questions of people and agents come first. */
 function lowerPriority(pid: number): void {
   try {
     setPriority(pid, constants.priority.PRIORITY_LOW)
   } catch {
-    // It has ended already.
+    // The process has ended already.
   }
 }
 

@@ -3,12 +3,15 @@ import { soundText } from './document.ts'
 
 /* Tables as lists of objects: the first line names the columns. */
 
-/** A `for_each` goes over at most this many items. */
+/** Maximum number of rows. A `for_each` runs for at most this many items. */
 export const mostRows = 10_000
 export const mostColumns = 200
-/** Cells of one table. With their rows they are fewer than the 100,000 values that one input of a run holds. */
+/**
+ * Maximum cells of one table. Cells and rows together are fewer than the 100,000 values that one input of a run
+ * holds.
+ */
 export const mostCells = 80_000
-/** Characters of all rows as JSON. Each row repeats the names of the columns. */
+/** Maximum characters of all rows as JSON. Each row repeats the names of the columns. */
 export const mostRowsLength = 8 * 1024 * 1024
 
 export type Cell = string | number | boolean | null
@@ -16,7 +19,7 @@ export type TableRow = Readonly<Record<string, Cell>>
 
 export type Table =
   | { readonly rows: readonly TableRow[] }
-  /** `isBroken`: it is no table; otherwise it is only too large. */
+  /** `isBroken`: the text is no table; otherwise the table is only too large. */
   | { readonly problem: string; readonly isBroken: boolean }
 
 const soundCell = (cell: Cell | undefined): Cell =>
@@ -24,7 +27,10 @@ const soundCell = (cell: Cell | undefined): Cell =>
 
 const tooLarge = (problem: string): Table => ({ problem, isBroken: false })
 
-/** The names of the columns. A column without one is `column_3`; a name that is taken gets a number, as in `name_2`. */
+/**
+ * The names of the columns. A column without a name is `column_3`; a name that is taken gets a number, as in
+ * `name_2`.
+ */
 function columnsOf(header: readonly Cell[]): string[] {
   const taken = new Set<string>()
   return header.map((cell, index) => {
@@ -77,7 +83,7 @@ export function tableOf(lines: Iterable<readonly Cell[]>): Table {
   return { rows: table.rows }
 }
 
-/** Characters that are parsed before other events of the process get their turn. */
+/** Characters that are parsed before the process handles other events. */
 const pieceLength = 64 * 1024
 
 /** The table of a CSV text. Reads the whole text, so that a broken line is found in a large table too. */
@@ -117,7 +123,7 @@ function delimiterOf(text: string): string {
   return counts.reduce((most, each) => (each[1] > most[1] ? each : most))[0]
 }
 
-/** Contains nothing of the file: the library's own message quotes it. */
+/** The message for a CSV error. It contains nothing from the file, while the library's own message quotes the file. */
 function explain({ code, lines }: Partial<CsvError> & { readonly lines?: number }): string {
   const line = typeof lines === 'number' ? `line ${lines}` : 'a line'
   if (code === 'CSV_RECORD_INCONSISTENT_FIELDS_LENGTH')

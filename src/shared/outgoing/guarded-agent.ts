@@ -25,11 +25,11 @@ const idleMilliseconds = 10_000
 
 /**
  * Opens connections only to public addresses, and to hosts that the operator named. The address is checked when the
- * socket is opened, with the very answer of the name server to which it connects, so a name that changes its address
- * in between gains nothing.
+ * socket is opened. The check uses the same answer of the name server as the connection. So a name that changes its
+ * address between two look-ups gains nothing.
  */
 export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgentOptions): Agent {
-  // HTTP/1.1 only: an aborted request must not leave others on a shared connection in doubt.
+  // HTTP/1.1 only. On a shared connection, an aborted request would leave the result of other requests in doubt.
   const common = { timeout: connectMilliseconds, allowH2: false } as const
   const anywhere = buildConnector({ ...common, lookup })
   const inPublic = buildConnector({ ...common, lookup: publicOnly(lookup) })
@@ -38,7 +38,8 @@ export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgen
       const started = performance.now()
       const callback: buildConnector.Callback = (...[error, socket]) => {
         if (error !== null) return done(new ConnectFailed('', { cause: error }), null)
-        // A process that was stopped for a while sees the connection before the timer that should have ended it.
+        // If the process was stopped for a while, this callback can run before the timer that should have ended the
+        // attempt.
         if (performance.now() - started <= connectMilliseconds) return done(null, socket)
         socket.destroy()
         done(new ConnectFailed('', { cause: new Error('the connection took too long') }), null)
@@ -61,7 +62,7 @@ export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgen
 
 const refusal = 'the address is not public'
 
-/** Refuses a name with any address that is not public. */
+/** Refuses a name if any of its addresses is not public. */
 function publicOnly(lookup: LookupFunction): LookupFunction {
   return (hostname, options, callback) =>
     lookup(hostname, { ...options, all: true }, (error, found) => {

@@ -48,12 +48,13 @@ export function isNamed(hosts: readonly NamedHost[], host: string, port: number)
   return hosts.some((each) => each.host === bare && (each.port === null || each.port === port))
 }
 
-/** The port of an address, also where it is the default of its scheme. */
+/** The port of a URL. If the URL names no port, the default port of its scheme. */
 export const portOf = (url: URL): number => Number(url.port || (url.protocol === 'http:' ? 80 : 443))
 
 /**
- * Whether everybody in the internet reaches this IP address. False for private, loopback, link-local, multicast and
- * reserved ranges, for IPv6 forms that contain an IPv4 address of them, and for text that is no address.
+ * Whether an IP address can be reached from everywhere on the internet. False for private, loopback, link-local,
+ * multicast and reserved ranges. Also false for IPv6 forms that contain an IPv4 address of such a range, and for text
+ * that is no address.
  */
 export function isPublicAddress(address: string): boolean {
   const withoutZone = address.split('%', 1)[0] ?? ''
@@ -61,7 +62,7 @@ export function isPublicAddress(address: string): boolean {
   // Turns `::ffff:10.0.0.1` into `10.0.0.1`. The ranges of other embeddings (6to4, Teredo, NAT64) are not `unicast`.
   const read = ipaddr.process(withoutZone)
   if (read.range() !== 'unicast' || read.toString() === azureMetadata) return false
-  // Everything else of IPv6 is reserved, such as `::127.0.0.1` and `fec0::1`.
+  // All IPv6 addresses outside `2000::/3` are reserved, such as `::127.0.0.1` and `fec0::1`.
   return !(read instanceof ipaddr.IPv6) || read.match(publicIPv6, 3)
 }
 

@@ -32,25 +32,32 @@ export interface Bounds {
   readonly bytes: number
   /** Only status and headers of an answer matter: the rest of its body is dropped after `bytes`, or after a second. */
   readonly dropsBody?: true
-  /** No redirect is followed: at this service each of them leads to something else than what was decided about. */
+  /**
+   * No redirect is followed, because each redirect of this service leads away from the resource that was decided
+   * about.
+   */
   readonly followsRedirects?: false
   readonly signal?: AbortSignal
   /** Waits until there is memory for a large answer. Rejects with the signal's reason if it is aborted. */
-  readonly room?: (bytes: number, signal: AbortSignal) => Promise<{ release(): void }>
+  readonly reserve?: (bytes: number, signal: AbortSignal) => Promise<{ release(): void }>
 }
 
-/** Answers up to this size are read without asking for room. */
+/** Answers up to this size are read without reserving memory. */
 const smallBytes = 256 * 1024
-/** In memory at the same time: as chunks, in one piece, and twice as text. */
+/** Copies of an answer that are in memory at the same time: its chunks, one buffer, and two texts. */
 const copiesOfAnswer = 4
 
-/** The only way out to services that an organization connects. */
+/** All requests to services that an organization connects go through this interface. */
 export interface Outgoing {
-  /** Why no request may go to this address, as one clause; null if one may. Names are looked up first when sending. */
+  /**
+   * Why no request may go to this address, as one clause; null if requests may go there. Names are not looked up
+   * before a request is sent.
+   */
   refusalOf(address: string): string | null
   /**
-   * A `fetch` for one credential: it goes only to `addresses`, and follows a redirect only within them and only for
-   * GET and HEAD. The answer's body has been read, and JSON in it is small enough to be parsed. Throws OutgoingError.
+   * A `fetch` for one credential. Its requests go only to `addresses`. It follows a redirect only within `addresses`,
+   * and only for GET and HEAD. The answer's body has been read, and JSON in it is small enough to be parsed. Throws
+   * OutgoingError.
    */
   fetchWithin(bounds: Bounds): Fetch
   close(): Promise<void>
@@ -157,7 +164,7 @@ async function readWhole(answer: Answered, url: URL, bounds: Bounds, signal: Abo
       total += (chunk as Uint8Array).length
       if (total > bounds.bytes) throw tooLarge(url, `is larger than ${bounds.bytes} bytes`)
       if (total > smallBytes)
-        held ??= await bounds.room?.(copiesOfAnswer * expectedBytes(answer, bounds), signal)
+        held ??= await bounds.reserve?.(copiesOfAnswer * expectedBytes(answer, bounds), signal)
       chunks.push(chunk as Uint8Array)
     }
     const body = Buffer.concat(chunks)
@@ -170,7 +177,7 @@ async function readWhole(answer: Answered, url: URL, bounds: Bounds, signal: Abo
   }
 }
 
-/** How long the body of an answer is read that nobody needs, in milliseconds. A whole one keeps the connection open. */
+/** Milliseconds for which an unneeded body is read. If the body is read to its end, the connection stays open. */
 const dropMilliseconds = 1_000
 
 async function dropBody({ status, statusText, headers, body }: Answered, bytes: number): Promise<Response> {
@@ -183,7 +190,7 @@ async function dropBody({ status, statusText, headers, body }: Answered, bytes: 
       total += (value as Uint8Array).length
     }
   } catch {
-    // The connection was lost after the status, which counts.
+    // The connection was lost after the status. Only the status counts.
   } finally {
     clearTimeout(late)
     await reader?.cancel().catch(() => undefined)
@@ -200,7 +207,7 @@ function expectedBytes({ headers }: Answered, { bytes }: Bounds): number {
   return declared !== null && /^\d{1,12}$/.test(declared) ? Math.min(Number(declared), bytes) : bytes
 }
 
-/** Whether a client would find values in it. Whatever type the answer claims, clients may parse it. */
+/** Whether a client could parse the body as JSON. Clients may do so whatever content type the answer claims. */
 function isJson(body: Buffer): boolean {
   const first = body.find((byte) => !whitespace.has(byte))
   return first === 0x5b || first === 0x7b
@@ -208,7 +215,7 @@ function isJson(body: Buffer): boolean {
 
 const whitespace: ReadonlySet<number> = new Set([0x09, 0x0a, 0x0d, 0x20])
 
-/** These describe the bytes on the wire, which are unpacked here. */
+/** Headers that describe the bytes on the wire. They do not describe the body, which is unpacked here. */
 const describesWire: ReadonlySet<string> = new Set([
   'content-encoding',
   'content-length',
@@ -237,7 +244,10 @@ function problemOf(error: unknown, url: URL, limit: AbortSignal): OutgoingError 
   return new OutgoingError('connection_lost', `the connection to \`${url.host}\` was lost`, true, error)
 }
 
-/** The error and its causes, outermost first: `fetch` wraps what happened, and of several tried addresses each has one. */
+/**
+ * The error and its causes, outermost first. `fetch` wraps the error that happened. If several addresses were tried,
+ * each address has its own error.
+ */
 function causesOf(error: unknown): readonly unknown[] {
   const causes = [error]
   for (const cause of causes) {

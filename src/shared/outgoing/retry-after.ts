@@ -2,9 +2,10 @@
 export const longestRetryAfter = 3_600
 
 /**
- * Seconds to wait before the next request, as the service asks: `Retry-After` in seconds or as a date, or the end of an
- * exhausted rate limit (`X-RateLimit-Remaining: 0` with `X-RateLimit-Reset` in epoch seconds, or for several limits
- * `0, 14` with the seconds of each, `1, 1419704`). null: it does not say.
+ * Seconds to wait before the next request, as the service asks; null if it does not ask. Reads `Retry-After` in
+ * seconds or as a date. Else reads the end of an exhausted rate limit: `X-RateLimit-Remaining: 0` with
+ * `X-RateLimit-Reset` in epoch seconds. For several limits, both headers are lists: `0, 14` with the seconds of each
+ * limit, `1, 1419704`.
  */
 export function retryAfterOf(headers: Pick<Headers, 'get'>, now = Date.now()): number | null {
   const asked = headers.get('retry-after')?.trim()
@@ -20,7 +21,7 @@ export function retryAfterOf(headers: Pick<Headers, 'get'>, now = Date.now()): n
   return limited(Math.max(...exhausted) - (resets.length === 1 ? now / 1_000 : 0))
 }
 
-/** The numbers of a header; none if one is no number. */
+/** The numbers of a header; an empty list if one part is not a number. */
 function listed(text: string | null): number[] {
   const parts = (text ?? '').split(',', 10).map((part) => part.trim())
   return parts.every((part) => /^\d{1,12}$/.test(part)) ? parts.map(Number) : []

@@ -6,14 +6,14 @@ export interface Minted {
   readonly freshSeconds: number
 }
 
-/** Access tokens that this process can make anew. Calls for the same token at the same time share one request. */
+/** Access tokens that this process can request anew. Calls for the same token at the same time share one request. */
 export interface TokenCache {
-  /** The token, and whether this call has waited for a new one. A failed request is not kept. */
+  /** The token, and whether this call has waited for a new token. A failed request is not cached. */
   take(
     name: string,
     mint: () => Promise<Minted>,
   ): Promise<{ readonly token: string; readonly isNew: boolean }>
-  /** Forgets a token that a service has refused; nothing if there is another one by now. */
+  /** Forgets a token that a service has refused. Does nothing if the cache has another token by now. */
   drop(name: string, token: string): void
 }
 
@@ -24,7 +24,7 @@ export function createTokenCache(): TokenCache {
     max: mostTokens,
     async fetchMethod(_name, _stale, { options, context: mint }) {
       const { token, freshSeconds } = await mint()
-      // 0 would mean for ever.
+      // A ttl of 0 would mean forever.
       options.ttl = Math.max(freshSeconds * 1_000, 1)
       return token
     },

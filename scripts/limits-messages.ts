@@ -1,0 +1,43 @@
+import {
+  mostAttempts as mostChatAttempts,
+  mostFailures as mostChatFailures,
+} from '../src/activities/notify/send.ts'
+import { usualMailDelay } from '../src/contract/mail-delay.ts'
+import { codeMinutes, mostCodes, mostWrong } from '../src/governance/notifications/claims.ts'
+import { mostSingleItems } from '../src/governance/notifications/plan-slack.ts'
+import { mostRecipients } from '../src/governance/notifications/recipients.ts'
+import {
+  mostAttempts as mostMailAttempts,
+  mostOfHour as mostMailsOfHour,
+} from '../src/governance/notifications/send-mail.ts'
+import { mostWaiting as mostWaitingMessages } from '../src/governance/webhooks/fan-out.ts'
+import { attemptMilliseconds } from '../src/governance/webhooks/send.ts'
+import { mostOfTurn } from '../src/governance/webhooks/turns.ts'
+import { keptDays, keptDeliveries } from '../src/governance/webhooks/upkeep.ts'
+import { type Rows, count, numberAt } from './limits-numbers.ts'
+
+/* The limits of messages to people and to webhooks. */
+
+export const messages: Rows = [
+  ['people who get a message about one approval, in each channel', count(mostRecipients)],
+  ['items of a step that have messages of their own in Slack', `${mostSingleItems}; more items share one`],
+  ['tries of a message in Slack', count(mostChatAttempts)],
+  [
+    'codes that link a member’s Slack account',
+    `${mostCodes} an hour; each ends after ${codeMinutes} minutes, or ${mostWrong} wrong tries`,
+  ],
+  [
+    'looks for a message that may have arrived, and edits of one, until one succeeds',
+    count(mostChatFailures),
+  ],
+  [
+    '`delay_seconds` of mails',
+    `${numberAt('MailPreferencesRequest.delay_seconds.maximum')}; ${usualMailDelay} unless a person chooses`,
+  ],
+  ['mails of an organization about what waits', `${mostMailsOfHour} an hour; the others wait`],
+  ['tries of a mail that certainly did not leave', count(mostMailAttempts)],
+  ['messages that wait for a webhook', count(mostWaitingMessages)],
+  ['ended deliveries of a webhook that are kept', `${count(keptDeliveries)}, for ${keptDays} days`],
+  ['messages to one webhook', `${mostOfTurn} a second`],
+  ['time of one attempt at a message to a webhook', `${attemptMilliseconds / 1_000} seconds`],
+]

@@ -1,0 +1,67 @@
+import { rateLimits } from '../src/api/auth-options.ts'
+import { openApiDocument } from '../src/api/openapi.ts'
+import { routes } from '../src/api/routes/index.ts'
+
+/* Reads the limits that openapi.json publishes, and formats numbers, sizes and times for the page on limits. */
+
+/** The rows of one table of the page. */
+export type Rows = readonly (readonly [what: string, limit: string])[]
+
+type Schema = Readonly<Record<string, unknown>>
+const document = openApiDocument(routes) as {
+  readonly components: { readonly schemas: Schema }
+  readonly paths: Readonly<Record<string, Readonly<Record<string, { parameters: readonly Parameter[] }>>>>
+}
+interface Parameter {
+  readonly name: string
+  readonly schema: { readonly maximum?: number; readonly maxLength?: number; readonly default?: number }
+}
+
+/** A number of a named schema of openapi.json, such as `RuleRequest.tools.maxItems`. Follows references and items. */
+export function numberAt(path: string): string {
+  const [name = '', ...steps] = path.split('.')
+  let at: unknown = document.components.schemas[name]
+  for (const step of steps) {
+    const { properties, items, anyOf } = at as {
+      properties?: Schema
+      items?: Schema
+      anyOf?: readonly Schema[]
+    }
+    const places = [properties, at as Schema, items, ...(anyOf ?? [])]
+    at = places.find((place) => place?.[step] !== undefined)?.[step]
+  }
+  if (typeof at !== 'number') throw new Error(`openapi.json has no number at \`${path}\``)
+  return count(at)
+}
+
+export const count = (number: number): string => number.toLocaleString('en-US')
+
+export function bytes(number: number): string {
+  const [unit, size] =
+    number >= 1024 ** 3 ? ['GiB', 1024 ** 3] : number >= 1024 ** 2 ? ['MiB', 1024 ** 2] : ['KiB', 1024]
+  return `${count(number / size)} ${unit}`
+}
+
+export function seconds(number: number): string {
+  const [unit, size] = [['day', 86_400] as const, ['hour', 3_600] as const, ['minute', 60] as const].find(
+    ([, each]) => number >= each && number % each === 0,
+  ) ?? ['second', 1]
+  return `${count(number / size)} ${unit}${number === size ? '' : 's'}`
+}
+
+export function parameter(
+  method: string,
+  path: string,
+  wanted: string,
+): Record<'maximum' | 'maxLength' | 'default', number> {
+  const found = document.paths[path]?.[method]?.parameters.find(({ name }) => name === wanted)
+  const { maximum = Number.NaN, maxLength = Number.NaN, default: value = Number.NaN } = found?.schema ?? {}
+  return { maximum, maxLength, default: value }
+}
+export const wait = (method: string, path: string): string => {
+  const { maximum, default: value } = parameter(method, path, 'wait')
+  return `${seconds(maximum)}; default ${seconds(value)}`
+}
+export const characters = (path: string): string => `${numberAt(`${path}.maxLength`)} characters`
+export const perMinute = (path: keyof typeof rateLimits): string =>
+  `${rateLimits[path].max} per ${seconds(rateLimits[path].window).replace('1 ', '')} and address`

@@ -1,0 +1,73 @@
+import { readFileSync } from 'node:fs'
+
+/* The tests' stand-in for each service, and the parts that are checked against the vendor's published description. */
+
+const read = (path: string): unknown =>
+  JSON.parse(readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')) as unknown
+
+const { dependencies, devDependencies } = read('package.json') as Readonly<
+  Record<'dependencies' | 'devDependencies', Readonly<Record<string, string>>>
+>
+const named = (name: string): string =>
+  `\`${name}\` ${dependencies[name] ?? devDependencies[name] ?? 'is missing'}`
+
+interface StandIn {
+  readonly service: string
+  readonly standIn: string
+  /** The description, and which part of it is checked. */
+  readonly checked: string
+  readonly not: string
+}
+
+const ids = (all: readonly { readonly id: string }[]): string => all.map(({ id }) => `\`${id}\``).join(', ')
+
+const ofGoogle = (['calendar.v3', 'docs.v1', 'drive.v3', 'sheets.v4'] as const).map((name): StandIn => {
+  const { source, revision, methods } = read(`test/support/google/descriptions/${name}.json`) as {
+    readonly source: string
+    readonly revision: string
+    readonly methods: readonly { readonly id: string }[]
+  }
+  return {
+    service: `Google ${name}`,
+    standIn: 'our own',
+    checked: `Google’s discovery document of revision ${revision}, from \`${source.replace(' ', '` ')}: paths, parameters, fields, types and values of each request and answer of ${ids(methods)}`,
+    not: 'what the document says in words: limits, rights, which fields go together',
+  }
+})
+
+const operationsOf = (name: 'jira' | 'trello'): string =>
+  ids(read(`test/support/atlassian/${name}.json`) as { readonly id: string }[])
+
+export const standIns: readonly StandIn[] = [
+  ...ofGoogle,
+  {
+    service: 'Jira',
+    standIn: 'our own',
+    checked: `Atlassian’s OpenAPI description, as ${named('jira.js')} is generated from it: methods, paths, parameters and names of fields of each request, and the whole answer, of ${operationsOf('jira')}`,
+    not: 'the forms of values in requests, texts in version 2 of the API, and what a query means',
+  },
+  {
+    service: 'Trello',
+    standIn: 'our own',
+    checked: `Trello’s OpenAPI description, as ${named('trello.js')} is generated from it: methods, paths and names of values of each request, and the whole answer, of ${operationsOf('trello')}`,
+    not: 'the forms of values in requests, and parameters of the cards of a board, which the description leaves out',
+  },
+  {
+    service: 'GitHub, Slack, Resend',
+    standIn: named('emulate'),
+    checked: `nothing of ours: the stand-ins are those of the package. ${named('@octokit/rest')} and ${named('@slack/web-api')}, the clients of GitHub and Slack, build the requests`,
+    not: 'the requests to Resend',
+  },
+  {
+    service: 'language models',
+    standIn: named('@copilotkit/aimock'),
+    checked: 'nothing of ours: the clients of the AI SDK read its answers',
+    not: 'what a model writes',
+  },
+  {
+    service: 'searches',
+    standIn: 'answers written in the tests',
+    checked: 'nothing',
+    not: 'all of it',
+  },
+]
