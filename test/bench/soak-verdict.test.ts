@@ -2,8 +2,8 @@ import { expect, test } from '@jest/globals'
 import { judge, type Sample } from '../../bench/support/soak-verdict.ts'
 
 /**
- * A measurement of everything at each hundredth of the time. `change` moves quantities by a function of the time from
- * 0 to 1.
+ * Samples of all quantities at each hundredth of a soak. `change` replaces quantities by functions of the time, which
+ * goes from 0 to 1.
  */
 function soak(change: Readonly<Record<string, (at: number) => number>> = {}): Sample[] {
   const flat: Sample['values'] = {

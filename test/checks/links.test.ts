@@ -45,8 +45,18 @@ test('each broken link or citation is a problem', () => {
 })
 
 test('citations of absent documents are counted by folder', () => {
-  // Joined here, so that a search of the repository does not find it.
+  // The text is joined here, so that a search of the repository does not find it.
   write('src/a.ts', ['/** contract', 'section 4; specification, "Limits" */\n'].join(' '))
   expect(findProblems(root, { src: 2 })).toEqual([])
   expect(findProblems(root, { src: 1 })).toHaveLength(3)
+})
+
+test('a comment that leaves out its subject is a problem, except in a migration that has run', () => {
+  const comments = ['/** Of', 'the tools. */\n// That', 'of the calendar.\n/** Offers a tool. */\n'].join(' ')
+  write('src/a.ts', comments)
+  write('src/db/migrations/0001.ts', comments)
+  expect(findProblems(root, {})).toEqual([
+    'src/a.ts:1: a comment begins with `Of`: name what it is about',
+    'src/a.ts:2: a comment begins with `That`: name what it is about',
+  ])
 })

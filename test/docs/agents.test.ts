@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals'
 import { agentTool } from '../../src/policy/agent-tools.ts'
 import { unionLabels } from '../../src/policy/types.ts'
 
-/* docs/agents.md, "What a call counts as": the rows that only name tools. */
+/* Those rows of docs/agents.md, "What a call counts as", that only name tools. */
 
 const page = readFileSync(new URL('../../docs/agents.md', import.meta.url), 'utf8')
 const words = (cell = ''): string[] => [...cell.matchAll(/`(\w+)`/g)].map(([, word = '']) => word)

@@ -4,8 +4,8 @@ import { createMetrics } from '../../src/shared/metrics.ts'
 import { parse } from 'yaml'
 
 /*
- * The metrics of the code, of docs/operations.md, of the example alerts and of the dashboard are the same. That real
- * processes serve them is tested in test/e2e/logs.test.ts.
+ * The metrics of the code, of docs/operations.md, of the example alerts and of the dashboard are the same.
+ * test/e2e/logs.test.ts tests that real processes serve them.
  */
 
 const file = (name: string): string => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8')

@@ -4,7 +4,7 @@ import { compilePolicy, decide } from '../../src/policy/decide.ts'
 import { ruleInput } from '../../src/policy/rule.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
 
-/* docs/rules.md: its rules as a reader would save them, each with its table of calls. */
+/* The rules of docs/rules.md, saved as a reader would save them, each with its table of calls. */
 
 const page = readFileSync(new URL('../../docs/rules.md', import.meta.url), 'utf8')
 const examples = page

@@ -5,8 +5,8 @@ import { ApiAt, startProgramOn, type Program } from '../support/chaos-programs.t
 import type { Api } from '../support/client.ts'
 
 /*
- * Agents on a whole stack with a second API process: a decision, revocation or freeze in one process applies to the
- * other's next decision, and held calls outlive every process.
+ * Agents on a whole stack with a second API process. A decision, revocation or freeze in one process applies to the
+ * next decision of the other process. Held calls outlive every process.
  */
 
 let home: CrashHome

@@ -6,9 +6,9 @@ import { seededRandom, startPeople } from '../support/chaos-people.ts'
 import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
 
 /*
- * With 40 runs in flight, some of them held, worker, API, Temporal and PostgreSQL are killed with kill -9, in turn
- * and all at once, at random moments. One wave starts 40 runs, then kills every part once and all of them together,
- * twice, while an approver decides and resolves. Then every run must have reached its right end.
+ * With 40 runs in flight, some of them held, worker, API, Temporal and PostgreSQL are killed with kill -9, one
+ * after another and all at once, at random moments. One wave starts 40 runs. The wave then twice kills every part once
+ * and all parts together, while an approver decides and resolves. Then every run must have reached its right end.
  *
  *   npm test -- test/e2e/chaos                      one wave, about two minutes
  *   CHAOS_MINUTES=60 npm test -- test/e2e/chaos     waves for an hour
@@ -95,14 +95,14 @@ async function startRun(subject: string): Promise<string> {
   return home.member.execute(workflowId, { subject, keys: [subject] }, { key: subject.replaceAll(' ', '-') })
 }
 
-/** Each part once, in the order and at the intervals of the seed, then everything at once and a new start. */
+/** Kills each part once, in the order and at the intervals of the seed. Then kills everything at once, and restarts. */
 async function killThemAll(): Promise<void> {
   const parts = (['worker', 'api', 'temporal', 'postgres', 'worker'] as const)
     .map((part) => ({ part, place: random() }))
     .sort((a, b) => a.place - b.place)
   for (const { part } of parts) {
     await delay(500 + random() * 4_000)
-    // It may still be down because of the previous kill.
+    // The part may still be down because of the previous kill.
     await home.stack.kill9(part).catch(() => undefined)
   }
   await delay(1_000 + random() * 4_000)

@@ -7,6 +7,7 @@ import type { Approval, Run } from '../support/client-types.ts'
 import { until } from '../stack/until.ts'
 import { expectFinished, expectQuiet } from '../support/chaos-checks.ts'
 import { emulatorToken, type Emulator } from '../support/emulators.ts'
+import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts'
 import { startModel, type Model } from '../support/model.ts'
 import { startScriptedServer } from '../support/scripted-server.ts'
 import { askSlack, startSlack } from '../support/slack-emulator.ts'
@@ -14,14 +15,14 @@ import { askSlack, startSlack } from '../support/slack-emulator.ts'
 /*
  * The process is killed at each named commit point, one after another, and the run must reach its right end. All
  * tests share one stack: the process that reaches the armed point kills itself, and the supervisor starts it again.
- * Recoveries overlap, except while a mail is being sent: there each kill has the stack to itself, so that
+ * Recoveries overlap, except while a mail is being sent: each of these kills has the stack to itself. So
  * `unknown_outcome` is expected exactly where bytes may have left.
  */
 
 const both = (...points: CommitPoint[]): Fault[] =>
   points.flatMap((point) => [`${point}:before`, `${point}:after`] as const)
 
-/** Points reached by accepting a run, by its approval, by its work up to the held mail, and by the approved mail. */
+/** Points reached by accepting a run, by the vote on it and its work up to the held mail, and by the approved mail. */
 const onAccept = both('run.accept', 'outbox.deliver')
 const onStart = both(
   'approval.vote',
@@ -38,6 +39,7 @@ const unknowable: readonly Fault[] = ['effect.sent:after', 'effect.outcome:befor
 let home: CrashHome
 let model: Model
 let slack: Emulator | undefined
+let slackProxy: FaultProxy | undefined
 let workflowId: string
 
 beforeAll(async () => {
@@ -45,7 +47,7 @@ beforeAll(async () => {
   workflowId = await govern(home, { settings: { approval_required_from: 'high' } })
 })
 afterAll(async () => {
-  await Promise.all([home?.close(), model?.close(), slack?.close()])
+  await Promise.all([home?.close(), model?.close(), slackProxy?.close(), slack?.close()])
 })
 
 interface Started {
@@ -153,7 +155,7 @@ describe('a process killed at a commit point', () => {
         const outcome = home.sink.count(started.subject) === 0 ? 'retry' : 'done'
         expect((await home.approver.resolve(runId, 'send', outcome)).status).toBe(200)
       }
-      // Before the next point is armed: a mail that is sent again would trigger the next one.
+      // This run must end before the next point is armed: a mail that is sent again would trigger that point.
       await expectFinished(home, runId, started.subject)
     },
   )
@@ -180,7 +182,7 @@ describe('a process killed at a commit point', () => {
     const started = held.pop() as Started
     const runId = await started.runId
     const approvalId = await heldMail(started)
-    // Only the database's clock moves: the run's own timer would be as early as the sweeper.
+    // Only the stored deadline changes: a run's timer with this deadline could fire as early as the sweeper.
     await home.faults.at(fault, () => {
       void home.query('update approvals set expires_at = clock_timestamp() where id = $1', [approvalId])
     })
@@ -217,7 +219,8 @@ describe('a process killed at a commit point', () => {
       runId = home.member.execute(asking, {}, { key: randomUUID() })
     })
     const { cost } = await home.member.untilStatus(await runId, 'completed')
-    // 3 tokens for 5 units a million and 2 for 25; and the highest cost of the attempt that died.
+    // The price of 3 input tokens at 5 and 2 output tokens at 25 units a million. An attempt that died adds its highest
+    // possible cost.
     expect(cost).toBeCloseTo(fault === 'effect.spend:after' ? 0.000_065 + 0.010_145 : 0.000_065, 9)
   })
 
@@ -239,7 +242,7 @@ describe('a process killed at a commit point', () => {
       const keeps = await home.member.createWorkflow(key, { steps: [step] })
       await store('old')
       let accepted!: Promise<string>
-      // The worker dies after the hold in one case, and later in the other.
+      // In one case the worker dies right after the hold, in the other case it dies later.
       if (fault === 'effect.decide:after')
         await home.faults.at(fault, () => {
           accepted = home.member.execute(keeps, {}, { key: randomUUID() })
@@ -295,12 +298,13 @@ describe('a process killed at a commit point', () => {
         const path = `/organizations/${home.owner.bootstrap.organization_id}/members/${user_id}/accounts/slack`
         await home.owner.good('PUT', path, { external_id: id })
       }
-      const credential = { token: emulatorToken, base_url: slack.url }
+      slackProxy = await startFaultProxy(slack.url)
+      const credential = { token: emulatorToken, base_url: slackProxy.url }
       const asked = { credential, scope: 'organization' }
       await home.owner.good('POST', '/tools/slack_send_message/connect', asked)
     })
 
-    /** What each decider has got about an approval. */
+    /** The texts of the messages about an approval, for all deciders. */
     const copies = async (approvalId: string): Promise<readonly string[]> => {
       const texts = await Promise.all(
         deciders.map(async (name) => {
@@ -311,7 +315,7 @@ describe('a process killed at a commit point', () => {
       )
       return texts.flat().flatMap(({ text }) => (text.includes(approvalId) ? [text] : []))
     }
-    /** The lease of the dead process is over at once. */
+    /** Ends the lease of the dead process at once. */
     const endLease = () => home.query('update notification_lanes set leased_until = null')
     const rowsOf = (approvalId: string, states: readonly ('sent' | 'updated')[]) =>
       home.query(`select from notifications where channel = 'slack' and subject = $1 and state = any($2)`, [
@@ -319,10 +323,10 @@ describe('a process killed at a commit point', () => {
         states,
       ])
     const shows = async (approvalId: string, words: string): Promise<void> => {
-      // A message that was found is edited at once, because what it shows is not known.
+      // The sender edits a found message at once, because it does not know what the message shows.
       const states = words === '*Approved*' ? (['updated'] as const) : (['sent', 'updated'] as const)
       await until(`every copy says ${words}`, async () => {
-        // The stand-in takes a limited number of requests in an hour, so the rows are asked first.
+        // The stand-in takes a limited number of requests in an hour, so the test queries the rows first.
         if ((await rowsOf(approvalId, states)).length < deciders.length) return false
         const found = await copies(approvalId)
         return found.length >= deciders.length && found.every((text) => text.startsWith(words))
@@ -330,16 +334,23 @@ describe('a process killed at a commit point', () => {
       expect(await copies(approvalId)).toHaveLength(deciders.length)
     }
 
-    test.each(both('notification.intent', 'notification.sent'))('%s: each has it once', async (fault) => {
-      let started!: Started
-      await home.faults.at(fault, () => (started = start(fault)))
-      await endLease()
-      held.push(started)
-      const approvalId = await home.approver.untilHeld(await started.runId, 'run')
-      await shows(approvalId, '*Waits for your approval*')
-      await approve(approvalId)
-      await shows(approvalId, '*Approved*')
-    })
+    test.each(both('notification.intent', 'notification.sent'))(
+      '%s: each has it once, also if an answer is lost',
+      async (fault) => {
+        let started!: Started
+        let posts = 0
+        if (slackProxy !== undefined)
+          slackProxy.choose = (_, path) =>
+            path === '/chat.postMessage' && (posts += 1) === 2 ? 'lose answer' : 'pass'
+        await home.faults.at(fault, () => (started = start(fault)))
+        await endLease()
+        held.push(started)
+        const approvalId = await home.approver.untilHeld(await started.runId, 'run')
+        await shows(approvalId, '*Waits for your approval*')
+        await approve(approvalId)
+        await shows(approvalId, '*Approved*')
+      },
+    )
 
     test.each(both('notification.updated'))('%s: every copy says how it ended', async (fault) => {
       const started = start(fault)
@@ -378,7 +389,7 @@ describe('a process killed at a commit point', () => {
       asked.push(approvalId)
       const own = `channel = 'mail' and event = 'approval.created' and subject = $1`
       await until('the mail is settled', async () => {
-        // The lease of the dead process is over at once.
+        // Ends the lease of the dead process at once.
         await home.query(`update notifications set next_attempt_at = now() where ${own} and state = 'pending'`, [approvalId]) // prettier-ignore
         return (await home.query(`select from notifications where ${own} and state = $2`, [approvalId, state])).length === 1
       }) // prettier-ignore
@@ -450,7 +461,7 @@ describe('a process killed at a commit point', () => {
       await home.faults.at(fault, () => {
         void home.owner.call('POST', `${webhooks}/${id}/test`, {})
       })
-      // The lease of the dead worker would end within a minute.
+      // Ends the lease of the dead worker at once; it would last up to a minute.
       await home.query(
         'update webhooks set leased_until = null, due_at = now() where leased_until is not null',
       )

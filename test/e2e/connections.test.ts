@@ -7,7 +7,7 @@ import { crashHome, type CrashHome } from '../support/chaos.ts'
 import type { Execution, Run } from '../support/client-types.ts'
 import { programEnv } from '../support/program-env.ts'
 
-/* A person makes their own organization without rules, to read the installation's files and send its mails. */
+/* A person creates an organization without rules, in order to read the installation's files and send its mails. */
 
 const leak = (subject: string) => ({
   steps: [
@@ -27,7 +27,7 @@ beforeAll(async () => {
 })
 afterAll(() => home?.close())
 
-/** Runs it to its end; `ask` sends a request in the organization. */
+/** Runs the leaking workflow to its end. `ask` sends a request in the organization. */
 async function attack(
   ask: <T>(method: string, path: string, body?: object) => Promise<{ status: number; body: T }>,
   organizationId: string,

@@ -23,7 +23,7 @@ test('without a stack it starts one, shows everything, and leaves nothing behind
   const { code, output } = await runDemo({
     TMPDIR: folder,
     DATA_DIR: join(folder, 'none'),
-    // Addresses of servers that it must not use.
+    // Addresses of servers that the demo must not use.
     DATABASE_URL: 'postgresql://nobody@127.0.0.1:1/none',
     TEMPORAL_ADDRESS: '127.0.0.1:1',
     SMTP_URL: 'smtp://127.0.0.1:1',
@@ -104,7 +104,7 @@ describe('with a running stack', () => {
   inBrowser(
     'with `--browser`, somebody opens the printed link, signs in, approves, and sees it completed',
     async () => {
-      // One person decides.
+      // One vote decides.
       await client.get('owner', 'PATCH', `${organization}/governance`, { approval_threshold: 1 })
       before = await governed()
       const told = Promise.withResolvers<string>()
@@ -130,7 +130,7 @@ describe('with a running stack', () => {
       await page.getByRole('button', { name: 'Sign in' }).click()
       await page.getByRole('heading', { name: 'Send a mail to', exact: false }).waitFor()
       const button = await page.getByRole('button', { name: 'Approve' }).boundingBox()
-      // It is in reach without scrolling.
+      // The button is visible without scrolling.
       expect((button?.y ?? 999) + (button?.height ?? 0)).toBeLessThanOrEqual(740)
       await page.getByRole('button', { name: 'Approve' }).tap()
       await page.getByText('Completed', { exact: true }).first().waitFor()

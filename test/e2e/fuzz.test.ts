@@ -8,8 +8,9 @@ import { stackHome, startStack, type StackHome, type StartedStack } from '../sup
 
 /*
  * schemathesis makes requests from the published openapi.json: valid ones, and invalid ones of each kind that the
- * schema allows. No answer may be a 500, have an undocumented status, or break its schema. The number is limited
- * here; FUZZ_EXAMPLES=400 npm test -- test/e2e/fuzz runs more than 50,000 cases. A failure prints its curl line.
+ * schema allows. No answer may be a 500, have an undocumented status, or break its schema. By default the number of
+ * requests is small; FUZZ_EXAMPLES=400 npm test -- test/e2e/fuzz runs more than 50,000 cases. A failure prints the
+ * curl command of its request.
  */
 
 const examples = Number(process.env['FUZZ_EXAMPLES'] ?? 4)
@@ -61,7 +62,7 @@ async function fuzzWith({ role, phases, share }: (typeof runs)[number]): Promise
   if (code !== 0) throw new Error(output.slice(-20_000))
   const cases = Number(/(\d[\d,]*) generated/.exec(output)?.[1]?.replaceAll(',', ''))
   if (process.env['FUZZ_EXAMPLES'] !== undefined) process.stderr.write(`fuzz: ${role}: ${cases} cases\n`)
-  // A run without tests would pass as well.
+  // schemathesis would also pass if it ran no tests.
   expect(cases).toBeGreaterThan(100)
   expect((await fetch(`${stack.baseUrl}/health`)).status).toBe(200)
 }

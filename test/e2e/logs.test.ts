@@ -7,13 +7,13 @@ import { modelAnswer, startModel, type Model } from '../support/model.ts'
 import { until } from '../stack/until.ts'
 
 /*
- * What an operator finds in the logs of a whole stack: each event once, with its ids. Secrets planted in every value
- * are in no log, in no metric and not in Temporal's database.
+ * The logs of a whole stack show an operator each event once, with its ids. Secrets are planted in every
+ * value. No log, no metric and no part of Temporal's database contains them.
  */
 
 let home: CrashHome
 let model: Model
-/** A word, because some services give words back in their error codes. */
+/** One word without spaces, because some services repeat words of a request in their error codes. */
 const secret = `s3cr3t_${randomBytes(12).toString('hex')}`
 
 beforeAll(async () => {
@@ -80,13 +80,13 @@ describe('a run that is held, approved and sent', () => {
       process: 'api',
     })
     expect(await theLine(runId, 'approval requested')).toMatchObject({ ...ofRun, approval_id: approvalId, step_id: 'send', process: 'worker' }) // prettier-ignore
-    expect(await theLine(runId, 'approval granted')).toMatchObject({ ...ids, request_id: vote.headers.get('x-request-id'), user_id: home.approver.bootstrap.users.approver.user_id, approval_id: approvalId, step_id: 'send' }) // prettier-ignore
+    expect(await theLine(runId, 'approval granted')).toMatchObject({ ...ids, request_id: vote.headers.get('x-request-id'), user_id: home.approver.bootstrap.users.approver.user_id, approval_id: approvalId, step_id: 'send', tool: 'mail_send' }) // prettier-ignore
     expect(await theLine(runId, 'run ended')).toMatchObject({
       ...ofRun,
       status: 'completed',
       process: 'worker',
     })
-    // With `debug` also the states of the call, in order.
+    // With `debug`, the log also has the states of the call, in order.
     const states = ['tool call decided', 'the call starts', 'the call is sent', 'tool call completed']
     await theLine(runId, 'tool call completed')
     const seen = lines().filter((line) => line['run_id'] === runId && states.includes(line.msg))
@@ -208,12 +208,12 @@ describe('a run that writes to Slack and reads from Google', () => {
     const inputs = { channel: { type: 'string' }, text: { type: 'string' } }
     const body = { name: 'Report', description: secret, definition: { inputs, steps } }
     const { id } = await home.member.good<{ id: string }>('POST', '/workflows', body)
-    // Its access token has ended, so that each run asks for another one.
+    // The connection's access token has expired, so each run asks for another one.
     await home.query('update connections set access_fresh_until = null')
     const runId = await home.member.execute(id, { channel: `#c-${secret}`, text: secret })
     const run = await home.member.untilStatus(runId, 'completed')
     const errors = run.steps.map(({ error }) => error)
-    // Unknown words of a service are in `detail` alone, for people who may see the parameters.
+    // Unknown words of a service are only in `detail`, for people who may see the parameters.
     expect(JSON.stringify(errors.map((error) => error?.message))).not.toContain(secret)
     return errors.map((error) => error?.code)
   }
@@ -336,7 +336,7 @@ test('a refusal over a quota', async () => {
   await home.owner.good('PATCH', organization, { workflow_runs_per_hour: 600_000 })
 })
 
-/** What a process serves, as `name{labels}` and value. */
+/** The metrics of a process: `name{labels}` and value. */
 async function scrape(process: 'metrics_url' | 'worker_metrics_url'): Promise<Map<string, number>> {
   const text = await (await fetch(home.stack.bootstrap<Record<string, string>>()[process] as string)).text()
   const lines = text.split('\n').filter((line) => line.startsWith('countersign_'))
@@ -411,6 +411,6 @@ test('the planted secrets are in no log, in no metric and not in Temporal’s da
     expect.arrayContaining(['api.log', 'postgres.log', 'supervisor.log', 'temporal.log', 'worker.log']),
   )
   expect(readFileSync(join(dataDir, 'logs', 'supervisor.log'), 'utf8')).toContain('postgres is up again')
-  // The reading itself works: names of steps are in both.
+  // Proves that the search works: names of steps are in Temporal's database.
   expect(readFileSync(join(dataDir, 'temporal.db')).includes('send')).toBe(true)
 })

@@ -8,8 +8,8 @@ import { Api } from '../support/client.ts'
 import type { Execution } from '../support/client-types.ts'
 
 /*
- * Two API and two worker processes on one PostgreSQL and one Temporal: a change saved by one applies to the others'
- * next decision, and the number of processes affects neither work nor order.
+ * Two API and two worker processes on one PostgreSQL and one Temporal. A change that one process saves applies to the
+ * next decision of every other process. The number of processes affects neither the work nor its order.
  */
 
 let home: CrashHome
@@ -96,7 +96,7 @@ describe('a change saved by one API applies to the next decision', () => {
       })
       const url = asker.member.bootstrap.base_url
       const ask = () => fetch(`${url}/api/v1/runs`, { headers: { authorization: `Bearer ${made.api_key}` } })
-      // Used there before it is revoked, so that a cached key would be noticed.
+      // The other API uses the key before it is revoked, so the test would notice a cached key.
       expect((await ask()).status).toBe(200)
       await saver.owner.good('DELETE', `/api-keys/${made.id}`)
       expect((await ask()).status).toBe(401)

@@ -19,8 +19,8 @@ import { testTemporal } from '../support/stack.ts'
 import { stackHome, startStack, type StackHome, type StartedStack } from '../support/start-stack.ts'
 
 /*
- * docs/operations.md, "Your own Temporal and PostgreSQL", step by step: its SQL on an unprepared server, the migration as the
- * owner, the first owner, the programs that `npm run build` makes, and a run.
+ * The steps of docs/operations.md, "Your own Temporal and PostgreSQL": its SQL on an unprepared server, the migration
+ * as the owner, the first owner, the programs that `npm run build` makes, and a run.
  */
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -47,6 +47,7 @@ beforeAll(async () => {
     DATABASE_OWNER_URL: urlOf(server.adminUrl, 'countersign', 'countersign_owner'),
     DATA_ENCRYPTION_KEY: randomBytes(32).toString('base64'),
     SESSION_SECRET_KEY: randomBytes(32).toString('base64'),
+    TRUSTED_PROXY_HOSTS: '127.0.0.1',
     TEMPORAL_ADDRESS: temporal.address,
     TEMPORAL_NAMESPACE: temporal.namespace,
     SMTP_URL: sink.url,

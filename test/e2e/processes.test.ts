@@ -73,7 +73,7 @@ describe('a mail that is being sent', () => {
       'unknown again',
       (run) => dots() === 2 && mailOf(run)?.status === 'unknown_outcome',
     )
-    // The state after the API died between the act and its answer, and its lock has expired.
+    // The state after the API died between the act and its answer, and the API's lock has expired.
     await home.query(
       `update idempotency_keys set response_status = null, locked_until = clock_timestamp() - interval '1 s' where key = $1`,
       [key],

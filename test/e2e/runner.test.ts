@@ -7,7 +7,7 @@ import { expect, test } from '@jest/globals'
 import { until } from '../stack/until.ts'
 import { programEnv } from '../support/program-env.ts'
 
-/* `npm test` itself: its last line, its exit code, and that it leaves nothing behind however it ends. */
+/* `npm test` itself: the last line and the exit code. The command must leave nothing behind, however it ends. */
 
 const runner = fileURLToPath(new URL('../support/run.ts', import.meta.url))
 
@@ -15,7 +15,7 @@ interface Started {
   readonly child: ChildProcess
   readonly folder: string
   readonly ended: Promise<{ code: number | null; lastLine: string | undefined }>
-  /** Everything it has printed so far. */
+  /** Everything that the runner has printed so far. */
   output(): string
 }
 

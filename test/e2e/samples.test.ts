@@ -10,7 +10,7 @@ test('npm run samples starts a stack, runs every sample, and leaves nothing behi
   const { code, output } = await runShow('scripts/samples/main.ts', {
     TMPDIR: folder,
     DATA_DIR: join(folder, 'none'),
-    // A setting of the user that would keep the service from the emulators.
+    // This setting of the user would keep the service away from the emulators.
     CONNECTION_HOSTS: 'git.internal',
   })
   expect(output).toMatch(/\nevery check passed\n/)

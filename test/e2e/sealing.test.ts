@@ -14,8 +14,8 @@ import { columnsHolding } from '../support/scan.ts'
 import { testConfig } from '../governance/support.ts'
 
 /*
- * A whole stack, with separate API and worker processes: its database shows none of the values that passed through
- * it, and the data key is replaced while runs continue and the replacement is killed repeatedly.
+ * A whole stack, with separate API and worker processes. The database shows none of the values that passed through
+ * the stack. The data key is replaced while runs continue, and the replacement is killed repeatedly.
  */
 
 let home: CrashHome
@@ -102,7 +102,7 @@ describe('the content of the database', () => {
       decision: 'require_approval',
     })
     expect(await ask('Read', { file_path: planted['allowed'] })).toMatchObject({ decision: 'allow' })
-    // Two answers are stored for their Idempotency-Key: one with a run's complete outputs, and one with a new key.
+    // Two answers are stored for their Idempotency-Key: one has a run's complete outputs, the other a new API key.
     const answer = await home.owner.call<{ api_key: string }>('POST', '/api-keys', { name: 'k', scopes: ['runs:read'] }, { key: 'k1' }) // prettier-ignore
     const body = { inputs: { secret: planted['input'], key: 'again' } }
     await member.good('POST', `/workflows/${workflowId}/execute?wait=30`, body, { key: 'k2' })
@@ -111,7 +111,7 @@ describe('the content of the database', () => {
     expect(answer.body.api_key.length).toBeGreaterThan(20)
     await asAdmin(home.member.bootstrap.database_admin_url, async (client) => {
       expect(await columnsHolding(client, texts)).toEqual([])
-      // The scan itself works: it finds a name, which is not sealed, and values stored by an older version.
+      // Proves that the scan works: it finds a name, which is not sealed, and values stored by an older version.
       expect(await columnsHolding(client, ['Secrets'])).toContain('workflows.name')
       await client.query('begin')
       await client.query(`update memory set value = $1, value_sealed = null`, [JSON.stringify(texts[0])])
@@ -171,8 +171,8 @@ describe('npm run rotate-key', () => {
       isOver = true
     }
     await load
-    // A rotation cannot end within the ten seconds that its key settles. A later call goes on with that key, and may
-    // end before its kill.
+    // A new key settles for ten seconds, so the first two rotations cannot end before their kills. A later rotation
+    // continues with the same key, and may end before its kill.
     expect(exits.slice(0, 2)).toEqual([null, null])
     expect(exits.filter((code) => code !== null && code !== 0)).toEqual([])
     const { code, output, error } = last

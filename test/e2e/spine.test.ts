@@ -95,7 +95,7 @@ describe('an approval', () => {
     const held = await heldRun(home, workflowId, home.admin)
     const decide = (person: Api) => person.decide(held.approvalId, 'approve')
     expect(await decide(home.viewer)).toMatchObject({ status: 403, code: 'missing_scope' })
-    // A key that was made when its owner had a higher role.
+    // The state of keys that were made when their owners had a higher role.
     await home.query(`update api_keys set scopes = scopes || '{approvals:decide}' where user_id = any($1)`, [
       [home.viewer, home.member].map((each) => each.bootstrap.users[each.person].user_id),
     ])

@@ -18,7 +18,7 @@ const typed = (dataDir: string, ...lines: string[]) =>
 
 let home: StackHome
 let stack: StartedStack
-/** The reader's folder. It has no data folder, so the commands depend on `DATA_DIR`. */
+/** The reader's folder has no data folder in it, so the commands depend on `DATA_DIR`. */
 let folder: string
 
 beforeAll(async () => {

@@ -1,8 +1,11 @@
+import { spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { checkSettings } from '../../src/programs/check-settings.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
+import { programEnv } from '../support/program-env.ts'
 
 let folder: string
 const key = Buffer.alloc(32, 7).toString('base64')
@@ -110,6 +113,28 @@ describe('checkSettings', () => {
         expect.stringContaining('cannot write'),
       ])
     })
+  })
+
+  test('names the package for secrets in AWS if it is not installed, and the remedy', async () => {
+    const name = '@aws-sdk/client-secrets-manager'
+    // The program runs in a process whose resolution does not find the package.
+    const hide = `import { registerHooks } from 'node:module'
+      registerHooks({ resolve(wanted, context, next) {
+        if (wanted === '${name}') throw Object.assign(new Error('absent'), { code: 'ERR_MODULE_NOT_FOUND' })
+        return next(wanted, context)
+      } })`
+    const program = fileURLToPath(new URL('../../src/programs/check-config.ts', import.meta.url))
+    const check = (...more: string[]) =>
+      spawnSync(process.execPath, [...more, program], {
+        encoding: 'utf8',
+        env: { ...programEnv(), SECRETS_BACKEND: 'aws_secrets_manager', AWS_REGION: 'eu-central-1' },
+      })
+    expect(check()).toMatchObject({ status: 0, stderr: '' })
+    const without = check('--import', `data:text/javascript,${encodeURIComponent(hide)}`)
+    expect(without.status).toBe(1)
+    expect(without.stderr).toContain(
+      `error: SECRETS_BACKEND \`aws_secrets_manager\` needs the package ${name}, which is not installed: run \`npm ci --include=optional\`, or set SECRETS_BACKEND=db\n`,
+    )
   })
 
   test('in production asks for a session key before anything is started; staging warns', () => {

@@ -18,7 +18,7 @@ beforeEach(async () => {
       APP_ENV: 'test',
       DATABASE_URL: database.appUrl,
       DATA_ENCRYPTION_KEY: testKey.toString('base64'),
-      // Nothing listens there.
+      // Nothing listens at this address.
       TEMPORAL_ADDRESS: '127.0.0.1:1',
     },
     execArgv: [],

@@ -78,7 +78,7 @@ test('law: the result equals that of another implementation of RFC 8785, for num
   )
 })
 
-/** Both refuse texts with half a surrogate pair. */
+/** The result, or `refused`. Both implementations refuse texts with half a surrogate pair. */
 function outcome(write: () => unknown): unknown {
   try {
     return write()

@@ -1,8 +1,8 @@
 import { heapBytes } from '../../src/shared/byte-cache.ts'
 
 /*
- * Started with --expose-gc by recent.test.ts: compares the heap used by 400 copies of each value with the estimate.
- * It does not run inside Jest, where a full collection must go through the modules of many test files.
+ * Started with --expose-gc by byte-cache.test.ts: compares the heap used by 400 copies of each value with the estimate.
+ * This program does not run inside Jest: a full collection would there go through the modules of many test files.
  */
 
 const count = 400

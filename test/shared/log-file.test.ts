@@ -23,7 +23,7 @@ describe('a log file', () => {
     const file = logFile(folder, 'api', 3)
     const before = lostLines.file
     file.write('1234\n')
-    // The next line cannot set the file aside: a folder with something in it stands in the way.
+    // The next line cannot rename the full file, because a folder that is not empty has the new name.
     mkdirSync(join(folder, 'api.log.1', 'x'), { recursive: true })
     file.write('5678\n')
     expect(lostLines.file).toBe(before + 1)

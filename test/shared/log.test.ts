@@ -30,7 +30,7 @@ afterAll(async () => {
 
 const lines = (): string[] => readFileSync(join(folder, 'test.log'), 'utf8').trimEnd().split('\n')
 const lastLine = () => JSON.parse(lines().at(-1) as string)
-/** The beginning of each line that contains the secret, to find it by. */
+/** The beginning of each line that contains the secret, so that a failure shows the line. */
 const leaks = (): string[] =>
   lines()
     .filter((line) => line.includes(secret))

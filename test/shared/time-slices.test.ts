@@ -35,7 +35,7 @@ describe('turns', () => {
     setImmediate(count)
     await Promise.all(Array.from({ length: 40 }, () => nextTurn().then(() => burn(0.5))))
     isOver = true
-    // 20 ms of work in slices of one: without slices it would be one or two.
+    // 20 ms of work in slices of 1 ms. Without slices, the count would be one or two.
     expect(passed).toBeGreaterThan(10)
   })
 

@@ -19,7 +19,7 @@ import { until } from './until.ts'
 
 const started: ChildProcess[] = []
 
-/** A process that runs until it is ended, with these words in its command line. */
+/** A process that runs until it is ended, with these arguments in its command line. */
 function idle(...words: string[]): ChildProcess & { pid: number } {
   const child = spawn(process.execPath, ['-e', 'setInterval(() => undefined, 1e6)', ...words], {
     stdio: 'ignore',
@@ -51,12 +51,12 @@ describe('ending processes that an earlier start left behind', () => {
     const dataDir = temporaryFolder()
     const stranger = idle('a stranger')
     const namesake = idle(dataDir)
-    // The right pid and start time, but a command line that does not name the data folder.
+    // This record has the right pid and start time, but the command line does not name the data folder.
     recordProcess(dataDir, 'postgres', stranger.pid)
-    // A command line that names the folder, but another start time: the pid belongs to another process now.
+    // This command line names the folder, but the start time differs: another process has the pid now.
     const record = { ...recordProcess(dataDir, 'temporal', namesake.pid), startedAt: '1' }
     writeFileSync(join(runFolder(dataDir), 'temporal.json'), JSON.stringify(record))
-    // Records without a usable pid.
+    // These records have no usable pid.
     writeFileSync(join(runFolder(dataDir), 'api.json'), '{"pid": -1')
     writeFileSync(join(runFolder(dataDir), 'worker.json'), '{"pid": -1, "startedAt": "1", "boot": ""}')
     await endOrphans(dataDir)
@@ -115,9 +115,9 @@ describe('a guarded folder that must be removed', () => {
     mkdirSync(inner, { recursive: true })
     recordProcess(inner, 'temporal', idle(inner).pid)
     const removed = removeWhenUnused(outer)
-    // A guard that removed it at once would have done so by now.
+    // A guard that removes the folder at once would have done so by now.
     expect(recordedProcesses(inner)).toHaveLength(1)
-    // As the guard of the folder below does.
+    // The guard of the inner folder does this.
     await endOrphans(inner)
     await removed
     expect(existsSync(outer)).toBe(false)

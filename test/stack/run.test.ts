@@ -131,7 +131,7 @@ describe('npm start', () => {
     const second = await start(dataDir)
     const bootstrap = second.bootstrap<Bootstrap>()
     expect(bootstrap.organization_id).toBe('org_fixture')
-    // Bookmarks and connection strings stay valid.
+    // The ports are the same as before, so bookmarks and connection strings stay valid.
     expect(new URL(bootstrap.database_url).port).toBe(String(ports.postgres))
     expect(bootstrap.temporal_address).toBe(`127.0.0.1:${ports.temporal}`)
     expect(bootstrap.base_url).toBe(`http://127.0.0.1:${ports.api}`)

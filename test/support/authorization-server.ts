@@ -11,24 +11,29 @@ export interface TokenRequest {
 }
 
 /**
- * A strict authorization server on this machine: it wants PKCE, compares redirect addresses exactly, sends `iss`, takes
- * each code and each refresh token once, and ends the whole grant if one comes twice.
+ * A strict authorization server on this machine. It requires PKCE, compares redirect addresses exactly, and sends
+ * `iss`. It accepts each code and each refresh token once, and ends the whole grant if one of them is used twice.
  */
 export interface AuthorizationServer {
   readonly url: string
   readonly client: { readonly id: string; readonly secret: string }
   /** Requests for tokens and revocations, in order of their arrival. */
   readonly requests: TokenRequest[]
-  /** Runs before a request for tokens is answered; `lost`: it is carried out, and the answer does not arrive. */
+  /**
+   * Runs before a token request is answered. After `lost`, the server carries out the request but its answer never
+   * arrives.
+   */
   onToken: () => Promise<'answered' | 'lost'>
-  /** Seconds that an access token lasts. */
+  /** Lifetime of an access token in seconds. */
   tokenSeconds: number
-  /** Opens an address like a browser in which `ana` is signed in and agrees; returns the address of the last redirect. */
+  /**
+   * Opens an address like a browser in which `ana` is signed in, and agrees. Returns the address of the last redirect.
+   */
   authorize(address: string): Promise<URL>
   close(): Promise<void>
 }
 
-/** The provider says on the console that it is set up for tests. */
+/** The library prints on the console that its settings are for tests only. These messages are left out. */
 for (const level of ['info', 'warn'] as const) {
   const write = console[level].bind(console)
   console[level] = (...words: unknown[]) => {
@@ -95,7 +100,7 @@ export async function startAuthorizationServer(
     for await (const chunk of request) chunks.push(chunk as Buffer)
     const parameters = new URLSearchParams(Buffer.concat(chunks).toString())
     server.requests.push({ path, parameters })
-    // The provider takes a body that was read already.
+    // The provider accepts a body that was already read.
     Object.assign(request, { body: Object.fromEntries(parameters) })
     if (path === '/token' && (await server.onToken()) === 'lost')
       response.write = response.end = () => response.destroy() as never
@@ -116,7 +121,7 @@ export async function startAuthorizationServer(
   return server
 }
 
-/** Of the tools. The server grants what is asked of these. */
+/** The scopes of all tools. The server grants the ones that a client asks for. */
 const googleScopes = [...new Set(Object.keys(catalog).flatMap((tool) => google.grant?.scopesOf(tool) ?? []))]
 
 type Handler = Parameters<ReturnType<Provider['callback']>>
@@ -133,7 +138,7 @@ async function agree(provider: Provider, request: Handler[0], response: Handler[
   return provider.interactionFinished(request, response, { consent }, { mergeWithLastSubmission: true })
 }
 
-/** Follows redirects within the server, with its cookies. */
+/** Follows redirects within the server. Sends the cookies that the server has set. */
 async function browse(server: string, start: string): Promise<URL> {
   const cookies = new Map<string, string>()
   let url = new URL(start)

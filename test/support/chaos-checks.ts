@@ -14,8 +14,8 @@ interface EffectRow {
 }
 
 /**
- * The run completed, its mail (if it sends one) was delivered exactly once by the sink's count, every finished call was recorded once
- * in the audit log, and the receipt agrees.
+ * Checks that the run completed, and that every finished call was recorded once in the audit log and the receipt
+ * agrees. If the run sends a mail, the sink must have counted exactly one delivery.
  */
 export async function expectFinished(
   home: CrashHome,
@@ -35,7 +35,7 @@ export async function expectFinished(
   await expectReceipt(home, run)
 }
 
-/** Every call of the run, with the number of completions in the audit log. */
+/** Every call of the run, with the number of its completions in the audit log. */
 export function callsOf(home: CrashHome, runId: string): Promise<EffectRow[]> {
   return home.query<EffectRow>(
     `select e.step_id, e.item_index, e.state,
@@ -49,8 +49,8 @@ export function callsOf(home: CrashHome, runId: string): Promise<EffectRow[]> {
 }
 
 /**
- * Every call has exactly one decision with its outcome, and earlier attempts may have others; for a mail it is the one
- * that a person approved.
+ * Every call has exactly one decision with the call's outcome. Decisions of earlier attempts may exist besides it. For
+ * a mail, the decision with the outcome is the one that a person approved.
  */
 async function expectReceipt(home: CrashHome, run: Run): Promise<void> {
   const { decisions } = await home.member.receipt(run.id)

@@ -8,8 +8,8 @@ export interface SeenEvent {
 }
 
 /**
- * Reads the run's event stream after event `after`, to its end or to the first event of type `until`, where the
- * reader disconnects.
+ * Reads the run's event stream after event `after`, up to its end or to the first event of type `until`. The reader
+ * disconnects there.
  */
 export async function readEvents(
   api: Api,

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { CrashHome } from './chaos.ts'
 import type { Approval, Run } from './client-types.ts'
 
-/** Numbers in [0, 1), the same for the same seed (mulberry32). */
+/** Random numbers in [0, 1). The same seed gives the same numbers (mulberry32). */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -15,14 +15,14 @@ export function seededRandom(seed: number): () => number {
 
 export interface People {
   readonly surprises: readonly string[]
-  /** From now on nothing waits longer than it must. */
+  /** After this call, the approver approves at every poll. */
   hurry(): void
   stop(): Promise<void>
 }
 
 /**
- * A simulated approver: approves pending approvals with a chance of one in ten at each poll, and resolves steps of
- * unknown outcome by looking into the mailbox (the sink): `done` if the mail is there, else `retry`. `surprises`
+ * A simulated approver. At each poll it approves each pending approval with a chance of one in ten. It resolves steps
+ * of unknown outcome by looking into the mailbox (the sink): `done` if the mail is there, else `retry`. `surprises`
  * collects the answers that a careful client cannot explain.
  */
 export function startPeople(home: CrashHome, random: () => number): People {
@@ -37,7 +37,7 @@ export function startPeople(home: CrashHome, random: () => number): People {
     for (const { id } of waiting) {
       if (!hurried && random() > 0.1) continue
       const { status, code } = await home.approver.decide(id, 'approve')
-      // A repeated request after a crash may find this approver's own vote, or that the run has ended.
+      // After a crash, a repeated request may find this approver's own vote, or a run that has ended.
       if (status !== 200 && code !== 'approval_already_decided')
         surprises.push(`approve ${id}: ${status} ${code}`)
     }
@@ -50,7 +50,7 @@ export function startPeople(home: CrashHome, random: () => number): People {
     if (unknown === undefined) return
     const outcome = home.sink.count(run.inputs['subject'] as string) > 0 ? 'done' : 'retry'
     const { status, code } = await home.approver.resolve(runId, unknown.id, outcome)
-    // The step's own late outcome, or our own answer that a crash interrupted, came first.
+    // The step's own late outcome came first, or our own earlier request, whose answer a crash lost.
     if (status !== 200 && code !== 'bad_transition') surprises.push(`resolve ${runId}: ${status} ${code}`)
   }
   const working = (async () => {

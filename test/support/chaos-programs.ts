@@ -7,15 +7,17 @@ import { Api, type Bootstrap } from './client.ts'
 import type { CrashHome } from './chaos.ts'
 import { programEnv } from './program-env.ts'
 
-/** A separate program on the Postgres and Temporal of a running stack; it ends with the test process. */
+/** A separate program on the Postgres and Temporal of a running stack. It ends with the test process. */
 export interface Program {
   readonly child: ChildProcess
   readonly url: string
-  /** SIGTERM, or SIGKILL; resolves with the exit code or signal. */
+  /** Sends SIGTERM or SIGKILL. Resolves with the exit code or signal. */
   end(signal?: NodeJS.Signals): Promise<number | string | null>
 }
 
-/** Starts only the API (`src/programs/api-server.ts`) or only the worker, as operators do; resolves once it is ready. */
+/**
+ * Starts only the API (`src/programs/api-server.ts`) or only the worker, as operators do. Resolves once it is ready.
+ */
 export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'worker'): Promise<Program> {
   const { database_url: database, temporal_address: temporal }: Bootstrap = home.member.bootstrap
   const secrets = JSON.parse(readFileSync(join(home.stack.dataDir, 'secrets.json'), 'utf8')) as Record<
@@ -32,14 +34,14 @@ export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'work
   })
 }
 
-/** Starts one of our programs from its file, on a free port if it listens; resolves once it is ready. */
+/** Starts one of our programs from its file, on a free port if it listens. Resolves once it is ready. */
 export async function startProgram(file: string, env: NodeJS.ProcessEnv): Promise<Program> {
   const child = fork(file, [], { env: { ...programEnv(), ...env, PORT: '0' }, execArgv: [] })
   const exited = new Promise<number | string | null>((resolve) =>
     child.once('exit', (code, signal) => resolve(signal ?? code)),
   )
   const ready = await Promise.race([
-    // A worker listens on no port and names none.
+    // A worker listens on no port and reports no port.
     new Promise<{ port?: number }>((resolve) =>
       child.once('message', (message) => resolve(message as { port?: number })),
     ),
@@ -57,7 +59,7 @@ export async function startProgram(file: string, env: NodeJS.ProcessEnv): Promis
   }
 }
 
-/** The same people at another API process. */
+/** A client that sends the requests of a person to another API process. */
 export class ApiAt extends Api {
   readonly #url: string
   constructor(home: CrashHome, person: Api['person'], url: string) {

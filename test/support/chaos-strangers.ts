@@ -5,7 +5,10 @@ import { scopesOfRole } from '../../src/governance/access/scopes.ts'
 import type { CrashHome } from './chaos.ts'
 import { Api } from './client.ts'
 
-/** The owner of another organization, with a key that has every scope; created with the application's database role. */
+/**
+ * The owner of another organization, with a key that has every scope. Both are created with the application's database
+ * role.
+ */
 export async function strangers(home: CrashHome): Promise<Api> {
   const [organization, user] = [newId('organization'), newId('user')]
   const { secret, hash, last4 } = newApiKey()

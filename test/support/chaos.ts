@@ -41,8 +41,8 @@ const holdMail = {
 }
 
 /**
- * Short enough for tests and long enough for two busy cores: if a live worker were considered dead, its mail would
- * become an `unknown_outcome` where the tests expect none.
+ * These values are short enough for tests and long enough for a busy machine with two cores. If a live worker were
+ * considered dead, its mail would become an `unknown_outcome` where the tests expect none.
  */
 export const quickEnvironment = {
   HEARTBEAT_TIMEOUT_SECONDS: '5',
@@ -62,14 +62,14 @@ export interface CrashHome {
   readonly viewer: Api
   /** The stack that runs now. */
   readonly stack: StartedStack
-  /** Starts on the same data; the one before must have ended. */
+  /** Starts the stack again on the same data. The stack that ran before must have ended. */
   start(): Promise<void>
-  /** A query as superuser, repeated while the database cannot be reached. */
+  /** Runs a query as superuser, and repeats it while the database cannot be reached. */
   query<T extends pg.QueryResultRow>(sql: string, values?: readonly unknown[]): Promise<T[]>
   close(): Promise<void>
 }
 
-/** A stack on new data, and an SMTP sink that outlives it. */
+/** Starts a stack on new data, and an SMTP sink that outlives the stack. */
 export async function crashHome(
   options: { mailLatency?: number; env?: Readonly<Record<string, string>> } = {},
 ): Promise<CrashHome> {
@@ -122,8 +122,8 @@ export async function crashHome(
 }
 
 /**
- * Turns approvals on, holds mail with a rule, and creates the governed workflow. `settings`, `rule` and `definition` replace parts.
- * Returns the workflow's id.
+ * Turns approvals on, holds mail with a rule, and creates the governed workflow. `settings`, `rule` and `definition`
+ * replace parts of the defaults. Returns the workflow's id.
  */
 export async function govern(
   home: CrashHome,
@@ -140,7 +140,7 @@ export interface Held {
   readonly approvalId: string
 }
 
-/** A run of the governed workflow whose mail is held; `by` requests it. */
+/** Starts a run of the governed workflow as `by`, and waits until its mail is held. */
 export async function heldRun(home: CrashHome, workflowId: string, by: Api = home.member): Promise<Held> {
   const subject = `Report ${randomUUID()}`
   const runId = await by.execute(workflowId, { subject, keys: [subject] })
@@ -171,12 +171,12 @@ async function query<T extends pg.QueryResultRow>(
 
 export type Fault = `${CommitPoint}:${'before' | 'after'}`
 
-/** The fault switch of commit-points.ts: one point is armed at a time, until a process has died there. */
+/** The fault switch of commit-points.ts. One point is armed at a time, until a process has died there. */
 export class Faults {
   readonly path: string
   readonly fired: Fault[] = []
   readonly #output: () => string
-  /** The supervisor's earlier words tell of failures that no longer count. */
+  /** Length of the supervisor's output at the last settling. Failures in the output before it no longer count. */
   #settledAt = 0
 
   constructor(path: string, output: () => string) {
@@ -202,8 +202,8 @@ export class Faults {
   }
 
   /**
-   * Whether a part has ended three times in a row right after its start: its pause has doubled twice then. The
-   * supervisor gives up after five times.
+   * Whether a part of the stack has ended three times in a row right after its start. Its pause has then doubled twice.
+   * The supervisor gives up after five times.
    */
   #isFailing(): boolean {
     const pauses = new Map<string, number>()
@@ -213,7 +213,7 @@ export class Faults {
     return [...pauses.values()].some((seconds) => seconds >= 0.8)
   }
 
-  /** A part that has run for two seconds begins to count anew. */
+  /** Waits until the parts have run for two seconds: the supervisor then counts their failures from zero again. */
   async #settle(): Promise<void> {
     const lines = (pattern: RegExp) => this.#output().match(pattern)?.length ?? 0
     let upSince = Infinity

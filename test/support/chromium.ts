@@ -6,7 +6,10 @@ import { promisify } from 'node:util'
 import { afterAll, test } from '@jest/globals'
 import { chromium as playwright, type Browser, type BrowserContextOptions, type Page } from 'playwright-core'
 
-/** A test in a real browser. The packages carry one for Linux on x64 alone, so it is skipped on other machines. */
+/**
+ * A test in a real browser. The npm packages contain a browser only for Linux on x64, so the test is skipped on other
+ * machines.
+ */
 export const inBrowser = process.platform === 'linux' && process.arch === 'x64' ? test : test.skip
 
 let started: Promise<Browser> | undefined
@@ -14,15 +17,16 @@ afterAll(async () => (await started)?.close())
 
 export interface Visited {
   readonly page: Page
-  /** Addresses of other hosts that the page asked for. */
+  /** Addresses of other hosts that the page requested. */
   readonly foreign: readonly string[]
-  /** Errors of its console, refusals by its Content-Security-Policy among them. */
+  /** Errors on the console of the page, including refusals by its Content-Security-Policy. */
   readonly errors: readonly string[]
 }
 
 /**
- * The browser, unpacked once for all test files. The package takes a browser that another process is still writing for a
- * complete one, so each process unpacks into a folder of its own, and the first to finish puts it in place.
+ * Unpacks the browser once for all test files. The package would take a half-written browser of another process for a
+ * complete one. Each process therefore unpacks into its own folder, and the first to finish renames its folder to
+ * `place`.
  */
 async function unpacked(): Promise<string> {
   const place = join(tmpdir(), 'chromium-for-tests')
@@ -41,14 +45,14 @@ async function unpacked(): Promise<string> {
   return join(place, 'chromium')
 }
 
-/** A window of a new, signed-out person, with the sizes and habits of `options`. */
+/** Opens a window of a new, signed-out person, with the browser settings in `options`. */
 export async function openPage(options: BrowserContextOptions = {}): Promise<Visited> {
   started ??= unpacked().then((executablePath) =>
     playwright.launch({ executablePath, args: ['--no-sandbox'] }),
   )
   const context = await (await started).newContext({ viewport: { width: 1280, height: 900 }, ...options })
   const page = await context.newPage()
-  // A loaded machine is several times slower than a free one.
+  // The limit in milliseconds is long, because a loaded machine is several times slower than a free one.
   page.setDefaultTimeout(120_000)
   const [foreign, errors]: string[][] = [[], []]
   page.on('request', (request) => {

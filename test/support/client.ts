@@ -7,10 +7,9 @@ import { patience } from '../stack/until.ts'
 import type { Approval, Execution, Receipt, Rule, Run, Verified } from './client-types.ts'
 
 /*
- * A small HTTP client for end-to-end tests. It acts as the people of bootstrap.json, and reads their addresses again
- * after every failure, since a restarted stack may listen elsewhere. It behaves as a careful client would: requests
- * that a crash interrupted are repeated with the same `Idempotency-Key`; every other answer is for the caller to
- * judge.
+ * A small HTTP client for end-to-end tests. It acts as the people of bootstrap.json. It reads the service's address
+ * again after every failure, since a restarted stack may listen elsewhere. It behaves like a careful client: it repeats
+ * a request that a crash interrupted, with the same `Idempotency-Key`. The caller must judge every other answer.
  */
 
 export type Person = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'
@@ -29,13 +28,13 @@ export interface Bootstrap {
 export interface Answer<T = unknown> {
   readonly status: number
   readonly body: T
-  /** Code of an error; null for a success. */
+  /** Code of the error; null for a success. */
   readonly code: string | null
   readonly headers: Headers
 }
 
 export interface CallOptions {
-  /** `Idempotency-Key`; the default for POST is a fresh one, so that repeating is safe. */
+  /** `Idempotency-Key`. The default for POST is a fresh key, so that repeating the request is safe. */
   readonly key?: string
   readonly signal?: AbortSignal
 }
@@ -82,7 +81,10 @@ export class Api {
     }
   }
 
-  /** Repeats the request with the same key while the service is away or still busy with the interrupted one. */
+  /**
+   * Repeats the request with the same key while the service cannot be reached or still works on the interrupted
+   * request.
+   */
   async call<T>(method: string, path: string, body?: unknown, options: CallOptions = {}): Promise<Answer<T>> {
     const key = options.key ?? (method === 'POST' ? randomUUID() : undefined)
     const deadline = Date.now() + patience
@@ -103,7 +105,7 @@ export class Api {
     }
   }
 
-  /** The body of a success; anything else fails the test with the whole answer. */
+  /** Returns the body of a success. Any other answer fails the test, and the message shows the whole answer. */
   async good<T>(method: string, path: string, body?: unknown, options: CallOptions = {}): Promise<T> {
     const answer = await this.call<T>(method, path, body, options)
     if (answer.status < 300) return answer.body

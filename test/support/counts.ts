@@ -10,8 +10,8 @@ interface JestResults {
 }
 
 /**
- * Reads Jest's JSON results. A file that could not run counts as one failed test; so do missing results, and an exit
- * code of failure without a failed test.
+ * Reads Jest's JSON results. A file that could not run counts as one failed test. Missing results also count as one
+ * failed test, and so does an exit code of failure without a failed test.
  */
 export function countResults(json: string | null, exitCode: number): Counts {
   let results: JestResults

@@ -1,6 +1,6 @@
 import { strToU8, zipSync } from 'fflate'
 
-/* Small real files of each type, made here so that their text is known. */
+/* Small real files of each type, generated here so that their text is known. */
 
 /** A PDF with one page for each text. */
 export function pdfOf(...pages: readonly string[]): Buffer {

@@ -1,9 +1,8 @@
 import { isMainThread } from 'node:worker_threads'
 
 /*
- * Loaded before Jest and, since they get the same options, before its workers (but not before programs that tests
- * start): ends them when their parent has ended. Otherwise the workers of a killed `npm test` would continue with
- * their files.
+ * Loaded before Jest and before its workers, which get the same options; programs that tests start do not load it. Ends
+ * the process when its parent has ended. Otherwise the workers of a killed `npm test` would continue with their files.
  */
 
 const isJest = /\/(jest\/bin\/jest|jest-worker\/build\/processChild)\.js$/.test(process.argv[1] ?? '')

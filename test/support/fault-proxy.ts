@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 
 /**
  * What happens to one request on its way to a service:
@@ -7,10 +8,12 @@ import type { AddressInfo } from 'node:net'
  * - `pass`: nothing.
  * - `lose answer`: the service carries it out, and the connection breaks before the answer.
  * - `cut`: the connection breaks, and the service never sees the request.
- * - `garble`: the service carries it out, and HTML comes back.
- * - `fail after`: the service carries it out, and 502 comes back.
- * - `lost`: the service carries it out, then this is called, and the connection breaks.
- * - an answer, or a function that writes one: it comes back, and the service never sees the request.
+ * - `garble`: the service carries it out, and the client gets HTML.
+ * - `fail after`: the service carries it out, and the client gets the status 502.
+ * - `slow`: the service carries it out, and its answer comes in ten parts with pauses.
+ * - `break off`: the service carries it out, and the connection breaks in the middle of the answer.
+ * - `lost`: the service carries it out, then this function is called, and the connection breaks.
+ * - an answer, or a function that writes one: the client gets this answer, and the service never sees the request.
  */
 export type Fault =
   | 'pass'
@@ -18,13 +21,15 @@ export type Fault =
   | 'cut'
   | 'garble'
   | 'fail after'
+  | 'slow'
+  | 'break off'
   | { readonly lost: () => void }
   | { readonly status: number; readonly headers?: Record<string, string>; readonly body?: string }
   | ((response: ServerResponse) => void)
 
 export interface FaultProxy {
   readonly url: string
-  /** Chooses the fault of each request; until then the request waits. */
+  /** Chooses the fault of each request. The request waits until the fault is chosen. */
   choose: (method: string, path: string) => Fault | Promise<Fault>
   close(): Promise<void>
 }
@@ -78,7 +83,21 @@ async function relay(
   if (fault === 'garble') return void response.writeHead(200, { 'content-type': 'text/html' }).end('<p>hello')
   const retryAfter = answer.headers.get('retry-after')
   const pause = retryAfter === null ? {} : { 'retry-after': retryAfter }
-  response.writeHead(answer.status, { ...json, ...pause }).end(text)
+  const headers = { ...json, ...pause }
+  const bytes = Buffer.from(text)
+  if (fault === 'slow') return sendSlowly(response.writeHead(answer.status, headers), bytes)
+  if (fault !== 'break off') return void response.writeHead(answer.status, headers).end(bytes)
+  response.writeHead(answer.status, { ...headers, 'content-length': bytes.length })
+  response.write(bytes.subarray(0, Math.floor(bytes.length / 2)), () => request.socket.destroy())
+}
+
+async function sendSlowly(response: ServerResponse, bytes: Buffer): Promise<void> {
+  const length = Math.ceil(bytes.length / 10)
+  for (let at = 0; at < bytes.length; at += length) {
+    response.write(bytes.subarray(at, at + length))
+    await delay(20)
+  }
+  response.end()
 }
 
 const json = { 'content-type': 'application/json' }

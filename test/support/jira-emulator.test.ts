@@ -1,11 +1,34 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import * as jiraJs from 'jira.js/cloud'
+import { describe } from './atlassian/describe.ts'
+import { describedIn } from './atlassian/described.ts'
 import { jiraCredential, jiraWith, startJira, type JiraEmulator } from './jira-emulator.ts'
 
 /*
- * The stand-in for Jira against the client and the schemas of jira.js, which are generated from Atlassian's OpenAPI
- * description. The forms of requests and answers are checked; what Jira does with them is not.
+ * Tests the stand-in for Jira with the client and the schemas of jira.js, which are generated from Atlassian's OpenAPI
+ * description. The forms of requests and answers are checked. How Jira itself handles them is not checked.
  */
+
+test('the descriptions are those of the library', async () => {
+  expect(describedIn('jira')).toEqual(await describe('jira'))
+})
+
+test.each([
+  ['GET', '/rest/api/3/issue/OPS-1?colour=red', undefined, 'getIssue: no query parameter colour'],
+  ['GET', '/rest/api/3/issue/OPS-1/watchers', undefined, 'no operation GET /rest/api/3/issue/OPS-1/watchers'],
+  [
+    'POST',
+    '/rest/api/3/search/jql',
+    { jql: 'project = OPS', startAt: 1 },
+    'searchAndReconsileIssuesUsingJqlPost: no field startAt',
+  ],
+])('%s %s is refused: Atlassian describes no such request', async (method, path, body, issue) => {
+  const { email, token } = jiraCredential
+  const headers = { authorization: `Basic ${Buffer.from(`${email}:${token}`).toString('base64')}` }
+  const given = body === undefined ? null : JSON.stringify(body)
+  const answer = await fetch(`${emulator.url}${path}`, { method, headers, body: given })
+  expect([answer.status, await answer.json()]).toMatchObject([418, { errorMessages: [issue] }])
+})
 
 let emulator: JiraEmulator
 let client: ReturnType<typeof jiraJs.createCloudClient>

@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url'
 import { startSmtpSink, type SinkBehaviour } from './smtp-sink.ts'
 
 /*
- * The SMTP sink as a separate process, for tests that kill everything else. Every accepted mail is in its log, on
- * disk, before the sender gets its 250. A relay in front of it, which uses no SMTP library, records for every
- * connection whether the final dot came through: only there can a test see the bytes of an effect leave. It ends with
- * the process that started it.
+ * The SMTP sink as a separate process, for tests that kill everything else. It writes every accepted mail to its log on
+ * disk before it answers the sender with 250. A relay in front of the sink records for every connection whether the
+ * final dot came through. The relay uses no SMTP library: a test can see only there that the bytes of an effect left.
+ * The sink ends with the process that started it.
  */
 
 export interface LoggedDelivery {
@@ -22,7 +22,7 @@ export interface LoggedDelivery {
 /** Written when the connection closes. */
 export interface LoggedConnection {
   readonly kind: 'connection'
-  /** Subject of the message that the sender began to send; empty if none. */
+  /** Subject of the message that the sender began to send; empty if the sender began none. */
   readonly subject: string
   readonly dot: boolean
 }
@@ -34,7 +34,7 @@ export interface MailSinkProcess {
   connections(): LoggedConnection[]
   /** Number of deliveries with this subject. */
   count(subject: string): number
-  /** Resolves once the new behaviour applies. `release` answers every held mail. */
+  /** Resolves once the new behaviour applies. `release` answers all mails that are held. */
   behave(behaviour: SinkBehaviour | { kind: 'release' }): Promise<void>
   stop(): Promise<void>
 }
@@ -42,8 +42,8 @@ export interface MailSinkProcess {
 const self = fileURLToPath(import.meta.url)
 
 /**
- * `log` is a path of the caller; the lines of an earlier sink stay in it. `latency` delays every answer, in
- * milliseconds, so that a mail takes long enough to be interrupted.
+ * `log` is a path that the caller chooses. Lines of an earlier sink stay in that file. `latency` delays every answer,
+ * in milliseconds, so that a test can interrupt a mail.
  */
 export async function startMailSinkProcess(log: string, latency = 0): Promise<MailSinkProcess> {
   const child = fork(self, [log, String(latency)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
@@ -107,7 +107,7 @@ async function main(path: string, latency: number): Promise<void> {
   process.once('SIGTERM', () => process.exit())
 }
 
-/** Passes bytes in both directions; reports the final dot when the connection has closed. */
+/** Passes bytes in both directions. When the connection has closed, reports whether the final dot was sent. */
 function relay(
   client: Socket,
   port: number,

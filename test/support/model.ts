@@ -1,8 +1,10 @@
 import { startScriptedServer, type ScriptedServer } from './scripted-server.ts'
 
-/** A server that plays a language model in OpenAI's form. It has used 3 tokens of input and 2 of output. */
+/**
+ * A server that plays a language model in OpenAI's form. Each answer reports a usage of 3 input and 2 output tokens.
+ */
 export interface Model extends ScriptedServer {
-  /** The body of a request that connects it. */
+  /** The body of the request that creates a connection to the model. */
   readonly connection: object
 }
 

@@ -9,9 +9,9 @@ import { sharedCache } from '../../src/stack/pinned-program.ts'
 const run = promisify(execFile)
 
 /**
- * Installs the packages of a package.json with its package-lock.json below `name` into the checkout's cache, unless
- * they are there; returns their `node_modules`. npm checks them against the lock file's hashes and runs none of their
- * scripts. Throws when they cannot be installed.
+ * Installs the packages of a package.json and its package-lock.json below `name` in the checkout's cache, unless they
+ * are already there. Returns their `node_modules`. npm checks the packages against the lock file's hashes and runs none
+ * of their scripts. Throws when the packages cannot be installed.
  */
 export async function installPinned(pins: string, name: string): Promise<string> {
   const lock = readFileSync(join(pins, 'package-lock.json'))
@@ -22,8 +22,8 @@ export async function installPinned(pins: string, name: string): Promise<string>
 }
 
 /**
- * One installation at a time, in whatever process, since some are large. The lock is SQLite's, so a crash leaves none
- * behind.
+ * Allows one installation at a time across all processes, since some installations are large. SQLite holds the lock, so
+ * a crash leaves no lock behind.
  */
 async function alone(name: string, work: () => Promise<void>): Promise<void> {
   mkdirSync(sharedCache(), { recursive: true })
@@ -37,7 +37,7 @@ async function alone(name: string, work: () => Promise<void>): Promise<void> {
 }
 
 async function fill(pins: string, folder: string): Promise<void> {
-  // Another process may have installed it while this one waited.
+  // Another process may have installed the packages while this one waited.
   if (existsSync(folder)) return
   const draft = mkdtempSync(join(sharedCache(), '.pinned-'))
   try {

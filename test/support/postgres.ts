@@ -15,25 +15,23 @@ export interface TestPostgres {
   stop(): Promise<void>
 }
 
-/**
- * The passwords of the roles of test servers are their names: only tests reach these servers, and only over loopback.
- */
+/** On test servers the password of each role is its name. Only tests reach these servers, and only over loopback. */
 const passwords = { countersign_owner: 'countersign_owner', countersign_app: 'countersign_app' }
 export const template = 'countersign_template'
 
-/** A new folder in `parent`, with a guard that removes it and ends the processes recorded in it. */
+/** Makes a new folder in `parent`, with a guard. The guard removes the folder and ends the processes recorded in it. */
 export function guardedFolder(parent: string = tmpdir()): { dataDir: string; guard: Guard } {
   const dataDir = realpathSync(mkdtempSync(join(parent, 'countersign-')))
   return { dataDir, guard: startGuard(dataDir, { remove: true }) }
 }
 
-/** Free memory needed to keep databases in memory; a whole test run uses a third of it. */
+/** Free memory, in bytes, needed to keep databases in memory. A whole test run uses a third of it. */
 const plenty = 6 * 1024 ** 3
 
 /**
- * The folder for the databases of tests: in memory if enough is free, else the system's temporary folder. Each
- * database has hundreds of files, and on a disk that has just removed as many, creating them takes up to ten times as
- * long. No test switches the machine off, so memory is as good as a disk.
+ * The folder for the databases of tests: in memory if enough is free, else the system's temporary folder. Each database
+ * has hundreds of files. On a disk that has just removed as many files, creating them takes up to ten times as long. No
+ * test switches the machine off, so memory is as safe as a disk here.
  */
 export function databaseFolder(): string {
   const given = process.env['TEST_DATABASE_FOLDER']

@@ -25,7 +25,7 @@ export async function installPythonPackages(requirements: string, name: string):
     })
     renameSync(draft, folder)
   } catch (error) {
-    // Another test file has installed the same packages meanwhile.
+    // The error does not matter if another test file has installed the same packages meanwhile.
     if (!existsSync(folder)) throw error
   } finally {
     rmSync(draft, { recursive: true, force: true })

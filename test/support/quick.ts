@@ -4,9 +4,9 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /*
- * `npm run test:quick [-- --changedSince=REVISION]`: the unit tests that a change can have broken, for the time in which
- * it is written. Changed is what differs from the branch `main`, committed or not. Jest finds the test files that import
- * it, directly or not. `npm test` runs everything.
+ * `npm run test:quick [-- --changedSince=REVISION]`: runs the unit tests that a change can have broken, while the
+ * change is being written. A file has changed if it differs from the branch `main`, committed or not. Jest finds the
+ * test files that import a changed file, directly or not. `npm test` runs everything.
  */
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -15,9 +15,9 @@ const jest = [...node, join(root, 'node_modules', 'jest', 'bin', 'jest.js')]
 /** Jest follows imports in these folders only. */
 const roots = ['src', 'test', 'scripts', 'bench'].flatMap((folder) => ['--roots', join(root, folder)])
 
-/** Test files that start programs, or take their time on purpose. */
+/** Test files that start programs, or that are slow on purpose. */
 const slow = /^test\/(e2e|clients|adapters|stack|oracles|fuzz)\//
-/** A test file that imports one of these needs a database or Temporal. */
+/** A test file that imports one of these modules needs a database or Temporal. */
 const servers = new Set(
   ['stack', 'postgres', 'start-stack'].map((name) => join('test', 'support', `${name}.ts`)),
 )
@@ -54,7 +54,7 @@ function needsServers(path: string, seen: Set<string>): boolean {
   return servers.has(relative(root, path)) || importsOf(path).some((each) => needsServers(each, seen))
 }
 
-/** The files of the repository that a file imports. */
+/** The files of the repository that this file imports. */
 function importsOf(path: string): readonly string[] {
   const known = imports.get(path)
   if (known !== undefined) return known

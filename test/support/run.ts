@@ -8,13 +8,14 @@ import { countResults, type Counts } from './counts.ts'
 import { guardedFolder, startTestPostgres } from './postgres.ts'
 
 /*
- * `npm test [-- Jest's arguments]`: starts one PostgreSQL for all test files, then Jest in three lanes side by side, so that
- * one lane computes while another one waits. They take about the same time.
+ * `npm test [-- Jest's arguments]`: starts one PostgreSQL for all test files, then Jest in three lanes side by side.
+ * One lane can then compute while another one waits. The three lanes take about the same time.
  *
  * 1. Unit and database tests, two files at a time.
- * 2. test/e2e, one file at a time, since these start whole stacks and kill parts of them. The kills at commit points come
- *    first: they mostly wait until dead processes are noticed.
- * 3. test/adapters and test/clients, which wait for other programs, and two files of test/e2e that share the time better.
+ * 2. test/e2e, one file at a time, since these tests start whole stacks and kill parts of them. The kills at commit
+ *    points come first: they mostly wait until dead processes are noticed.
+ * 3. test/adapters and test/clients, which wait for other programs, and two files of test/e2e. These two files run here
+ *    so that the lanes take about the same time.
  *
  * Ends with the line `N passed, N failed`, and with exit code 0 only if something passed and nothing failed.
  *
@@ -56,14 +57,14 @@ const lanes: readonly (readonly Phase[])[] = [
 ]
 
 const { dataDir: runDir, guard } = guardedFolder()
-// If PostgreSQL runs as another account because this is root, that account must be able to enter the folder.
+// As root, this program starts PostgreSQL under another account, which must be able to enter the folder.
 chmodSync(runDir, 0o711)
 process.env['TMPDIR'] = runDir
-// Otherwise every Node program that a test starts would compile the same modules again. Not in TMPDIR, so that the
-// next run has it too.
+// Without this cache, every Node program that a test starts would compile the same modules again. The cache is not in
+// TMPDIR, so that the next run can use it too.
 process.env['NODE_COMPILE_CACHE'] ??= join(root, 'node_modules', '.cache', 'compiled')
 
-/** A test that never ends fails the run instead of blocking it for ever. */
+/** Milliseconds. A test that never ends fails the run instead of blocking it for ever. */
 const longest = 60 * 60_000
 
 const running = new Set<number>()
@@ -84,10 +85,13 @@ function endGroup(leader: number, signal: NodeJS.Signals): void {
   }
 }
 
-/** Jest's messages about our results file, and about a phase that none of the caller's patterns match. */
+/**
+ * Messages of Jest that are not shown: about our results file, and about a phase in which no file matches the caller's
+ * patterns.
+ */
 const ofNoUse = /^Test results written to: |^No tests found, exiting with code 0$/
 
-/** Jest writes to a pipe, and cannot know that a terminal is behind it. */
+/** Jest writes to a pipe and cannot detect the terminal behind the pipe. */
 const colours = process.stderr.isTTY ? { FORCE_COLOR: '1' } : {}
 
 async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<Counts> {
@@ -104,7 +108,7 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
       // The caller's patterns must not follow an option that takes a list, or they would be read as part of it.
       ...[...args, `--outputFile=${results}`, '--passWithNoTests', '--json', ...process.argv.slice(2)],
     ],
-    // With --json Jest's report goes to standard error.
+    // With --json, Jest writes its report to standard error.
     { cwd: root, env: { ...colours, ...env }, detached: true, stdio: ['ignore', 'inherit', 'pipe'] },
   )
   createInterface({ input: child.stderr }).on('line', (line) => {
@@ -113,7 +117,8 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
   const { pid } = child
   if (pid === undefined) return countResults(null, 1)
   running.add(pid)
-  // Only one process can be recorded. The others end by themselves with this one (end-with-parent.ts).
+  // Only one process can be recorded. The other Jest processes end by themselves when this process ends
+  // (end-with-parent.ts).
   if (name !== 'clients') recordProcess(runDir, 'stack', pid)
   const code = await new Promise<number>((resolve) => {
     child.once('error', () => resolve(1))
@@ -123,7 +128,7 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
   running.delete(pid)
   forgetProcess(runDir, 'stack', pid)
   const report = read(results)
-  // An interruption counts once, for all phases that it ends.
+  // An interruption is counted once, although it ends several phases.
   if (report === null && interrupted !== undefined) return { passed: 0, failed: 0 }
   return countResults(report, code)
 }

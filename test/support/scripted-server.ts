@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 /** A request as it arrived. */
 export interface Arrived {
   readonly method: string
-  /** With the query. */
+  /** The path with its query. */
   readonly path: string
   readonly headers: IncomingMessage['headers']
   readonly body: string
@@ -13,13 +13,15 @@ export interface Arrived {
 export interface Scripted {
   readonly status: number
   readonly headers?: Record<string, string>
-  /** Sent as JSON, text as it is. */
+  /** Sent as JSON; a text is sent unchanged. */
   readonly body?: unknown
-  /** Writes the answer itself, in place of the body, and need not end it. */
+  /** Writes the answer itself, in place of `body`. The function need not end the answer. */
   readonly write?: (response: ServerResponse) => void
 }
 
-/** An HTTP server that plays a service: it answers each request as `answer` says, and records what arrived. */
+/**
+ * An HTTP server that plays a service. It answers each request with the result of `answer`, and records each request.
+ */
 export interface ScriptedServer {
   readonly url: string
   readonly arrived: Arrived[]

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 
 /* Runs shell blocks of the documentation word for word in one shell, as a reader types them. */
 
-/** The `sh` blocks of a page of the repository: all, or those below one heading of the second level. */
+/** The `sh` blocks of a page of the repository: all of them, or those below one second-level heading. */
 export function shellBlocks(page: string, heading?: string): string[] {
   const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
   const section = heading === undefined ? text : (text.split(`\n## ${heading}\n`)[1] ?? '').split('\n## ')[0]
@@ -14,7 +14,7 @@ export function shellBlocks(page: string, heading?: string): string[] {
 }
 
 /**
- * The output of each block, trimmed. `dataDir` is the reader's `DATA_DIR`, if set. Throws if a command fails or
+ * Returns the trimmed output of each block. `dataDir` is the reader's `DATA_DIR`, if set. Throws if a command fails or
  * writes to standard error.
  */
 export async function runBlocks(blocks: readonly string[], folder: string, dataDir = ''): Promise<string[]> {
@@ -23,7 +23,7 @@ export async function runBlocks(blocks: readonly string[], folder: string, dataD
   try {
     const { stdout, stderr } = await promisify(execFile)(
       'bash',
-      // If its standard input is a socket, as Node makes it, bash takes itself for a remote shell and reads
+      // Node makes the standard input of a child a socket. bash would then take itself for a remote shell and read
       // /etc/bash.bashrc.
       ['--norc', '-e', '-u', '-o', 'pipefail', '-c', blocks.join(`\necho '${cut}'\n`)],
       { cwd: folder, timeout: 180_000, env: { ...process.env, DATA_DIR: dataDir, TMPDIR: temporary } },

@@ -6,14 +6,17 @@ export type SinkBehaviour =
   | { kind: 'accept' }
   /** Accepts the mail and answers the dot only after `release()`. */
   | { kind: 'hold' }
-  /** Answers a recipient only after `release()`: the mail is being sent, and its dot has not left. */
+  /** Answers a recipient only after `release()`: the mail is being sent, and its final dot has not been sent yet. */
   | { kind: 'pause' }
-  /** Accepts the mail (or loses it) and cuts the connection instead of answering the dot. */
+  /** Accepts the mail, or loses it if `taken` is false. Cuts the connection instead of answering the dot. */
   | { kind: 'drop'; taken: boolean }
-  /** Refuses; at `rcpt` only the recipients named by `only`, if given. `data` answers 500 whatever the code. */
+  /**
+   * Refuses the mail. With `only`, `rcpt` refuses only the named recipients. `data` always answers 500, whatever `code`
+   * is.
+   */
   | { kind: 'refuse'; at: 'connect' | 'mail' | 'rcpt' | 'data' | 'dot'; code: number; only?: string }
 
-/** A mail the sink has accepted, as a mailbox would contain it, whether or not the sender got the answer. */
+/** A mail that the sink has accepted, as a mailbox would contain it. The sender may not have got the answer. */
 export interface Delivery {
   readonly message_id: string
   readonly subject: string
@@ -24,7 +27,7 @@ export interface Delivery {
 
 export interface SmtpSink extends LocalMailServer {
   behaviour: SinkBehaviour
-  /** In the order in which they were accepted. */
+  /** In the order in which the sink accepted them. */
   readonly deliveries: readonly Delivery[]
   /** Number of final dots that have arrived, accepted or not. */
   readonly dots: number

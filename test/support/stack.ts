@@ -4,8 +4,8 @@ import { startTemporal, type TemporalOptions, type TemporalServer } from '../../
 import { asAdmin, guardedFolder, startTestPostgres, template, urlOf, type TestPostgres } from './postgres.ts'
 
 /*
- * Servers for tests. A whole test run sets TEST_POSTGRES_ADMIN_URL (see startTestPostgres in postgres.ts), and all
- * files share that server; a file that is run alone starts a new one. Every server has a guard, so that nothing
+ * Servers for tests. A whole test run sets TEST_POSTGRES_ADMIN_URL (see startTestPostgres in postgres.ts), and all test
+ * files share that server. A test file that is run alone starts a new server. Every server has a guard, so that nothing
  * remains when a test process is killed.
  */
 
@@ -20,7 +20,7 @@ export interface TestDatabase {
 
 let shared: Promise<TestPostgres> | undefined
 
-/** This test file's server: the run's shared one, or one that ends after the file's last test. */
+/** The server for this test file: the shared server of the test run, or one that ends after the file's last test. */
 export function testPostgres(): Promise<TestPostgres> {
   const adminUrl = process.env['TEST_POSTGRES_ADMIN_URL']
   shared ??=
@@ -51,8 +51,8 @@ let temporal: Promise<{ server: TemporalServer; stop(): Promise<void> }> | undef
 type DynamicConfig = NonNullable<TemporalOptions['dynamicConfig']>
 
 /**
- * This test file's Temporal development server, in memory, with the settings of temporal-dev.yml and of the first
- * caller.
+ * This test file's Temporal development server, in memory. Its settings are those of temporal-dev.yml, and those that
+ * the first caller passes.
  */
 export async function testTemporal(dynamicConfig: DynamicConfig = {}): Promise<TemporalServer> {
   temporal ??= startTestTemporal(dynamicConfig)

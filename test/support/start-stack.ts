@@ -18,7 +18,7 @@ import { programEnv } from './program-env.ts'
 
 export interface StackHome {
   readonly dataDir: string
-  /** Ends the processes that still run there and removes the folder. */
+  /** Ends the processes that still run in the folder, and removes it. */
   remove(): Promise<void>
 }
 
@@ -30,7 +30,8 @@ export function stackHome(): StackHome {
   return {
     dataDir,
     remove: async () => {
-      // First a whole running stack is asked to stop; then the processes that a killed stack may have left are ended.
+      // First, a stack that still runs is asked to stop. Then the processes that a killed stack may have left are
+      // ended.
       await endOrphans(outer, { except: ['guard'] })
       await endOrphans(dataDir)
       await guard.close()
@@ -42,38 +43,41 @@ export interface StartedStack {
   readonly dataDir: string
   readonly pid: number
   readonly baseUrl: string
-  /** Everything it has printed so far. */
+  /** Everything that the stack has printed so far. */
   output(): string
   /** The present content of bootstrap.json. */
   bootstrap<T>(): T
-  /** The recorded processes that run now. */
+  /** The recorded processes that are running now. */
   processes(): { role: Role; pid: number }[]
-  /** How it ended: an exit code, or the signal's name. */
+  /** How the stack ended: an exit code, or the signal's name. */
   readonly exited: Promise<number | string>
-  /** SIGTERM (or another signal); resolves with the exit code once it is gone. */
+  /** Sends SIGTERM, or the given signal. Resolves with the exit code once the process is gone. */
   stop(signal?: NodeJS.Signals): Promise<number | string>
-  /** SIGKILL; resolves once the process is gone. `all` is the supervisor, its guard and every part at once. */
+  /** Sends SIGKILL; resolves once the process is gone. `all` is the supervisor, its guard and every part at once. */
   kill9(what: 'supervisor' | 'all' | Role): Promise<void>
 }
 
 export interface StackOptions {
-  /** From `stackHome`. */
+  /** The data folder, from `stackHome`. */
   readonly dataDir: string
   readonly env?: Readonly<Record<string, string>>
-  /** The program to run; default the one of `npm start`. */
+  /** The program to run. The default is the program of `npm start`. */
   readonly entry?: string
-  /** Starts it through a shell, as npm does; `pid` is then the shell's. */
+  /** Starts the program through a shell, as npm does. `pid` is then the pid of the shell. */
   readonly shell?: boolean
 }
 
 const main = fileURLToPath(new URL('../../src/programs/main.ts', import.meta.url))
 
-/** Runs `npm start` on the data folder and waits for its `ready` line; otherwise throws with its whole output. */
+/**
+ * Runs `npm start` on the data folder and waits for its `ready` line. Throws with the whole output if that line does
+ * not come.
+ */
 export async function startStack(options: StackOptions): Promise<StartedStack> {
   const { dataDir, env = {}, entry = main, shell = false } = options
   const outer = join(dataDir, '..')
   const [program, ...args] = [process.execPath, entry, '--data-dir', dataDir]
-  // The second command prevents the shell from replacing itself with the first.
+  // `exit` is a second command, so that the shell does not replace itself with the program.
   const inShell = ['-c', `"$@"; exit $?`, 'sh', program, ...args]
   const child = spawn(shell ? 'sh' : program, shell ? inShell : args, {
     env: { ...programEnv(), PORT: '0', ...env, DATA_DIR: dataDir },
@@ -102,7 +106,7 @@ export async function startStack(options: StackOptions): Promise<StartedStack> {
   if (typeof baseUrl !== 'string' || !baseUrl.startsWith('http')) {
     throw new Error(`the stack ended (${baseUrl}) before it was ready:\n${output}`)
   }
-  // Only our own program has limits.
+  // Only Countersign itself has limits that can be lifted.
   if (entry === main) await liftLimits(dataDir, baseUrl)
   return {
     dataDir,
@@ -120,7 +124,7 @@ export async function startStack(options: StackOptions): Promise<StartedStack> {
       const records = recordedProcesses(dataDir).filter((record) => isOurs(dataDir, record))
       const supervisor = identify(pid)
       const victims: ProcessIdentity[] = records.filter(({ role }) => what === 'all' || role === what)
-      // The supervisor is killed first, so that it does not notice the others' end.
+      // The supervisor is killed first, so that it does not notice the end of the other processes.
       if ((what === 'all' || what === 'supervisor') && supervisor !== null) victims.unshift(supervisor)
       if (victims.length === 0) throw new Error(`no ${what} runs`)
       for (const victim of victims) process.kill(victim.pid, 'SIGKILL')
@@ -130,8 +134,8 @@ export async function startStack(options: StackOptions): Promise<StartedStack> {
 }
 
 /**
- * Once for each data folder, since tests make more requests and runs per minute than people do. Without
- * bootstrap.json the tests must do it themselves.
+ * Raises the limits, once for each data folder, since tests make more requests and runs per minute than people do. If
+ * there is no bootstrap.json, the tests must raise the limits themselves.
  */
 async function liftLimits(dataDir: string, baseUrl: string): Promise<void> {
   const done = join(dataDir, '..', 'limits-lifted')

@@ -1,12 +1,29 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { createTrelloClient } from 'trello.js'
+import { describe } from './atlassian/describe.ts'
+import { describedIn } from './atlassian/described.ts'
 import { startTrello, trelloCredential, trelloWith, type TrelloEmulator } from './trello-emulator.ts'
 
 /*
- * The stand-in for Trello against the client and the schemas of trello.js, which are generated from Trello's OpenAPI
- * description. Paths, names of values and answers are checked, except the upload of files, which this client lacks. What
- * Trello does with the values is not checked.
+ * Tests the stand-in for Trello with the client and the schemas of trello.js, which are generated from Trello's OpenAPI
+ * description. Paths, names of values and answers are checked. How Trello handles the values is not checked.
  */
+
+test('the descriptions are those of the library', async () => {
+  expect(describedIn('trello')).toEqual(await describe('trello'))
+})
+
+test.each([
+  ['GET', '/1/cards/c0000256?list_fields=name', 'getCard: no query parameter list_fields'],
+  ['GET', '/1/cards/c0000256/board', 'no operation GET /1/cards/c0000256/board'],
+  ['POST', '/1/cards', 'createCard: no field colour'],
+])('%s %s is refused: Trello describes no such request', async (method, path, issue) => {
+  const { key, token } = trelloCredential
+  const authorization = `OAuth oauth_consumer_key="${key}", oauth_token="${token}"`
+  const body = method === 'GET' ? null : JSON.stringify({ name: 'n', colour: 'red' })
+  const answer = await fetch(`${emulator.url}${path}`, { method, body, headers: { authorization } })
+  expect([answer.status, await answer.text()]).toEqual([418, issue])
+})
 
 let emulator: TrelloEmulator
 let client: ReturnType<typeof createTrelloClient>
@@ -39,4 +56,24 @@ test('a comment that the client makes is listed', async () => {
   const made = await client.cards.createCardComment({ id: 'c0000256', text: 't' })
   const actions = await client.cards.getCardActions({ id: 'c0000256', filter: 'commentCard' })
   expect(actions.map(({ id }) => id)).toEqual([made.id])
+})
+
+test('a file that is uploaded is listed, and the upload is answered in the form of the list', async () => {
+  const form = new FormData()
+  form.append('name', 'a.txt')
+  form.append('file', new Blob(['text']), 'a.txt')
+  const { key, token } = trelloCredential
+  const authorization = `OAuth oauth_consumer_key="${key}", oauth_token="${token}"`
+  const path = `${emulator.url}/1/cards/c0000256/attachments`
+  const answer = await fetch(path, { method: 'POST', body: form, headers: { authorization } })
+  const made = (await answer.json()) as { id: string }
+  const files = await client.cards.getCardAttachments({ id: 'c0000256' })
+  expect(files).toEqual([expect.objectContaining({ id: made.id, name: 'a.txt' })])
+  expect(Object.keys(made).toSorted()).toEqual(Object.keys(files[0] ?? {}).toSorted())
+})
+
+test('all cards of a board and the account of the credential are shown', async () => {
+  const all = await client.boards.getBoardCardsByFilter({ id: 'board001', filter: 'all' })
+  expect(all.map(({ name }) => name)).toContain('one')
+  expect(await client.members.getMember({ id: 'me' })).toMatchObject({ username: 'bot' })
 })

@@ -1,9 +1,11 @@
 import { createEmulator, defineEmulator } from 'emulate'
+import { describedIn, issuesOf } from './atlassian/described.ts'
 import type { Emulator } from './emulators.ts'
 
 /*
- * A stand-in for the part of Trello that the tools use. `trello-emulator.test.ts` asks it with trello.js and checks its
- * answers against that library's schemas, which are generated from Trello's OpenAPI description.
+ * A stand-in for the part of Trello that the tools use. Each request is checked against Trello's OpenAPI description
+ * (`atlassian/described.ts`). `trello-emulator.test.ts` sends requests with trello.js and checks the answers against
+ * that library's schemas.
  */
 
 export const trelloCredential = { key: 'trello_key', token: 'trello_token' } as const
@@ -40,7 +42,7 @@ export interface TrelloState {
 
 const idOf = (number: number): string => number.toString(16).padStart(24, '0')
 
-/** One board `board001` with these lists; each card is in the first. */
+/** One board `board001` with these lists. Each card is in the first list. */
 export const trelloWith = (lists: readonly string[], cards: readonly string[] = []): TrelloState => ({
   board: { id: idOf(1), shortLink: 'board001', name: 'Board' },
   lists: lists.map((name, index) => ({ id: idOf(16 + index), name })),
@@ -53,6 +55,18 @@ function cardOf(number: number, idList: string, name: string, desc: string): Tre
   const date = new Date().toISOString()
   return { id: idOf(number), shortLink, idList, name, desc, date, closed: false, comments: [], files: [] }
 }
+
+const operations = describedIn('trello')
+/**
+ * Trello's OpenAPI description names no parameters of nested resources. This page names them:
+ * https://developer.atlassian.com/cloud/trello/guides/rest-api/nested-resources/
+ */
+const nested = ['fields', 'filter', 'limit', 'since']
+/** trello.js puts the credential into the query of the address. */
+const credential = ['key', 'token']
+const beyond = Object.fromEntries(
+  operations.map(({ id }) => [id, id.startsWith('getBoardCards') ? [...nested, ...credential] : credential]),
+)
 
 const trello = defineEmulator<TrelloState>({
   name: 'trello',
@@ -76,9 +90,12 @@ const trello = defineEmulator<TrelloState>({
     }
     const next = (): number => (state.last += 1)
 
-    app.use('*', async (c, follow) =>
-      c.req.header('authorization') === authorization ? follow() : c.text('invalid token', 401),
-    )
+    app.use('*', async (c, follow) => {
+      if (c.req.header('authorization') !== authorization) return c.text('invalid token', 401)
+      const issues = await issuesOf(operations, c.req.raw, beyond)
+      // Trello would answer 400, but a test could mistake 400 for the refusal that it expects.
+      return issues.length === 0 ? follow() : c.text(issues.join('; '), 418)
+    })
     app.get('/1/members/me', (c) => c.json({ id: idOf(2), username: 'bot', fullName: 'Bot' }))
     app.get('/1/boards/:id/lists', (c) =>
       boardIs(c.req.param('id'))
@@ -99,7 +116,12 @@ const trello = defineEmulator<TrelloState>({
       const card = cardAt(c.req.param('id'))
       if (card === undefined) return c.text('The requested resource was not found.', 404)
       const list = state.lists.find(({ id }) => id === card.idList)
-      return c.json({ ...shown(card), list: { ...list, closed: false, idBoard: state.board.id, pos: 1 } })
+      const { id, name } = state.board
+      return c.json({
+        ...shown(card),
+        list: { ...list, closed: false, idBoard: id, pos: 1 },
+        ...(c.req.query('board') === 'true' ? { board: { id, name } } : {}),
+      })
     })
     app.post('/1/cards', async (c) => {
       const given = await valuesOf(c.req)
@@ -124,9 +146,7 @@ const trello = defineEmulator<TrelloState>({
       card.comments.push(made)
       return c.json(actionOf(made))
     })
-    app.get('/1/cards/:id/attachments', (c) =>
-      c.json((cardAt(c.req.param('id'))?.files ?? []).map(({ id, name, date }) => ({ id, name, date }))),
-    )
+    app.get('/1/cards/:id/attachments', (c) => c.json((cardAt(c.req.param('id'))?.files ?? []).map(fileOf)))
     app.post('/1/cards/:id/attachments', async (c) => {
       const card = cardAt(c.req.param('id'))
       const { file, name } = await c.req.parseBody()
@@ -138,10 +158,14 @@ const trello = defineEmulator<TrelloState>({
         content: await file.text(),
       }
       card.files.push(made)
-      return c.json({ id: made.id, name: made.name, date: made.date, bytes: made.content.length })
+      return c.json(fileOf(made))
     })
   },
 })
+
+const fileOf = ({ id, name, date, content }: TrelloFile) => {
+  return { id, name, date, bytes: String(content.length) }
+}
 
 const actionOf = ({ id, text, date }: TrelloComment) => ({
   id,
@@ -151,7 +175,7 @@ const actionOf = ({ id, text, date }: TrelloComment) => ({
   data: { text },
 })
 
-/** Trello takes values in the query and as JSON. */
+/** Trello accepts values in the query and as JSON. */
 async function valuesOf(request: { url: string; text(): Promise<string> }): Promise<Record<string, string>> {
   const text = await request.text()
   const query = Object.fromEntries(new URL(request.url).searchParams)
@@ -159,7 +183,7 @@ async function valuesOf(request: { url: string; text(): Promise<string> }): Prom
 }
 
 export interface TrelloEmulator extends Emulator {
-  /** What it holds now. */
+  /** The board, lists and cards that the emulator holds now. */
   state(): TrelloState
 }
 

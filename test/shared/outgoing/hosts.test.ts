@@ -44,11 +44,11 @@ describe('an address is not public', () => {
     '64:ff9b::a00:1',
     '2002:a00:1::1',
     '2001:0:4136:e378:8000:63bf:3fff:fdd2',
-    // Reserved: the old form of an embedded IPv4 address, and addresses of a site.
+    // Reserved: an old form of an embedded IPv4 address, a site-local address, and an unassigned address.
     '::7f00:1',
     'fec0::1',
     '4000::1',
-    // A service of the host in Azure.
+    // Azure's address of a service on the host.
     '168.63.129.16',
     '::ffff:168.63.129.16',
     'localhost',

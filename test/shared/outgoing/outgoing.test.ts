@@ -217,7 +217,7 @@ describe('a hostile service', () => {
     answer = ({ url }, response) => void response.end('x'.repeat(url === '/api/small' ? 1_000 : 900_000))
     const turns: (() => void)[] = []
     const asked: number[] = []
-    const room = async (bytes: number): Promise<{ release(): void }> => {
+    const reserve = async (bytes: number): Promise<{ release(): void }> => {
       asked.push(bytes)
       const { promise, resolve } = Promise.withResolvers<void>()
       turns.push(resolve)
@@ -230,7 +230,7 @@ describe('a hostile service', () => {
         },
       }
     }
-    const send = within({ room })
+    const send = within({ reserve })
     const large = Promise.all(Array.from({ length: 4 }, () => send(`${base()}/api`)))
     expect((await send(`${base()}/api/small`)).status).toBe(200)
     await large
@@ -240,11 +240,11 @@ describe('a hostile service', () => {
 
   test('an answer for which no room becomes free ends with the time limit', async () => {
     answer = (_, response) => void response.end('x'.repeat(900_000))
-    const room = (_: number, signal: AbortSignal) =>
+    const reserve = (_: number, signal: AbortSignal) =>
       new Promise<never>((__, reject) =>
         signal.addEventListener('abort', () => reject(signal.reason as Error)),
       )
-    await expect(within({ milliseconds: 300, room })(`${base()}/api`)).rejects.toMatchObject({
+    await expect(within({ milliseconds: 300, reserve })(`${base()}/api`)).rejects.toMatchObject({
       problem: 'timeout',
     })
   })

@@ -19,7 +19,7 @@ export class Refused extends Error {
   }
 }
 
-/** One request to a method, as Google's description reads it. */
+/** One request to a method, parsed as Google's description says. */
 export interface Asked {
   readonly path: Readonly<Record<string, string>>
   readonly query: URLSearchParams
@@ -32,7 +32,10 @@ export type Handlers = Readonly<Record<string, (asked: Asked) => unknown>>
 
 type App = EmulatorContext<object>['app']
 
-/** Serves the methods of one API. Whatever its description does not have is refused, and so is an answer beyond it. */
+/**
+ * Serves the methods of one API. A request with anything that the API's description does not have is refused, and an
+ * answer with such a part fails.
+ */
 export function serve(app: App, name: Parameters<typeof described>[0], handlers: Handlers): void {
   const api = described(name)
   for (const [id, handle] of Object.entries(handlers)) {
@@ -58,7 +61,7 @@ export function serve(app: App, name: Parameters<typeof described>[0], handlers:
 
 function answerOf(api: Described, method: Method, asked: Asked, handle: Handlers[string]): unknown {
   const issues = issuesOfRequest(api, method, asked.query, asked.body)
-  // Google would say 400, and a test could take that for the refusal that it expects.
+  // Google would answer 400, but a test could mistake 400 for the refusal that it expects.
   if (issues.length > 0) throw new Refused(418, `${method.id}: ${issues.join('; ')}`)
   const answer = handle?.(asked)
   const wrong = issuesOfAnswer(api, method, answer)
@@ -66,7 +69,10 @@ function answerOf(api: Described, method: Method, asked: Asked, handle: Handlers
   return masked(answer, asked.query.get('fields'))
 }
 
-/** `/v4/spreadsheets/{id}:batchUpdate` for the router, and a reader of the parameters in a path. */
+/**
+ * The router's pattern for a path such as `/v4/spreadsheets/{id}:batchUpdate`, and a function that reads the parameters
+ * of a real path.
+ */
 function patternOf(path: string): [string, (path: string) => Record<string, string> | null] {
   const names = [...path.matchAll(/\{\+?(\w+)\}/g)].map(([, name = '']) => name)
   const form = new RegExp(`^${path.replaceAll(/\{\+?\w+\}/g, '([^/]+?)')}$`)

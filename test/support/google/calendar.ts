@@ -12,8 +12,10 @@ export interface CalendarEvent {
 export interface Calendar {
   readonly timeZone: string
   readonly events: Map<string, CalendarEvent>
-  /** Who got an invitation by mail. */
+  /** The people who got an invitation by mail. */
   readonly invited: string[]
+  /** Google does not always report that an id is taken. This calendar never reports it, and creates another event. */
+  readonly forgetsIds?: true
 }
 
 export type Calendars = Map<string, Calendar>
@@ -39,12 +41,12 @@ export function calendarHandlers(calendars: Calendars): Handlers {
       return event
     },
     'calendar.events.insert': (asked) => {
-      const { events, invited } = at(asked)
+      const { events, invited, forgetsIds = false } = at(asked)
       const given = asked.body as CalendarEvent & {
         conferenceData?: { createRequest?: { requestId: string } }
       }
       if (!/^[a-v0-9]{5,1024}$/.test(given.id)) throw new Refused(400, 'invalid')
-      if (events.has(given.id)) throw new Refused(409, 'duplicate')
+      if (events.has(given.id) && !forgetsIds) throw new Refused(409, 'duplicate')
       const { conferenceData, ...rest } = given
       const wantsVideo =
         conferenceData?.createRequest !== undefined && asked.query.get('conferenceDataVersion') === '1'
@@ -60,7 +62,7 @@ export function calendarHandlers(calendars: Calendars): Handlers {
             }
           : {}),
       }
-      events.set(given.id, event)
+      events.set(events.has(given.id) ? `${given.id} ${events.size}` : given.id, event)
       if (asked.query.get('sendUpdates') === 'all')
         invited.push(...(given.attendees ?? []).map(({ email }) => email))
       return event

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs'
 
 /*
- * Checks requests and answers against Google's published descriptions of its APIs. A query parameter, field or value that
- * they do not have is an issue, so neither our calls nor the stand-in can use what Google does not offer. Not checked: what
- * the descriptions say in words alone, such as limits, rights and which fields go together.
+ * Checks requests and answers against Google's published descriptions of its APIs. A query parameter, field or value
+ * that is missing in the descriptions is an issue. Neither our calls nor the stand-in can therefore use what Google
+ * does not offer. Not checked: rules that the descriptions state only in prose, such as limits, rights and combinations
+ * of fields.
  */
 
 interface Schema {
@@ -18,7 +19,7 @@ interface Schema {
 export interface Method {
   readonly id: string
   readonly httpMethod: string
-  /** With `{name}` for path parameters. */
+  /** The path, with `{name}` for path parameters. */
   readonly path: string
   readonly uploadPath?: string
   readonly parameters: Readonly<Record<string, Schema & { location: string; required?: boolean }>>
@@ -34,7 +35,7 @@ export interface Described {
 export const described = (name: 'calendar.v3' | 'docs.v1' | 'drive.v3' | 'sheets.v4'): Described =>
   JSON.parse(readFileSync(new URL(`descriptions/${name}.json`, import.meta.url), 'utf8')) as Described
 
-/** What a request has that the method does not describe. */
+/** The parts of a request that the method does not describe. */
 export function issuesOfRequest(
   { schemas }: Described,
   { parameters, request }: Method,
@@ -84,7 +85,7 @@ function issuesOf(
 
 type Mask = Map<string, Mask>
 
-/** Only the fields of a mask such as `id,files(id,name),a/b,a.b`; everything without a mask. */
+/** Only the fields that a mask such as `id,files(id,name),a/b,a.b` selects. Without a mask, the whole value. */
 export function masked(value: unknown, fields: string | null): unknown {
   return fields === null || fields === '*' ? value : pick(value, maskOf(fields))
 }

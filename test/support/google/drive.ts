@@ -8,11 +8,16 @@ export interface DriveFile {
   readonly appProperties: Readonly<Record<string, string>>
   readonly text: string
   readonly shortcutDetails?: { readonly targetId: string; readonly targetMimeType: string }
-  readonly permissions?: readonly {
-    readonly type: string
-    readonly emailAddress?: string
-    readonly domain?: string
-  }[]
+  readonly permissions?: readonly DrivePermission[]
+  /** The shared drive that contains the file. A file in a shared drive does not list its permissions itself. */
+  readonly driveId?: string
+  /** The account may not see who can read this file. */
+  readonly hidesPermissions?: true
+}
+export interface DrivePermission {
+  readonly type: string
+  readonly emailAddress?: string
+  readonly domain?: string
 }
 
 export type Files = Map<string, DriveFile>
@@ -25,11 +30,12 @@ function shown(file: DriveFile): object {
     ...file,
     webViewLink: `https://docs.google.com/document/d/${file.id}/edit?usp=drivesdk`,
   }
-  delete answer['text']
+  for (const name of ['text', 'hidesPermissions']) delete answer[name]
+  if (file.driveId !== undefined || file.hidesPermissions === true) delete answer['permissions']
   return answer
 }
 
-/** `made` takes over a new document. */
+/** `made` is called with each new document. */
 export function driveHandlers(files: Files, made: (file: DriveFile) => void): Handlers {
   let count = 0
   return {
@@ -37,6 +43,20 @@ export function driveHandlers(files: Files, made: (file: DriveFile) => void): Ha
       const file = files.get(path['fileId'] ?? '')
       if (file === undefined) throw new Refused(404, 'notFound')
       return shown(file)
+    },
+    'drive.permissions.list': ({ path, query }) => {
+      const file = files.get(path['fileId'] ?? '')
+      const isSeen = file?.driveId === undefined || query.get('supportsAllDrives') === 'true'
+      if (file === undefined || !isSeen) throw new Refused(404, 'notFound')
+      if (file.hidesPermissions === true) throw new Refused(403, 'insufficientFilePermissions')
+      const { permissions = [] } = file
+      const from = Number(query.get('pageToken') ?? 0)
+      const to = from + Number(query.get('pageSize') ?? 100)
+      return {
+        kind: 'drive#permissionList',
+        permissions: permissions.slice(from, to),
+        ...(to < permissions.length ? { nextPageToken: String(to) } : {}),
+      }
     },
     'drive.files.list': ({ query }) => {
       const matches = matcherOf(query.get('q') ?? '')

@@ -6,7 +6,7 @@ import { docsHandlers, type Documents, imported } from './docs.ts'
 import { documentType, driveHandlers, type Files } from './drive.ts'
 import { sheetsHandlers, type Spreadsheets } from './sheets.ts'
 
-/** What the stand-in holds. Tests may read and change it. */
+/** The data that the stand-in holds. Tests may read and change it. */
 export interface GoogleState {
   readonly calendars: Calendars
   readonly documents: Documents
@@ -28,8 +28,9 @@ const emptyState = (): GoogleState => ({
 })
 
 /**
- * Google's calendar, documents, sheets and Drive at one address, with the token endpoint. `emulate` has no documents and
- * sheets, and its calendar ignores ids that clients make. Each request and answer is checked (described.ts).
+ * Google's calendar, documents, sheets and Drive at one address, with the token endpoint. This stand-in replaces the
+ * package `emulate`, which has no documents and sheets and whose calendar ignores ids that clients make. Each request
+ * and answer is checked (described.ts).
  */
 export async function startGoogle(): Promise<GoogleEmulator> {
   const state = emptyState()
@@ -38,7 +39,8 @@ export async function startGoogle(): Promise<GoogleEmulator> {
     state: () => ({}),
     setup({ app }) {
       app.use('*', async (c, next) => {
-        // Programs read the description of an authorization server without a token; this one has none.
+        // Programs look for an authorization server's description without a token. This stand-in has no such
+        // description.
         const isOpen = c.req.path === '/token' || c.req.path.startsWith('/.well-known/')
         if (!isOpen && c.req.header('authorization') !== `Bearer ${emulatorToken}`)
           return c.json({ error: { code: 401, errors: [{ reason: 'authError' }] } }, 401)

@@ -33,7 +33,7 @@ interface Change {
   }
 }
 
-/** What a spreadsheet holds of metadata, in characters. */
+/** Characters of metadata that a spreadsheet can hold. */
 const mostMetadata = 30_000
 
 export function sheetsHandlers(all: Spreadsheets): Handlers {
@@ -68,7 +68,7 @@ export function sheetsHandlers(all: Spreadsheets): Handlers {
     'sheets.spreadsheets.batchUpdate': (asked) => {
       const spreadsheet = at(asked)
       const { requests } = asked.body as { requests: Change[] }
-      // All or nothing.
+      // Either all changes apply, or none.
       const draft = structuredClone(spreadsheet)
       const replies = requests.map((change) => carryOut(draft, change))
       spreadsheet.metadata = draft.metadata
