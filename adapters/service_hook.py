@@ -3297,7 +3297,7 @@ def client_change(place, python, client, record, uninstall):
     first = text is None or (OUR_NAME not in text and (client in EVENTS or client not in record))
     if first or client not in record:
         noted = dict(noted, created=text is None)
-    # A file that somebody has changed since the last installation is more than its copy and our entries.
+    # If somebody has changed the file since the last installation, the copy and our entries no longer describe it.
     untouched = first or noted.get("written") == checksum(text)
     return Change(target, text, after, mode, copied=first or None), dict(noted, written=checksum(after) if untouched else None)
 

@@ -210,7 +210,7 @@ export class Control {
     )
     if (verdict === null) return 'superseded'
     if (!verdict.go) return verdict
-    // The running body did not get the state that another approval covers. So another attempt must make the call.
+    // Another approval allows the call, with a state that this body has not read. So a new attempt must make the call.
     const isOther = verdict.approvalId !== null && verdict.approvalId !== this.#verdict.approvalId
     if (isOther && coversMore(tool)) return 'superseded'
     this.#verdict = verdict

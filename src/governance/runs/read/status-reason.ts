@@ -102,7 +102,7 @@ const goesOn = 'the run goes on as soon as a worker takes it up'
 
 function reasonOfWhole(run: Run, whole: Waiting, waits: Waits): string {
   if (whole.kind === 'approval') return `${run.status_reason}: ${votesOf(whole, waits)}`
-  // The stored reason of an approved run without a slot says already that it waits for a slot.
+  // An approved run without a slot has a stored reason already: it waits for a slot.
   return run.slot === 'waits' ? run.status_reason : `the run is approved: ${goesOn}`
 }
 

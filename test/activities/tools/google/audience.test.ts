@@ -97,7 +97,7 @@ describe.each(tools)('%s', (name, params) => {
   })
 })
 
-test('a right that is missing names the right', async () => {
+test('the error names the missing right', async () => {
   const body = { error: { errors: [{ reason: 'insufficientPermissions' }] } }
   scripted.answer = () => ({ status: 403, body })
   const [, [name, params]] = tools
