@@ -139,6 +139,8 @@ function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: r
         if (reading === 'calendar' && isOwnCalendar(valueOf(params, param))) return no
         return evaluate(conditions, {
           params,
+          // A comparison of domains needs no places.
+          places: null,
           labels: noLabels,
           origins: new Map(),
           budget,

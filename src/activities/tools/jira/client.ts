@@ -3,7 +3,7 @@ import type { ToolName } from '../../../catalog/index.ts'
 import { ToolError, type ToolCall, type ToolContext } from '../executor.ts'
 import { restOf, type Rest } from '../rest/client.ts'
 import type { RestErrors } from '../rest/errors.ts'
-import { issueKeyOf, projectKeyOf } from './place.ts'
+import { issueKeyOf, projectKeyOf } from '../../../policy/readers/jira-keys.ts'
 
 /** Names of fields that each site has, and of fields that a site adds (`customfield_…`). */
 const fieldName =
