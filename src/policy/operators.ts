@@ -103,7 +103,8 @@ function containment(values: readonly Scalar[], isRestrictive: boolean): Matcher
         return typeof leaf.raw === 'string' && (leaf.raw.includes(value) || leaf.raw.includes(String(folded)))
       }
       if (wanted.some(holds)) return matched
-      return leaf.kind === null ? failed : byPlace(leaf, leaf.kind, includes, places, isRestrictive, budget)
+      if (leaf.kind === null) return failed
+      return byPlace(leaf, leaf.kind, leaf.inList ? equal : includes, places, isRestrictive, budget)
     },
     // In a list `contains` means equality, which a prefix alone cannot decide.
     prefix: () => maybe,
@@ -130,6 +131,7 @@ function beginning(value: string, isRestrictive: boolean): Matcher {
 }
 
 type Comparison = (spelling: string, part: string) => boolean
+const equal: Comparison = (spelling, part) => spelling === part
 const includes: Comparison = (spelling, part) => spelling.includes(part)
 const starts: Comparison = (spelling, part) => spelling.startsWith(part)
 
@@ -147,7 +149,6 @@ function byPlace(
   if (place === null) return one(isRestrictive)
   const parts = wanted.parts(kind)
   budget.spend(parts.size)
-  if (leaf.inList) return one(wanted.wholes(kind).has(place))
   const spellings = spellingsOf(kind, place)
   for (const part of parts) if (spellings.some((each) => holds(each, part))) return matched
   return failed
