@@ -40,6 +40,7 @@ export const calendarCreateEvent = defineTool({
     title: `Create the event ${quoted(title)}${attendees === undefined ? '' : ` and invite ${[attendees].flat().join(', ')}`}`,
   }),
   outputLabels: [],
+  places: placesOf.calendar_create_event,
   params: z.strictObject({
     title: z.string().min(1).max(1000),
     start: time.optional().describe('ISO 8601, with or without an offset.'),

@@ -10,6 +10,7 @@ const repo = { repo: 'repository' } as const
  * table. Rules compare such a parameter as the place that the tool would reach.
  */
 export const placesOf = {
+  calendar_create_event: { calendar: 'google_calendar' },
   slack_send_message: { channel: 'channel' },
   slack_create_channel: { name: 'channel' },
   github_search_code: repo,

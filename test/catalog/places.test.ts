@@ -12,7 +12,7 @@ const tools: readonly [string, ToolDeclaration][] = Object.entries(catalog)
  */
 const texts: { readonly [tool: string]: readonly string[] } = {
   mail_send: ['to', 'subject', 'text', 'html', 'cc', 'bcc'],
-  calendar_create_event: ['title', 'start', 'attendees', 'description', 'location', 'calendar'],
+  calendar_create_event: ['title', 'start', 'attendees', 'description', 'location'],
   slack_send_message: ['text', 'thread_ts'],
   github_search_code: ['query'],
   github_get_file: ['path', 'ref'],
@@ -35,7 +35,7 @@ const texts: { readonly [tool: string]: readonly string[] } = {
 
 /** Whether a parameter refuses every text, e.g. a number. */
 const takesNoText = (schema: z.ZodType): boolean =>
-  ['text', '1.1', 'open', ['text'], [['text']]].every((value) => !schema.safeParse(value).success)
+  ['text', '1', '1.1', 'open', ['text'], [['text']]].every((value) => !schema.safeParse(value).success)
 
 describe('what parameters name', () => {
   test.each(tools.filter(([, tool]) => serviceOf(tool) !== null))(

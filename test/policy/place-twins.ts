@@ -2,6 +2,7 @@ import { repositoryAt } from '../../src/activities/tools/github/place.ts'
 import { fileIdAt } from '../../src/activities/tools/google/place.ts'
 import { placeAt } from '../../src/activities/tools/slack/place.ts'
 import { boardIdOf, cardIdOf } from '../../src/activities/tools/trello/place.ts'
+import { calendarIdOf } from '../../src/policy/readers/google-links.ts'
 import { issueKeyOf, projectKeyOf } from '../../src/policy/readers/jira-keys.ts'
 import type { PlaceKind } from '../../src/policy/readers/places.ts'
 import type { CatalogueName } from '../../src/policy/tool-names.ts'
@@ -229,6 +230,16 @@ const file: Twins = {
   refused: ['https://docs.google.com/', ' 1AbC_d', '1AbC_d\u200b', 'https://evil.example/d/1AbC_d', ''],
 }
 
+const calendar: Twins = {
+  tool: 'calendar_create_event',
+  param: 'calendar',
+  place: 'primary',
+  executor: (text) => calendarIdOf(text),
+  same: ['primary', ' primary', 'primary\n'],
+  others: ['Primary', 'primary2', 'team@group.calendar.example'],
+  refused: [],
+}
+
 const list: Twins = {
   tool: 'trello_create_card',
   param: 'list',
@@ -248,4 +259,5 @@ export const twins: { readonly [kind in PlaceKind]: readonly Twins[] } = {
   trello_board: [trelloTwins('trello_list_cards', 'board', 'b', boardIdOf)],
   trello_list: [list],
   google_file: [file],
+  google_calendar: [calendar],
 }

@@ -77,6 +77,9 @@ export function fileIdOf(text: string): string | null {
   return isFileId(id) ? id : null
 }
 
+/** The id of a calendar, without white space around it. */
+export const calendarIdOf = (text: string): string => text.trim()
+
 /** Text in the form used for comparison: a Google link becomes its file id. */
 export function comparable(text: string): string {
   return googleFileId(text) ?? text

@@ -1,6 +1,6 @@
 import type { Budget } from '../budget.ts'
 import { channelOf } from './channels.ts'
-import { fileIdOf } from './google-links.ts'
+import { calendarIdOf, fileIdOf } from './google-links.ts'
 import { issueKeyOf, partOfKey, projectKeyOf } from './jira-keys.ts'
 import { longestText, partOfRepository, repositoryOf } from './repositories.ts'
 import { boardIdOf, cardIdOf, partOfId } from './trello-ids.ts'
@@ -40,6 +40,7 @@ const readers = {
   // The tools compare a list's name and its id as they are written.
   trello_list: { read: asWritten, part: asWritten },
   google_file: { read: fileIdOf, part: asWritten },
+  google_calendar: { read: calendarIdOf, part: asWritten },
 } as const satisfies { readonly [kind: string]: Reader }
 
 export type PlaceKind = keyof typeof readers
@@ -51,24 +52,25 @@ export function placeOf(kind: PlaceKind, text: string): string | null {
   return readers[kind].read(text)
 }
 
+type PricedReader = (text: string, budget: Budget) => readonly (string | null)[]
+
 /**
  * Readers that spend budget in proportion to their work, so that a plan with thousands of long texts ends early. They
  * are constants of this module, because a budget caches the results of each reader.
  */
-const priced = new Map(
-  placeKinds.map((kind) => [
+const priced = Object.fromEntries(
+  placeKinds.map((kind): [PlaceKind, PricedReader] => [
     kind,
-    (text: string, budget: Budget): readonly (string | null)[] => {
+    (text, budget) => {
       budget.spend(Math.min(text.length, longestText) >> 2)
       return [placeOf(kind, text)]
     },
   ]),
-)
+) as Readonly<Record<PlaceKind, PricedReader>>
 
 /** Like `placeOf`. Each text is read once for all rules and steps that share the budget. */
 export function placeWithin(kind: PlaceKind, text: string, budget: Budget): string | null {
-  const read = priced.get(kind)
-  return read === undefined ? null : (budget.once(text, read)[0] ?? null)
+  return budget.once(text, priced[kind])[0] ?? null
 }
 
 /** The texts of a rule, as places. They are read once for each kind, when the first call needs them. */
