@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { PlaceKind } from '../policy/readers/places.ts'
 import type { LimitedParams } from '../policy/tool-limits.ts'
 import type { Category, Json, Label, RiskLevel, SideEffect } from '../policy/types.ts'
 import type { PreviewDraft } from './preview.ts'
@@ -80,6 +81,11 @@ export interface ToolDeclaration<
   readonly output: Output
   /** Parameters that name people by address. `me` in them means the requester; rules see the address. */
   readonly people?: readonly string[]
+  /**
+   * Parameters that name a repository, a channel and so on. Rules compare them as the place that the tool reaches. Every
+   * parameter of a service's tool that takes a text is here, or test/catalog/places.test.ts says that it names no place.
+   */
+  readonly places?: { readonly [param: string]: PlaceKind }
   readonly categories: readonly Category[]
   readonly risk: Extract<RiskLevel, 'low' | 'medium' | 'high'>
   /** The limits that a tool policy may set on the tool. Each limit names the parameters that it reads. */

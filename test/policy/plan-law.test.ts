@@ -4,7 +4,7 @@ import { compilePolicy, decide } from '../../src/policy/decide.ts'
 import type { Plan } from '../../src/policy/plan-types.ts'
 import { analyzePlan } from '../../src/policy/plan.ts'
 import { fillInMe } from '../../src/policy/me.ts'
-import { conditionOn, source } from './arbitraries.ts'
+import { conditionOn, place, placed, source } from './arbitraries.ts'
 import { type Scope, TemplateError, resolve } from '../../src/policy/templates.ts'
 import type { Json, JsonObject, Verdict } from '../../src/policy/types.ts'
 import {
@@ -153,5 +153,58 @@ describe('the law of plan analysis', () => {
       ),
       { numRuns: 20_000 },
     )
+  })
+
+  test('the same for a parameter that names a place', () => {
+    const calls = fc.constantFrom(
+      ['github_comment', 'repo'],
+      ['slack_send_message', 'channel'],
+      ['jira_comment', 'issue'],
+      ['trello_comment', 'card'],
+      ['docs_read', 'document'],
+      ['mail_send', 'to'],
+    )
+    const text = fc.oneof(place, fc.constantFrom('x', '/issues/1', '../y', '', 'FILE1'))
+    const filling: fc.Arbitrary<Json> = fc.oneof(text, fc.constantFrom<Json>(null, 1, ['acme/x']))
+    const start = fc.oneof(
+      place,
+      fc.constantFrom('', 'acme/', 'Acme/', 'https://', 'https://github.com/', '#'),
+    )
+    const template = fc.tuple(start, fc.constantFrom('', '{{input.a}}', '{{input.a}}{{input.b}}'), text)
+    const on = fc.constantFrom(...placed, 'to', '*')
+    const condition = conditionOn(on, fc.oneof(place, fc.constantFrom('acme/', 'OPS-', '#', 'FILE1')))
+    let definite = 0
+    fc.assert(
+      fc.property(
+        calls,
+        condition,
+        fc.constantFrom<Verdict>('allow', 'deny'),
+        template,
+        filling,
+        filling,
+        ([tool, param], one, verdict, [before, unknown, after], a, b) => {
+          const rule = { id: 'rule_1', name: 'one', status: 'active' as const, verdict, params: [one] }
+          const policy = compilePolicy({ rules: [rule], labelRules: [], approvalsEnabled: true })
+          const call = { tool: tool ?? '', sideEffect: 'egress' as const }
+          const params = { [param ?? '']: before + unknown + after }
+          const { steps } = analyzePlan(policy, {
+            steps: [{ ...call, params, id: 's', outputLabels: [], dependsOn: [] }],
+            inputs: {},
+            areInputsComplete: false,
+          })
+          const scope = { inputs: { a, b }, step: () => undefined, today: 'T', yesterday: 'Y', now: 'N' }
+          const resolved = resolvedOrNull(params, scope) as JsonObject | null
+          if (resolved === null) return
+          const asked = { ...call, params: resolved, source: 'workflows' as const, labels: [] }
+          const decided = decide(policy, { ...asked, paramLabels: new Map() })
+          const certainties = steps[0]?.rules.map((each) => each.certainty) ?? []
+          if (certainties.includes('definite')) definite += 1
+          if (decided.ruleId === null) expect(certainties).not.toContain('definite')
+          else expect(certainties).toHaveLength(1)
+        },
+      ),
+      { numRuns: 20_000 },
+    )
+    expect(definite).toBeGreaterThan(1_000)
   })
 })

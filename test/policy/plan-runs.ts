@@ -3,7 +3,7 @@ import { addedLabels, compilePolicy, decide } from '../../src/policy/decide.ts'
 import type { PlanStep } from '../../src/policy/plan-types.ts'
 import type { StepAnalysis } from '../../src/policy/plan.ts'
 import { fillInMe } from '../../src/policy/me.ts'
-import { labels, template, value } from './arbitraries.ts'
+import { labels, placed, placeTemplate, template, tool, value } from './arbitraries.ts'
 import { placeOfItem, references } from '../../src/policy/template-syntax.ts'
 import { TemplateError, inputSource, resolve } from '../../src/policy/templates.ts'
 import {
@@ -19,8 +19,10 @@ import { holds } from '../../src/policy/when.ts'
 
 /* Plans, and runs of them with the unknown parts filled in. The law of plan analysis compares the two. */
 
+const places = Object.fromEntries(placed.map((param) => [param, placeTemplate]))
 const params = fc.record(
   {
+    ...places,
     to: template,
     body: template,
     list: fc.oneof(
@@ -38,6 +40,7 @@ const whenOf = fc.record({
 })
 
 const stepBody = fc.record({
+  tool,
   params,
   outputLabels: fc.subarray(labels, { maxLength: 1 }),
   when: fc.option(whenOf, { nil: undefined, freq: 3 }),
@@ -67,7 +70,6 @@ export const plan = fc.tuple(stepBody, stepBody, stepBody).map((bodies) =>
     return {
       ...body,
       id: `s${index}`,
-      tool: `tool${index}`,
       sideEffect: 'egress',
       params: kept,
       people,

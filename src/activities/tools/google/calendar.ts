@@ -1,5 +1,6 @@
 import { calendar as calendarApi, type calendar_v3 } from '@googleapis/calendar'
 import { z } from 'zod'
+import { calendarIdOf } from '../../../policy/readers/google-links.ts'
 import { StateChanged, ToolError, type ToolCall } from '../executor.ts'
 import { parseRecipients } from '../mail-addresses.ts'
 import { digestOf } from '../marker.ts'
@@ -23,7 +24,7 @@ const defaultMinutes = 30
 /** Base32hex, as Google wants it: `0-9` and `a-v`. */
 const eventIdOf = (call: Pick<ToolCall<unknown>, 'idempotencyKey'>): string => `cs${digestOf(call)}`
 
-const calendarOf = ({ calendar = 'primary' }: Params): string => calendar.trim()
+const calendarOf = ({ calendar = 'primary' }: Params): string => calendarIdOf(calendar)
 
 const time = z
   .object({ dateTime: z.string().optional(), date: z.string().optional() })

@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import type { ToolName } from '../../../catalog/index.ts'
+import { issueKeyOf, projectKeyOf } from '../../../policy/readers/jira-keys.ts'
 import { ToolError, type ToolCall, type ToolContext } from '../executor.ts'
 import { restOf, type Rest } from '../rest/client.ts'
 import type { RestErrors } from '../rest/errors.ts'
-import { issueKeyOf, projectKeyOf } from './place.ts'
 
 /** Names of fields that each site has, and of fields that a site adds (`customfield_…`). */
 const fieldName =
