@@ -2,7 +2,7 @@ import { format, resolveConfig } from 'prettier'
 import { catalog } from '../src/catalog/index.ts'
 import { assumptions } from './assumptions.ts'
 import { standIns } from './stand-ins.ts'
-import type { Precondition, ToolDeclaration } from '../src/catalog/tool.ts'
+import type { OwnService, Precondition, ToolDeclaration } from '../src/catalog/tool.ts'
 
 export const toolsPath = new URL('../docs/tools.md', import.meta.url)
 
@@ -27,9 +27,12 @@ const crash: Record<ToolDeclaration['repeat'], string> = {
 const afterCrash = ({ repeat, findableAfterSeconds, ownService }: ToolDeclaration): string => {
   if (repeat === 'findable' && findableAfterSeconds === undefined)
     return 'it is looked for; if it is not found, a person decides'
-  const own = `; with a connection to \`${ownService?.integration}\` ${crash.keyed}`
-  return `${crash[repeat]}${ownService === undefined ? '' : own}`
+  return `${crash[repeat]}${ownService === undefined ? '' : `; ${ofOwnService(ownService)}`}`
 }
+
+const ofOwnService = ({ integration, knowsKeySeconds }: OwnService): string =>
+  `with a connection to \`${integration}\` it is sent again with its key for ${knowsKeySeconds / 3_600} hours, ` +
+  'and a person decides if no answer says what became of it'
 
 const reversed: Record<ToolDeclaration['reversible'], string> = {
   yes: 'yes: it changes nothing',

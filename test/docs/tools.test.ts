@@ -1,0 +1,13 @@
+import { readFileSync } from 'node:fs'
+import { expect, test } from '@jest/globals'
+import { mail } from '../activities/tools/faults/mail.ts'
+
+const page = readFileSync(new URL('../../docs/tools.md', import.meta.url), 'utf8')
+const afterCrash = (tool: string): string | undefined =>
+  new RegExp(`^\\| \`${tool}\` .*`, 'gm').exec(page.slice(page.indexOf('A crash leaves')))?.[0]
+
+test('a mail through Resend leaves no promise that the fault table does not keep', () => {
+  const ends = Object.values(mail.tools.mail_send?.differs ?? {})
+  expect(ends.map(({ state }) => state)).toContain('unknown_outcome')
+  expect(afterCrash('mail_send')).toMatch(/with a connection to `mail` .* for 23 hours, and a person decides/)
+})
