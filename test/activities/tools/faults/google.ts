@@ -1,6 +1,7 @@
 import type { Json } from '../../../../src/policy/types.ts'
 import { googleCredential, type GoogleEmulator, startGoogle } from '../../../support/google/emulator.ts'
 import type { CalendarEvent } from '../../../support/google/calendar.ts'
+import { imported } from '../../../support/google/docs.ts'
 import { folderType, type DriveFile } from '../../../support/google/drive.ts'
 import type { FaultService } from './service.ts'
 
@@ -29,6 +30,7 @@ async function start(): Promise<GoogleEmulator> {
     ...{ timeZone: 'Europe/Berlin', events: new Map(), invited: [], forgetsIds: true },
   })
   google.state.files.set(folder, aFolder(folder))
+  google.state.documents.set('a-document', imported('a-document', 'Notes', '# Hello'))
   google.state.spreadsheets.set(spreadsheet, {
     title: 'Orders',
     sheets: [{ sheetId: 0, title: 'Sheet1', rows: [['name', 'total']] }],
