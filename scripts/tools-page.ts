@@ -119,11 +119,11 @@ ${standIns.map(({ service, standIn, checked: what, not }) => `| ${service} | ${s
 
 ## Assumptions about services
 
-These facts are taken from the pages of the services, and no stand-in can show them:
+No stand-in can show these facts. Most are taken from pages of the services; for the others the table says why there is no page:
 
 | Service | Assumption | Page |
 | --- | --- | --- |
-${assumptions.map(({ service, what, page }) => `| ${service} | ${what} | ${page === null ? 'none' : `<${page}>`} |`).join('\n')}
+${assumptions.map(({ service, what, page, withoutPage = '' }) => `| ${service} | ${what} | ${page === null ? `none: ${withoutPage}` : `<${page}>`} |`).join('\n')}
 `
   return format(text, { ...(await resolveConfig(toolsPath)), parser: 'markdown' })
 }
