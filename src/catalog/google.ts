@@ -163,5 +163,6 @@ export const driveSearch = defineTool({
     files: z.array(
       z.strictObject({ id: z.string(), name: z.string(), media_type: z.string(), url: z.string() }),
     ),
+    incomplete: z.boolean().describe('Google did not search everywhere: files may be missing.'),
   }),
 })
