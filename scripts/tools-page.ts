@@ -48,7 +48,6 @@ const needs = ({ connection, ownService }: ToolDeclaration): string => {
 
 const checked: Record<Precondition['check'], string> = {
   transaction: 'in the transaction of the write',
-  service: 'by the service, with the write',
   before: 'right before the call is sent; a later change is not seen',
   call: 'by the call, which acts only on what was approved',
 }
