@@ -55,6 +55,19 @@ const append = (params: object = {}) =>
   new GoogleCall('sheets_append', { spreadsheet: id, rows: [['Cy', 1]], ...params }, over())
 const rowsOf = (title: string) => book.sheets.find((sheet) => sheet.title === title)?.rows
 
+test('an answer for another spreadsheet is refused, since rules have not decided about it', async () => {
+  const body = JSON.stringify({ spreadsheetId: 'another', sheets: [{ properties: { title: 'Sheet1' } }] })
+  let writes = 0
+  proxy.choose = (_, path) => {
+    if (path.includes(':batchUpdate')) writes += 1
+    return /\/spreadsheets\/[\w-]+\?/.test(path) ? { status: 200, body } : 'pass'
+  }
+  const refused = { code: 'google_other_file', retryable: false }
+  for (const call of [read(), append().make(), append().find(), append().seen()])
+    expect(await rejection(call)).toMatchObject(refused)
+  expect(writes).toBe(0)
+})
+
 describe('rows that are read', () => {
   test('have the same length, and are records named by the first row', async () => {
     expect(await read()).toMatchObject({
