@@ -68,6 +68,7 @@ export const googleCalendar: FaultService = {
   place: 'primary',
   tools: {
     calendar_create_event: {
+      readsBefore: 1,
       params: (text, place) => ({ title: text, calendar: place, start: '2026-12-01T15:00' }),
       async made(ask, text, place): Promise<Json[]> {
         const path = `/calendar/v3/calendars/${place}/events`
@@ -84,6 +85,7 @@ export const googleCalendar: FaultService = {
       },
     },
   },
+  reads: { codes, tools: {} },
   isWrite: (method, path) => method === 'POST' && path.includes('/events'),
   emptyList: refusing(404, 'notFound'),
 }
@@ -125,6 +127,7 @@ export const googleSheets: FaultService = {
   place: spreadsheet,
   tools: {
     sheets_append: {
+      readsBefore: 2,
       params: (text, place) => ({ spreadsheet: place, rows: [[text, 1]] }),
       async made(ask, text, place): Promise<Json[]> {
         const path = `/v4/spreadsheets/${place}/values/${encodeURIComponent("'Sheet1'")}`
