@@ -152,7 +152,10 @@ export const sheetsAppend = defineTool({
     rows: z.int(),
   }),
   constraints: { allowed_domains: { spreadsheet: 'audience' }, read_only: {} },
-  precondition: { of: 'the name of the spreadsheet or sheet, or the Google account', check: 'before' },
+  precondition: {
+    of: 'the name of the spreadsheet or sheet, its first row, who can read it, or the Google account',
+    check: 'before',
+  },
   // Google works on a request for 180 s at most, and it may arrive 40 s after the point of no return.
   findableAfterSeconds: 240,
 })
@@ -169,5 +172,6 @@ export const driveSearch = defineTool({
     files: z.array(
       z.strictObject({ id: z.string(), name: z.string(), media_type: z.string(), url: z.string() }),
     ),
+    incomplete: z.boolean().describe('Google did not search everywhere: files may be missing.'),
   }),
 })

@@ -47,6 +47,7 @@ export const jiraCreateIssue = defineTool({
   // Jira's search lags. So an issue that is not found may still exist, and after 15 minutes a person decides.
   name: 'jira_create_issue',
   description: 'Creates an issue in Jira.',
+  precondition: { of: 'the name or key of the project', check: 'before' },
   sideEffect: 'write',
   reversible: 'by hand',
   preview: (params) => ({ title: `Create the issue ${quoted(params.summary)} in ${params.project}` }),

@@ -35,11 +35,10 @@ export interface Precondition {
   /**
    * How the revision is checked:
    * - `transaction`: in the transaction that commits the call's write.
-   * - `service`: the write carries the revision, and the service refuses another one.
    * - `before`: the revision is read again right before the point of no return. A later change is not seen.
    * - `call`: the call reads the thing once, compares its revision, and acts on exactly this state.
    */
-  readonly check: 'transaction' | 'service' | 'before' | 'call'
+  readonly check: 'transaction' | 'before' | 'call'
 }
 
 /** An external service that several tools share. An organization connects all these tools at once. */

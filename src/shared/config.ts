@@ -244,6 +244,8 @@ function unfitForProduction(e: Environment): string[] {
     found.push('SESSION_SECRET_KEY must have at least 32 characters (openssl rand -base64 32)')
   if (e.ENABLE_DOCS === true) found.push('ENABLE_DOCS must be `false`')
   if (e.ENABLE_DEVELOPER_ROUTES) found.push('ENABLE_DEVELOPER_ROUTES must be `false`')
+  if (e.TRACKER_BASE_URL?.startsWith('http:') === true)
+    found.push('TRACKER_BASE_URL must begin with `https://`')
   // Required on a loopback address too. Unless the proxy is named, its address stands for all clients
   // (docs/decisions/0065).
   if (e.TLS_CERT_FILE === undefined && e.TRUSTED_PROXY_HOSTS.length === 0)

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
 import { defaultModelPrices, modelPrices } from './model-prices.ts'
-import { connectionHosts } from './outgoing/hosts.ts'
+import { connectionHosts, isNamed, loopbackHosts, portOf } from './outgoing/hosts.ts'
 import { proxyHosts } from './proxy-hosts.ts'
 import { signUpSetting } from './sign-up-setting.ts'
 
@@ -72,7 +72,11 @@ const fields = {
   FILE_ROOT: z.string().default('samples'),
   INSTALLATION_TOOLS: oneOf(['all', 'named']).optional(),
   CONNECTION_HOSTS: z.string().transform(connectionHosts).optional(),
-  TRACKER_BASE_URL: readableAddress(['http:', 'https:'], 'https://acme.atlassian.net').optional(),
+  TRACKER_BASE_URL: readableAddress(['http:', 'https:'], 'https://acme.atlassian.net')
+    .refine((text) => new URL(text).protocol === 'https:' || isLoopback(text), {
+      error: 'write `https://`: plain HTTP is only for a stand-in on this machine',
+    })
+    .optional(),
   LLM_PRICES: z.string().default(defaultModelPrices).transform(modelPrices),
   GOOGLE_CLIENT_ID: clientText('client id').optional(),
   GOOGLE_CLIENT_SECRET: clientText('client secret').optional(),
@@ -155,7 +159,13 @@ function address(schemes: readonly string[], example: string): z.ZodType<string,
 function readableAddress(schemes: readonly string[], example: string): z.ZodType<string, string> {
   return address(schemes, example).refine((text) => URL.canParse(text) && new URL(text).hostname !== '', {
     error: `its host or port cannot be read: write it such as \`${example}\``,
+    abort: true,
   })
+}
+
+function isLoopback(address: string): boolean {
+  const url = new URL(address)
+  return isNamed(loopbackHosts, url.hostname, portOf(url))
 }
 
 /**

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import type { ToolName } from '../../src/catalog/index.ts'
 import { askAt, credentialAt } from '../activities/tools/faults/ask.ts'
 import { drip } from '../activities/tools/faults/hostile.ts'
+import { commentsOf, commentsWithFiles } from '../activities/tools/faults/files.ts'
 import { github } from '../activities/tools/faults/github.ts'
 import type { Ask, FaultService } from '../activities/tools/faults/service.ts'
 import { services as parts } from '../activities/tools/faults/services.ts'
@@ -137,6 +138,36 @@ describe('a worker is killed', () => {
       const told = { point, tool, status, made, code: error?.code }
       expect(told).toEqual({ point, tool, status: wanted, made: isAsked ? 0 : 1, code: undefined })
     }
+  })
+})
+
+describe.each(commentsWithFiles)('a worker is killed in $tool with a file', (given) => {
+  const { tool, service } = given
+  test.each([
+    ['after the file', 1, 'unknown_outcome', { comments: 0, files: 1 }],
+    ['after the comment', 2, 'completed', { comments: 1, files: 1 }],
+  ] as const)('%s: both exist once, or a person is asked', async (_, last, status, exist) => {
+    let written = 0
+    const killed = Promise.withResolvers<void>()
+    onWrite(() => {
+      written += 1
+      if (written !== last) return 'pass'
+      return { lost: () => void home.stack.kill9('worker').then(killed.resolve, killed.reject) }
+    })
+    texts += 1
+    const text = `text${texts}end`
+    const step = { id: 's', tool, params: given.params(text) }
+    const runId = await home.member.execute(await home.member.createWorkflow(text, { steps: [step] }), {})
+    await killed.promise
+    // Moves the call past the time after which a person is asked.
+    await home.query(
+      `update effects set sent_at = sent_at - interval '901 s' where run_id = $1 and state = 'sent'`,
+      [runId],
+    )
+    await home.member.untilRun(runId, status, (run) => stepOf(run).status === status)
+    const { url } = serviceOf(tool).emulator
+    const comments = await commentsOf(given)(askOf(tool), text, service.place, url)
+    expect({ comments: comments.length, files: await given.files(askOf(tool), text) }).toEqual(exist)
   })
 })
 

@@ -101,6 +101,24 @@ describe('with a running stack', () => {
     expect(await client.get('member', 'GET', '/files')).toMatchObject({ data: [] })
   })
 
+  test('a named sample runs alone', async () => {
+    before = await governed()
+    const args = ['release-notes']
+    const { code, output } = await runShow('scripts/samples/main.ts', { DATA_DIR: home.dataDir }, undefined, { args }) // prettier-ignore
+    expect([...output.matchAll(/^\d+\. ([A-Z]\w+)/gm)].map(([, word]) => word)).toEqual(['The', 'Release'])
+    expect(output).toMatch(/\nevery check passed\n$/)
+    expect(code).toBe(0)
+  })
+
+  test('the weekly report by name says that it needs a stack of its own', async () => {
+    before = await governed()
+    const args = ['weekly-report']
+    const { code, output } = await runShow('scripts/samples/main.ts', { DATA_DIR: home.dataDir }, undefined, { args }) // prettier-ignore
+    expect(output).toContain('weekly-report runs only on a stack of its own')
+    expect(output).not.toContain('every check passed')
+    expect(code).toBe(1)
+  })
+
   inBrowser(
     'with `--browser`, somebody opens the printed link, signs in, approves, and sees it completed',
     async () => {

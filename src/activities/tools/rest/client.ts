@@ -40,7 +40,8 @@ export function restOf(
   const exchange =
     (sending: Sending, ends: AbortSignal | null): Exchange =>
     async (form, request) => {
-      const send = connection.fetchWithin(boundsWith(ends))
+      // A redirect, also to this host, leads to another thing than the one that rules have decided about.
+      const send = connection.fetchWithin({ ...boundsWith(ends), followsRedirects: false })
       try {
         const answer = await send(addressOf(connection.base, request), initOf(connection, request))
         const text = await answer.text()
