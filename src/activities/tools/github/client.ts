@@ -5,6 +5,7 @@ import type { Fetch } from '../../../shared/outgoing/outgoing.ts'
 import { boundsWith, jsonOf, type Sending } from '../exchange.ts'
 import type { ToolCall, ToolContext } from '../executor.ts'
 import { errorOf, unreadable } from './errors.ts'
+import { pagesOf } from './links.ts'
 
 type Exchange = <Form extends z.ZodType>(
   form: Form,
@@ -16,6 +17,8 @@ type Exchange = <Form extends z.ZodType>(
  * errors.ts.
  */
 export interface GitHub {
+  /** The origin of the pages whose links name repositories of this connection. */
+  readonly pages: string
   /** Sends a request that changes nothing. */
   readonly read: Exchange
   /** Sends a request that has an effect, after the point of no return. A cancellation does not stop it. */
@@ -60,7 +63,11 @@ export async function githubOf(
         throw await errorOf(error, sending, () => connection.expired())
       }
     }
-  return { read: exchange('again', context.signal), write: exchange('once', null) }
+  return {
+    pages: pagesOf(connection.base),
+    read: exchange('again', context.signal),
+    write: exchange('once', null),
+  }
 }
 
 /**
