@@ -108,6 +108,11 @@ export interface ServiceConnection<Name extends Connectable> {
   readonly headers: Readonly<Record<string, string>>
   /** A `fetch` that goes only to the addresses of this connection. */
   fetchWithin(bounds: Omit<Bounds, 'addresses' | 'reserve'>): Fetch
+  /**
+   * A request with an effect calls this right before its bytes leave. Throws if another attempt may have made the call
+   * meanwhile; then nothing may be sent.
+   */
+  requireFresh(): void
   /** Call this if an answer refuses the credential. Marks the connection, and returns the error that fails the call. */
   expired(): Promise<ToolError>
 }

@@ -38,6 +38,7 @@ export async function errorOf(
   if (!(error instanceof RequestError)) return sending === 'once' ? failures.unknown() : error
   const { cause } = error
   if (cause instanceof OutgoingError) return failures.unanswered(cause, sending)
+  if (cause instanceof ToolError) return cause
   if (cause !== undefined) return sending === 'once' ? failures.unknown() : cause
   const { status } = error
   const headers = error.response?.headers ?? {}
