@@ -7,7 +7,7 @@ import type { Outdated, OwnWrite } from '../../governance/runs/effects/outcome.t
 import type { Reader } from '../../policy/audience.ts'
 import type { Json, JsonObject, Label } from '../../policy/types.ts'
 import type { Bounds, Fetch } from '../../shared/outgoing/outgoing.ts'
-import type { TokenPrice } from '../../shared/model-prices.ts'
+import type { PricedModel, TokenPrice } from '../../shared/model-prices.ts'
 
 /** One decided call, as the policy interceptor passes it to a tool's body. */
 export interface ToolCall<Params> {
@@ -74,7 +74,7 @@ export interface ToolServices {
     integration: Name,
   ): Promise<ServiceConnection<Name> | null>
   /** The price of a language model; null: the operator has set no price for it. */
-  priceOf(provider: string, model: string): TokenPrice | null
+  priceOf(model: PricedModel): TokenPrice | null
   /** The Slack account of the person who runs the workflow; null: none is linked. */
   slackAccount(call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>): Promise<LinkedAccount | null>
   readonly fileRoot: string
