@@ -1,3 +1,4 @@
+import { stepError } from '../contract/tool-faults.ts'
 import { parseParams } from '../contract/tool-params.ts'
 import type { EffectState } from '../contract/status.ts'
 import { decideAgain } from '../governance/runs/effects/decide-again.ts'
@@ -274,7 +275,7 @@ export class Control {
     return {
       result: {
         state: again ? 'retry' : 'failed',
-        error: { code: error.code, message: error.message },
+        error: stepError(error, error.retryable),
         detail: error.detail,
         cost: this.#spend.correction(error.cost),
       },

@@ -1,5 +1,6 @@
 import type { Connectable, CredentialOf } from '../../catalog/integrations/index.ts'
 import type { ToolName } from '../../catalog/index.ts'
+import { faultOf, type Fault } from '../../contract/tool-faults.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import type { LinkedAccount } from '../../governance/people/slack-accounts.ts'
 import type { Exceeded } from '../../governance/limits/run-quota.ts'
@@ -214,6 +215,8 @@ export type Finder<Params, Output = Json> = (
 export class ToolError extends Error {
   override readonly name = 'ToolError'
   readonly code: string
+  /** null: the code is unknown. */
+  readonly fault: Fault | null
   /** Whether the same call could succeed later. Only then is it retried. */
   readonly retryable: boolean
   /** Seconds that the service asks to wait before a retry; null: it does not say. */
@@ -235,6 +238,7 @@ export class ToolError extends Error {
   ) {
     super(message, { cause: options.cause })
     this.code = code
+    this.fault = faultOf(code)
     this.retryable = options.retryable
     this.retryAfterSeconds = options.retryAfterSeconds ?? null
     this.cost = options.cost ?? 0
