@@ -28,7 +28,7 @@ export interface Slack {
 /** The client with the connection of this call. */
 export async function slackOf(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
-  context: ToolContext,
+  context: Pick<ToolContext, 'signal' | 'tools'>,
   tool: ToolName,
 ): Promise<Slack> {
   return slackAt(await context.tools.connection(call, tool, 'slack'), context.signal)
