@@ -7,7 +7,9 @@ const repo = z
   .string()
   .min(1)
   .max(1000)
-  .describe('`owner/name`, or a link into the repository such as `https://github.com/acme/app/issues/7`.')
+  .describe(
+    '`owner/name`, or a link into the repository such as `https://github.com/acme/app/issues/7`, of the host of the connection.',
+  )
 const number = z
   .int()
   .min(1)

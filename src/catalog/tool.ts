@@ -13,7 +13,8 @@ import type { PreviewDraft } from './preview.ts'
  *   is found, or it is absent after `findableAfterSeconds` and made again, or a person decides.
  * - `unsafe`: after its point of no return nobody knows the outcome; the step becomes `unknown_outcome`.
  */
-export type Repeat = 'free' | 'transactional' | 'keyed' | 'findable' | 'unsafe'
+export const repeats = ['free', 'transactional', 'keyed', 'findable', 'unsafe'] as const
+export type Repeat = (typeof repeats)[number]
 
 /**
  * Whether the effect of a call can be taken back:
@@ -38,8 +39,9 @@ export interface Precondition {
    * - `before`: the revision is read again right before the point of no return. A later change is not seen.
    * - `call`: the call reads the thing once, compares its revision, and acts on exactly this state.
    */
-  readonly check: 'transaction' | 'before' | 'call'
+  readonly check: (typeof preconditionChecks)[number]
 }
+export const preconditionChecks = ['transaction', 'before', 'call'] as const
 
 /** An external service that several tools share. An organization connects all these tools at once. */
 export type Integration = 'github' | 'slack' | 'google' | 'jira' | 'trello' | 'search' | 'llm' | 'mail'

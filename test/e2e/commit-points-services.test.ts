@@ -85,7 +85,7 @@ async function start(tool: ToolName): Promise<Started> {
   const text = `text${texts}end`
   const writing = tool === 'github_get_issue' ? undefined : partOf(tool).tools[tool]
   const { place } = tool === 'github_get_issue' ? github : partOf(tool)
-  const params = writing?.params(text, place) ?? { repo: place }
+  const params = writing?.params(text, place) ?? github.reads?.tools.github_get_issue?.(place) ?? {}
   // The kill of a later test can hit another attempt at this call. Such an attempt fails if nothing was made.
   const step = { id: 's', tool, params, retry: { attempts: 20, backoff_seconds: 1 } }
   const workflowId = await home.member.createWorkflow(text, { steps: [step] })

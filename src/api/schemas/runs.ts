@@ -9,6 +9,7 @@ import {
   runStatuses,
   stepStatuses,
 } from '../../contract/status.ts'
+import { faults } from '../../contract/tool-faults.ts'
 import { labelSlug, textField } from '../../policy/text.ts'
 import { mostLabels, tooManyLabels } from '../../policy/types.ts'
 import { anyJson, id, labels, riskLevel, time, verdict } from './common.ts'
@@ -24,6 +25,13 @@ export const risk = z.strictObject({
 const stepError = z.strictObject({
   code: z.string(),
   message: z.string(),
+  fault: z
+    .enum(faults)
+    .optional()
+    .describe(
+      'Whose fault the error is, so who can change something. Absent from some errors of older versions.',
+    ),
+  retryable: z.boolean().optional().describe('Whether the same call could succeed later.'),
   detail: z
     .record(z.string(), anyJson)
     .optional()

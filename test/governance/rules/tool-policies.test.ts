@@ -113,7 +113,7 @@ describe('a limit of a tool policy', () => {
       expect(effect).toMatchObject({
         output: null,
         output_sealed: null,
-        error: { code: 'response_too_large' },
+        error: { code: 'response_too_large', fault: 'policy', retryable: false },
       })
       expect(effect.error?.message).toContain('takes 2 KiB, and a tool policy allows 1')
       expect((await runOf(engine.context, runId)).stored_bytes).toBeLessThan(1_000)

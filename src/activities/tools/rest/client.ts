@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { Connectable } from '../../../catalog/integrations/index.ts'
-import { boundsWith, failuresOf, jsonOf, type Sending } from '../exchange.ts'
+import { boundsOf, failuresOf, jsonOf, type Sending } from '../exchange.ts'
 import type { ServiceConnection } from '../executor.ts'
 import { errorOf, HttpFailure, type RestErrors } from './errors.ts'
 
@@ -41,7 +41,10 @@ export function restOf(
     (sending: Sending, ends: AbortSignal | null): Exchange =>
     async (form, request) => {
       // A redirect, also to this host, leads to another thing than the one that rules have decided about.
-      const send = connection.fetchWithin({ ...boundsWith(ends), followsRedirects: false })
+      const send = connection.fetchWithin({
+        ...boundsOf(sending, connection, ends),
+        followsRedirects: false,
+      })
       try {
         const answer = await send(addressOf(connection.base, request), initOf(connection, request))
         const text = await answer.text()

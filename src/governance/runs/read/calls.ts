@@ -11,7 +11,7 @@ import type { EffectKey } from '../../../contract/effect-key.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../../page.ts'
 import { errorPlace } from '../../sealing/places.ts'
 import { openParams } from '../values/sealed-params.ts'
-import type { ErrorView, FailedItem } from './error-view.ts'
+import { errorOf, type ErrorView, type FailedItem } from './error-view.ts'
 import { requireStep } from './read.ts'
 
 /** One call of a step. Times are ISO 8601 UTC, durations milliseconds. */
@@ -129,9 +129,8 @@ async function errorView(
   isShown: boolean,
 ): Promise<ErrorView | null> {
   if (error === null) return null
-  const { code, message } = error
-  if (sealed === null || !isShown) return { code, message }
-  return { code, message, detail: JSON.parse(await sealer.open(errorPlace(key), sealed)) as JsonObject }
+  if (sealed === null || !isShown) return errorOf(error)
+  return { ...errorOf(error), detail: JSON.parse(await sealer.open(errorPlace(key), sealed)) as JsonObject }
 }
 
 /** The errors of a step's calls. */

@@ -11,7 +11,7 @@ import { withPresentReasons } from './status-reason.ts'
 import { openInputs } from '../values/run-snapshot.ts'
 import { readVersion } from '../values/version-cache.ts'
 import { maySeeParams, readErrors } from './calls.ts'
-import type { ErrorView } from './error-view.ts'
+import { errorOf } from './error-view.ts'
 import { itemCountsOf } from './item-counts.ts'
 import { shownOutputs } from './output-parts.ts'
 import {
@@ -178,16 +178,13 @@ async function* viewsOf(
         step.started_at === null || step.finished_at === null
           ? null
           : step.finished_at.getTime() - step.started_at.getTime(),
-      error: failed?.own ?? withoutBytes(step.error),
+      error: failed?.own ?? (step.error === null ? null : errorOf(step.error)),
       failed_items: failed?.failed_items ?? [],
       more_failed_items: failed?.more_failed_items ?? 0,
       approval_ids: (approvalsOf.get(step.step_id) ?? []).map((each) => each.id),
     }
   }
 }
-
-const withoutBytes = (error: StepError | null): ErrorView | null =>
-  error === null ? null : { code: error.code, message: error.message }
 
 type WaitingCall = Awaited<ReturnType<typeof readWaiting>>[number]
 
