@@ -254,6 +254,7 @@ test('a rejection, a cancellation and a held call of an agent', async () => {
   const held = await home.member.good<{ approval_id: string; session_run_id: string; decision_id: string }>('POST', '/authorize', { agent: { name: secret, kind: 'hook' }, session_id: secret, tool_name: 'Write', tool_input: { file_path: `/tmp/${secret}`, content: secret }, tool_use_id: secret }) // prettier-ignore
   expect(await theLine(held.session_run_id, 'approval requested')).toMatchObject({
     approval_id: held.approval_id,
+    decision_id: held.decision_id,
   })
   expect(await theLine(held.session_run_id, 'agent call decided')).toMatchObject({ decision_id: held.decision_id, status: 'require_approval' }) // prettier-ignore
 })
