@@ -45,7 +45,7 @@ export interface ResolveRequest {
 }
 
 /** The most bytes of outputs that one request stores. The same output is stored once for each item. */
-const mostOutputBytes = 16 * 1024 ** 2
+export const mostResolvedBytes = 16 * 1024 ** 2
 
 /**
  * A person settles calls whose outcome is unknown (commit point `effect.resolve`): either all of the calls or none.
@@ -155,7 +155,7 @@ async function chosenCalls(
   const keys = indexes.map((itemIndex) => ({ runId, stepId, itemIndex }))
   if (outcome !== 'done') return keys.map((key) => ({ key, output: undefined, call: null }))
   const text = canonicalJson(request.output ?? null)
-  if (text.length * keys.length > mostOutputBytes && keys.length > 1)
+  if (text.length * keys.length > mostResolvedBytes && keys.length > 1)
     throw new DomainError(
       'validation_error',
       '`output` is too large for so many items: resolve fewer at once',
