@@ -39,5 +39,6 @@ export const messages: Rows = [
   ['messages that wait for a webhook', count(mostWaitingMessages)],
   ['ended deliveries of a webhook that are kept', `${count(keptDeliveries)}, for ${keptDays} days`],
   ['messages to one webhook', `${mostDeliveries} a second`],
+  ['`former_valid_seconds` of a secret', numberAt('SecretRotationRequest.former_valid_seconds.maximum')],
   ['time of one attempt at a message to a webhook', `${attemptMilliseconds / 1_000} seconds`],
 ]

@@ -18,16 +18,17 @@ export class WrongSettings extends Error {
 const flag = oneOf(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1')
 const port = wholeNumber(0, 65_535)
 
-const databaseUrl = address(
-  ['postgres:', 'postgresql:', 'socket:'],
-  'postgres://user:password@host:5432/name',
-)
+const databaseExample = 'postgres://user:password@host:5432/name'
+const databaseUrl = address(['postgres:', 'postgresql:', 'socket:'], databaseExample).refine(hasRealPort, {
+  error: `its port is not a whole number from 1 to 65535: write it such as \`${databaseExample}\``,
+})
 const hostAndPort = z
   .string()
-  .regex(
-    /^(\[[0-9a-fA-F:.]+\]|[^\s:/]+):\d{1,5}$/,
-    'write a host and its port, such as `temporal.internal:7233`',
-  )
+  .regex(/^(\[[0-9a-fA-F:.]+\]|[^\s:/]+):\d{1,5}$/, {
+    error: 'write a host and its port, such as `temporal.internal:7233`',
+    abort: true,
+  })
+  .refine(hasRealPort, 'its port is not a whole number from 1 to 65535')
 
 const fields = {
   APP_ENV: oneOf(['development', 'test', 'staging', 'production']).default('development'),
@@ -153,6 +154,19 @@ function address(schemes: readonly string[], example: string): z.ZodType<string,
     error: `it must begin with ${schemes.map((scheme) => `\`${scheme}//\``).join(' or ')}, such as \`${example}\``,
     abort: true,
   })
+}
+
+/**
+ * Whether the port of a host, of an address or of the first part of `host:port` is one that can be reached; true
+ * without a port. The driver of PostgreSQL reads many forms of addresses, so only the port is read here.
+ */
+function hasRealPort(text: string): boolean {
+  const [, authority = ''] = /^(?:[a-z]+:\/\/)?([^/?#]*)/.exec(text) ?? []
+  const host = authority.slice(authority.lastIndexOf('@') + 1).replace(/^\[.*\]/, '')
+  const colon = host.lastIndexOf(':')
+  if (colon < 0) return true
+  const number = host.slice(colon + 1)
+  return number === '' || (/^\d{1,5}$/.test(number) && Number(number) >= 1 && Number(number) <= 65_535)
 }
 
 /** Like `address`, for addresses that this service parses itself. */

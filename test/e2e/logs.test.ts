@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { crashHome, type CrashHome } from '../support/chaos.ts'
 import { modelAnswer, startModel, type Model } from '../support/model.ts'
+import { sendPlanted } from '../support/planted-requests.ts'
 import { until } from '../stack/until.ts'
 
 /*
@@ -254,6 +255,7 @@ test('a rejection, a cancellation and a held call of an agent', async () => {
   const held = await home.member.good<{ approval_id: string; session_run_id: string; decision_id: string }>('POST', '/authorize', { agent: { name: secret, kind: 'hook' }, session_id: secret, tool_name: 'Write', tool_input: { file_path: `/tmp/${secret}`, content: secret }, tool_use_id: secret }) // prettier-ignore
   expect(await theLine(held.session_run_id, 'approval requested')).toMatchObject({
     approval_id: held.approval_id,
+    decision_id: held.decision_id,
   })
   expect(await theLine(held.session_run_id, 'agent call decided')).toMatchObject({ decision_id: held.decision_id, status: 'require_approval' }) // prettier-ignore
 })
@@ -284,6 +286,12 @@ test('a worker that dies after a mail was sent: the unknown outcome and its reso
   expect(await theLine(runId, 'tool call unknown outcome')).toMatchObject({ level: 40, step_id: 'send' })
   await home.admin.resolve(runId, 'send', 'fail')
   await home.member.untilStatus(runId, 'failed')
+  expect(await theLine(runId, 'tool call resolved')).toMatchObject({
+    level: 30,
+    outcome: 'fail',
+    step_id: 'send',
+    user_id: home.admin.bootstrap.users.admin.user_id,
+  })
   expect(await theLine(runId, 'run ended')).toMatchObject({
     error_code: 'resolved_as_failed',
     step_id: 'send',
@@ -381,6 +389,38 @@ test('the metrics of API and worker show what has happened', async () => {
       /(org|run|wf|usr|apr|dec|key)_[0-9A-Z]{20}/.test(series),
     ),
   ).toEqual([])
+})
+
+test('requests of many kinds, none of which reaches Temporal with its words', async () => {
+  const gated = await sendPlanted(home, secret, workflow)
+  expect(await theLine(gated, 'run ended')).toMatchObject({ status: 'rejected', error_code: 'rejected' })
+})
+
+test('while Temporal does not answer, runs and the log say so', async () => {
+  const runId = await home.member.execute(await workflow([mail]), { text: secret })
+  const approvalId = await home.approver.untilHeld(runId, 'step')
+  const seen = (msg: string) => lines().filter((line) => line.msg === msg).length
+  const away = 'Temporal cannot be reached: runs wait until it is back'
+  const before = seen(away)
+  const [temporal] = home.stack.processes().filter(({ role }) => role === 'temporal')
+  process.kill(temporal?.pid ?? 0, 'SIGSTOP')
+  try {
+    const run = await home.member.untilRun(runId, 'one that says it', ({ status_reason: reason }) =>
+      reason.includes('Temporal cannot be reached'),
+    )
+    expect(run).toMatchObject({
+      status: 'paused',
+      status_reason: expect.stringMatching(
+        /^step `send` waits for approval by .*; Temporal cannot be reached, so the run goes on only once it is back$/,
+      ),
+    })
+    expect(seen(away)).toBe(before + 1)
+  } finally {
+    process.kill(temporal?.pid ?? 0, 'SIGCONT')
+  }
+  await until('the log says that it is back', () => seen('Temporal answers again') > 0)
+  await home.approver.decide(approvalId, 'approve')
+  expect((await home.member.untilStatus(runId, 'completed')).status_reason).toBe('every step has ended')
 })
 
 test('a lost database', async () => {

@@ -112,7 +112,7 @@ describe('readConfig', () => {
 
   test('warns if no mail can be sent, in staging and production', () => {
     expect(readConfig(production).warnings).toEqual([])
-    const silent = { ...production, SMTP_URL: '' }
+    const silent = { ...production, SMTP_URL: '', ENABLE_DOCS: 'false' }
     for (const APP_ENV of ['staging', 'production'])
       expect(readConfig({ ...silent, APP_ENV }).warnings).toEqual([expect.stringContaining('SMTP_URL')])
     expect(readConfig({ ...silent, APP_ENV: 'development' }).warnings).toEqual([])
@@ -125,6 +125,14 @@ describe('readConfig', () => {
       expect.stringContaining('PUBLIC_URL'),
     ])
     expect(readConfig({ ...plain, APP_ENV: 'development' }).warnings).toEqual([])
+  })
+
+  test('warns in staging if nobody has chosen whether the docs are public', () => {
+    const staging = { ...production, APP_ENV: 'staging' }
+    expect(readConfig(staging)).toMatchObject({ http: { docs: true }, warnings: [expect.stringContaining('ENABLE_DOCS is not set')] }) // prettier-ignore
+    expect(readConfig({ ...staging, ENABLE_DOCS: 'false' }).warnings).toEqual([])
+    for (const APP_ENV of ['production', 'development', 'test'])
+      expect(readConfig({ ...production, APP_ENV }).warnings).toEqual([])
   })
 
   test('metrics are on loopback, wherever the API listens, unless METRICS_HOST says otherwise', () => {

@@ -163,6 +163,27 @@ describe('a mail that was refused', () => {
     expect(history).not.toContain(Buffer.from(refused).toString('base64').slice(0, 16))
   })
 
+  test('has no value in the run if its parameters take more than 16 KiB: the list of calls has them', async () => {
+    stack.sink.behaviour = { kind: 'refuse', at: 'rcpt', code: 550, only: refused }
+    const body = 'y'.repeat(17_000)
+    const each = (id: string, text: string) =>
+      mail(id, {
+        params: { to: refused, subject: '{{item}}', text },
+        for_each: ['one'],
+        on_error: 'continue',
+      })
+    const runId = await stack.run({ steps: [each('small', 'x'), each('large', body)] })
+    expect(await stack.ended(runId)).toEqual({ run: 'completed', small: 'failed', large: 'failed' })
+    const values = (await stepsFor('member', runId)).map(({ id, failed_items: [item] }) => [id, item?.value])
+    expect(values).toEqual([
+      ['small', 'one'],
+      ['large', undefined],
+    ])
+    expect((await callsFor('member', runId, 'large')).data).toMatchObject([
+      { item: 'one', params: { text: body } },
+    ])
+  })
+
   test('has no details of an attempt before', async () => {
     stack.sink.behaviour = { kind: 'refuse', at: 'rcpt', code: 450, only: refused }
     const retry = { attempts: 2, backoff_seconds: 1 }

@@ -169,7 +169,11 @@ export const labelSource = z.strictObject({
 export const labelSources = z
   .array(labelSource)
   .describe('`from` names steps, inputs as `input.NAME`, and steps of other runs as `RUN/STEP`')
-const outputs = z.record(z.string(), anyJson)
+const outputs = z
+  .record(z.string(), anyJson)
+  .describe(
+    'The outputs of the steps that have ended; null for a step without an output. The list of a `for_each` step has a place for each item.',
+  )
 
 export const run = z
   .strictObject({

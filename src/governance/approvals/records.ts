@@ -47,6 +47,8 @@ export interface ApprovalRecord {
   used_at: string | null
   used_by: string | null
   superseded_by: string | null
+  /** The decision that held the call; null for a whole run. */
+  decision_id: string | null
 }
 
 /** A new row of `approvals`. */

@@ -8,7 +8,7 @@ import { llmErrors } from './errors.ts'
 /** The longest time of a request. The tool's own time limit ends a request earlier. */
 const exchangeMilliseconds = 300_000
 /** The largest answer, in bytes. The longest text of a model has a few MB. */
-const mostBytes = 8 * 1024 * 1024
+export const mostBytes = 8 * 1024 * 1024
 
 /**
  * Asks the model once. The highest possible cost is counted before a byte leaves. A failed call keeps this cost, unless

@@ -216,6 +216,7 @@ function createRunApproval(
       params_hash: request.refersToRuns ? hashOf(request.inputs) : request.inputHash,
       labels: labelsOf(request),
       rule_name: null,
+      decision_id: null,
     },
     terms,
     expiryOf(terms, context.config.runApprovalSeconds),

@@ -42,7 +42,9 @@ async function enterByApproval(tx: ChainTx, run: Run): Promise<EnterResult> {
   const required = requirementOf(approval, tx.policy.settings)
   const state = approvalState(approval, votes, required, tx.now, run.id)
   if (state === 'rejected') {
-    await endRun(tx, run, 'rejected', rejectionBy(approval.votes, 'the run'))
+    await endRun(tx, run, 'rejected', rejectionBy(approval.votes, 'the run'), null, {
+      error_code: 'rejected',
+    })
     return { state: 'ended' }
   }
   if (state === 'expired') return endExpired(tx, run, approval)
@@ -71,7 +73,7 @@ async function endExpired(tx: ChainTx, run: Run, approval: ApprovalRecord): Prom
       ? 'the approval of the run expired before the run could start'
       : 'nobody approved the run in time'
   if (approval.status === 'pending') expireNow(tx, approval)
-  await endRun(tx, run, 'expired', reason)
+  await endRun(tx, run, 'expired', reason, null, { error_code: 'expired' })
   return { state: 'ended' }
 }
 
