@@ -5,7 +5,8 @@ import { defaultRetry } from '../src/activities/retry.ts'
 import { mostAnswerBytes } from '../src/activities/tools/exchange.ts'
 import { agentBodyLimit, mostAgentValues } from '../src/api/agent-question.ts'
 import { authBodyLimit } from '../src/api/auth.ts'
-import { defaultBodyLimit, mostNames, mostPieces, mostValues, smallBody } from '../src/api/json-body.ts'
+import { bytesForPiece, mostPieces } from '../src/api/body-bytes.ts'
+import { defaultBodyLimit, mostNames, mostValues, smallBody } from '../src/api/json-body.ts'
 import { longestRequestId } from '../src/api/request-id.ts'
 import { routes } from '../src/api/routes/index.ts'
 import { mostExternalTools, mostFlags } from '../src/api/schemas/governance.ts'
@@ -71,7 +72,10 @@ const bodies: Rows = [
   ['different names of fields', count(mostNames)],
   ['a name of a field', `${count(longestKey)} characters`],
   ['a whole number', `±${Number.MAX_SAFE_INTEGER}: send a larger one as text`],
-  ['pieces in which a body arrives', count(mostPieces)],
+  [
+    'pieces in which a body arrives',
+    `${count(mostPieces)}; more if they have ${bytesForPiece} bytes on average`,
+  ],
 ]
 
 const listed = parameter('get', '/runs', 'limit')

@@ -38,7 +38,7 @@ export const repository: Twins = {
   place: 'acme/secret',
   executor: (text) =>
     orNull(() => {
-      const { owner, repo } = repositoryAt(text)
+      const { owner, repo } = repositoryAt(text, 'https://github.com')
       return `${owner}/${repo}`
     }),
   same: [

@@ -189,6 +189,11 @@ export const run = z
     outputs,
     result: anyJson,
     steps: z.array(step),
+    next_cursor: z
+      .string()
+      .nullable()
+      .optional()
+      .describe('only with `limit` or `cursor`: leads to the next steps, null after the last'),
   })
   .meta({ id: 'Run' })
 

@@ -4,7 +4,7 @@ import type { Context } from '../../context.ts'
 import { entriesInParts, JsonParts, listInParts } from '../../../shared/json-parts.ts'
 import { outputPlace } from '../../sealing/places.ts'
 import { openKept, type Kept } from '../../sealing/sealer.ts'
-import { requireStep, shownOutputBytes, stepPages, type Step } from './read.ts'
+import { requireStep, shownOutputBytes, type Step } from './read.ts'
 
 /** The most rows and bytes of outputs in one read. A larger single output is read whole. */
 const mostRows = 1_000
@@ -94,10 +94,14 @@ const openText = (
   kept: Kept,
 ): Promise<string | null> => openKept(sealer, outputPlace(key), kept)
 
-/** The outputs of ended steps, in a run's answer. For a large output, only its size is shown. */
-export function shownOutputs(context: Pick<Context, 'db' | 'sealer'>, runId: string): JsonParts {
+/** The outputs of those of these steps that have ended, in a run's answer. For a large output, only its size is shown. */
+export function shownOutputs(
+  context: Pick<Context, 'db' | 'sealer'>,
+  runId: string,
+  pages: () => AsyncIterable<readonly Step[]> | Iterable<readonly Step[]>,
+): JsonParts {
   return entriesInParts(async function* () {
-    for await (const steps of stepPages(context, runId)) {
+    for await (const steps of pages()) {
       const sizes = await readSizes(context.db, runId, steps)
       // A step or item that ended badly has null, as templates see it. A `for_each` without items has an empty list.
       const shown = steps.flatMap((step) =>
