@@ -5,6 +5,7 @@ import type { LabelSets } from './evaluate.ts'
 import { type Planned, casesOf, labelledInputsOf, sourcesOf } from './plan-cases.ts'
 import { known, originsOf, unite } from './plan-labels.ts'
 import { type Outcome, type PlannedCall, callsOf, isDefinite, outcomeOf } from './plan-outcome.ts'
+import { AtStart, type StartLabels } from './plan-start.ts'
 import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
 import { inputSource } from './templates.ts'
 import { TextBudget } from './text-budget.ts'
@@ -40,6 +41,8 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
    * step.
    */
   readonly rules: readonly PlannedRule[]
+  /** Bounds of the labels that the plan of the run counts as possible, e.g. for its risk. */
+  readonly start: StartLabels
   /** Why tool policies deny the step's call to the requester, or may deny it; null if they do not. */
   readonly blocked: (Blocked & { readonly certainty: Certainty }) | null
   /** For `explainMatch` (plan-because.ts). */
@@ -81,6 +84,7 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
         [inputSource(name), { ...known(labels), isOpen: isUnknownInput(plan, name) }] as const,
     ),
   )
+  const atStart = new AtStart(plan)
   const skipped = new Set<string>()
   const budget = new Budget(planBudget)
   const textBudget = new TextBudget()
@@ -98,6 +102,8 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
       outputs,
       labels,
       origins,
+      start: atStart.of({ sources, labels, budget }),
+      atStart,
       skipped,
       budget,
       textBudget,
@@ -171,6 +177,7 @@ function analyzeStep(
     certainty: bounds.definite === bounds.possible ? 'definite' : 'possible',
     definiteVerdict: bounds.definite,
     labels: { definite: [...labels.definite].sort(), possible: [...labels.possible].sort() },
+    start: planned.start,
     rules,
     blocked,
     planned,
@@ -225,8 +232,14 @@ function matchingRules(
  * no label is definite.
  */
 function outputLabels(policy: CompiledPolicy, planned: Planned, calls: readonly PlannedCall[]): LabelSets {
-  const { step, labels, budget } = planned
-  if (calls.length === 0) return { definite: new Set(), possible: labels.possible, isOpen: labels.isOpen }
+  const { step, labels, budget, atStart } = planned
+  if (calls.length === 0) {
+    const passedOn = { definite: new Set<Label>(), possible: labels.possible, isOpen: labels.isOpen }
+    atStart.add(planned, passedOn, [])
+    return passedOn
+  }
+  const runs = calls.some((call) => call.occurs === yes) ? yes : maybe
+  const made: { labels: readonly Label[]; occurs: Tri }[] = [{ labels: step.outputLabels, occurs: runs }]
   const definite = new Set([...labels.definite, ...step.outputLabels])
   const possible = new Set([...labels.possible, ...step.outputLabels])
   let isOpen = labels.isOpen || step.bringsOwnLabels === true
@@ -241,9 +254,12 @@ function outputLabels(policy: CompiledPolicy, planned: Planned, calls: readonly 
       possible.add(label)
       if (isDefinite(outcome)) definite.add(label)
     }
+    if (outcome.matches === yes) made.push({ labels: rule.addLabels, occurs: outcome.occurs })
   }
-  const isCertain = calls.some((call) => call.occurs === yes) && step.onError !== 'continue'
-  return { definite: isCertain ? definite : new Set(), possible, isOpen }
+  const isCertain = runs === yes && step.onError !== 'continue'
+  const output = { definite: isCertain ? definite : new Set<Label>(), possible, isOpen }
+  atStart.add(planned, output, made)
+  return output
 }
 
 /** Dependencies come before dependants. Steps of a cycle, which no saved definition has, come last. */

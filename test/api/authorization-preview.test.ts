@@ -51,7 +51,12 @@ describe('a preview', () => {
       executable: true,
       not_executable_because: null,
       unknown_inputs: ['to', 'cc'],
-      run_approval: { required: false, risk_level: 'high' },
+      run_approval: {
+        required: false,
+        certainty: 'definite',
+        risk_level: 'high',
+        highest_risk_level: 'critical',
+      },
       steps: [
         {
           step_id: 'read',
@@ -204,7 +209,10 @@ describe('what else a preview shows', () => {
     const { run_approval } = (await preview(id, { inputs })).body
     expect(run_approval).toEqual({
       required: true,
+      certainty: 'definite',
       risk_level: 'high',
+      highest_risk_level: 'high',
+      possible_reasons: [],
       reasons: expect.arrayContaining([
         '`mail_send` is external communication (`require_approval_for_external_comm`)',
       ]),
@@ -224,6 +232,44 @@ describe('what else a preview shows', () => {
     })
     await ask('owner', 'PATCH', governance, { require_approval_for_external_comm: false })
     await ask('admin', 'DELETE', `${organization}/rules/${rule}`)
+  })
+
+  test('whether the run may wait, as far as inputs that are not known decide it', async () => {
+    const governance = `${organization}/governance`
+    await ask('owner', 'PATCH', governance, { approvals_enabled: true, approval_required_from: 'critical' })
+    const send = {
+      id: 's',
+      tool: 'mail_send',
+      params: { to: 'a@acme.com', subject: 'x', text: '{{input.v}}' },
+    }
+    const shown = async (body: object) => (await preview(id, { ...steps(send), ...body })).body.run_approval
+    expect(await shown({})).toEqual({
+      required: false,
+      certainty: 'possible',
+      risk_level: 'high',
+      highest_risk_level: 'critical',
+      reasons: ['`mail_send` delivers content to people or places'],
+      possible_reasons: [
+        '`mail_send` sends confidential data out, if `input.v` brings this label',
+        '`mail_send` sends pii data out, if `input.v` brings this label',
+      ],
+      approver: 'admin',
+      approvals_needed: 1,
+    })
+    const inputs = { v: 'x' }
+    expect(await shown({ inputs })).toMatchObject({
+      required: false,
+      certainty: 'definite',
+      highest_risk_level: 'high',
+      possible_reasons: [],
+      approver: null,
+    })
+    expect(await shown({ inputs, input_labels: { v: ['confidential'] } })).toMatchObject({
+      required: true,
+      certainty: 'definite',
+      risk_level: 'critical',
+    })
+    await ask('owner', 'PATCH', governance, { approvals_enabled: false, approval_required_from: null })
   })
 
   test('a tool that does not work here, and a step that may not run', async () => {

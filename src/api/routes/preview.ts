@@ -58,10 +58,18 @@ const preview = z
     not_executable_because: sentence,
     unknown_inputs: z.array(z.string()),
     run_approval: z.strictObject({
-      required: z.boolean().describe('whether the whole run would wait for approval before it starts'),
-      risk_level: riskLevel,
-      reasons: z.array(z.string()),
-      approver: z.enum(['admin', 'owner']).nullable(),
+      required: z.boolean().describe('every run would wait for approval before it starts'),
+      certainty: certainty.describe(
+        '`possible`: some runs would wait and others would not; inputs or dates that are not known decide',
+      ),
+      risk_level: riskLevel.describe('the least risk that a run can have'),
+      highest_risk_level: riskLevel.describe('the highest risk that a run can have'),
+      reasons: z.array(z.string()).describe('hold for every run'),
+      possible_reasons: z.array(z.string()).describe('hold for some runs, each with what decides'),
+      approver: z
+        .enum(['admin', 'owner'])
+        .nullable()
+        .describe('the strictest that a run can need; null if no run would wait'),
       approvals_needed: z.int().nullable(),
     }),
     steps: z.array(step),
