@@ -37,8 +37,8 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
   /** Labels of the step's inputs. */
   readonly labels: { readonly definite: readonly Label[]; readonly possible: readonly Label[] }
   /**
-   * Enforced rules that match or may match, in the order they were saved. Empty if tool policies certainly deny the
-   * step.
+   * Enforced rules that match or may match, in the order they were saved. Calls that a freeze or tool policies
+   * certainly deny are left out, because their rules are not asked (plan-shown-rules.ts shows those).
    */
   readonly rules: readonly PlannedRule[]
   /** Bounds of the labels that the plan of the run counts as possible, e.g. for its risk. */
@@ -51,7 +51,10 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
 
 export interface PlanAnalysis {
   readonly verdict: Verdict
-  /** At least one step is denied whatever the unknown parts are, so the run is refused. */
+  /**
+   * At least one step is denied whatever the unknown parts are, so the run is refused. In a frozen organization every
+   * run is refused.
+   */
   readonly definitelyDenied: boolean
   /**
    * The first step that is certainly denied. `isBlocked`: a tool policy denies it, not a rule. `lacksApprovals`: a
@@ -115,7 +118,8 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
     outputs.set(step.id, outputLabels(policy, planned, calls))
   }
   const steps = plan.steps.flatMap((step) => analyses.get(step.id) ?? [])
-  const denied = steps.find((step) => step.definiteVerdict === 'deny')
+  const certain = steps.find((step) => step.definiteVerdict === 'deny')
+  const denied = certain ?? (policy.frozen === null ? undefined : firstFrozen(steps))
   return {
     verdict: steps.reduce<Verdict>((worst, step) => stricter(worst, step.verdict), 'allow'),
     definitelyDenied: denied !== undefined,
@@ -123,6 +127,10 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
     steps,
   }
 }
+
+/** No run starts in a frozen organization, whatever its steps depend on (docs/decisions/0207). */
+const firstFrozen = (steps: readonly StepAnalysis[]): StepAnalysis | undefined =>
+  steps.find((step) => step.verdict === 'deny') ?? steps[0]
 
 function deniedBy(denied: StepAnalysis, policy: CompiledPolicy, plan: Plan): PlanAnalysis['deniedBy'] {
   const certain = denied.rules.filter((rule) => rule.certainty === 'definite')
@@ -221,10 +229,15 @@ function matchingRules(
     const effect = effectOf(policy, rule.verdict)
     bounds.possible = stricter(bounds.possible, effect)
     if (isDefinite(outcome)) bounds.definite = stricter(bounds.definite, effect)
-    const certainty = isDefinite(outcome) ? 'definite' : 'possible'
-    rules.push({ ruleId: rule.id, name: rule.name, verdict: rule.verdict, certainty, rule, outcome })
+    rules.push(plannedRule(rule, outcome))
   }
   return rules
+}
+
+/** A rule with this outcome for a step. */
+export function plannedRule(rule: CompiledRule, outcome: Outcome): PlannedRule {
+  const certainty = isDefinite(outcome) ? 'definite' : 'possible'
+  return { ruleId: rule.id, name: rule.name, verdict: rule.verdict, certainty, rule, outcome }
 }
 
 /**

@@ -34,6 +34,7 @@ const step = z.strictObject({
       verdict,
       certainty,
       because: z.string().describe('one sentence'),
+      shadow: z.boolean().describe('true: the rule is recorded and never enforced'),
     }),
   ),
   rules_left_out: z.int().min(0).describe('matching rules of a very large plan that are not shown'),
@@ -46,6 +47,10 @@ const step = z.strictObject({
     })
     .nullable()
     .describe('what tool policies say against the call for your role'),
+  frozen: sentence.describe('why a freeze denies every call of the step; null without a freeze'),
+  checked_during_call: z
+    .array(z.string())
+    .describe('limits of tool policies that only the call itself can check, one sentence each'),
   connected: z.boolean(),
   available: z.boolean(),
   unavailable_because: sentence,

@@ -1,6 +1,5 @@
 import type { WorkflowDefinition } from '../../../contract/definition.ts'
 import { getTool } from '../../../catalog/index.ts'
-import type { ToolDeclaration } from '../../../catalog/tool.ts'
 import type { Certainty } from '../../../policy/plan.ts'
 import type { GovernanceSettings } from '../../../policy/settings.ts'
 import type { RiskLevel, Verdict } from '../../../policy/types.ts'
@@ -89,12 +88,15 @@ export async function previewRun(
     startsAt: null,
     timeZone: 'UTC',
   })
+  const standingOf = (name: string): ToolStanding => {
+    const tool = getTool(name)
+    if (tool !== undefined) return toolStanding(context.config.tools, policy.connections, tool, caller.userId)
+    return { connected: false, unavailable: `there is no tool \`${name}\` any more` }
+  }
   const unknown = Object.keys(definition.inputs ?? {}).filter((name) => !Object.hasOwn(known, name))
   return {
-    ...previewView(
-      (tool) => toolStanding(context.config.tools, policy.connections, tool, caller.userId),
-      planned,
-    ),
+    verdict: planned.analysis.verdict,
+    steps: viewSteps(planned.analysis.steps, { policy, role: caller.role, standingOf }),
     run_approval: approvalView(policy.settings, definition, planned),
     ...(await executability(context, caller, planned)),
     unknown_inputs: areInputsComplete ? [] : unknown,
@@ -145,14 +147,6 @@ async function executability(
   }
 }
 
-const previewView = (
-  standingOf: StandingOf,
-  { analysis }: PlannedRun,
-): Pick<Preview, 'verdict' | 'steps'> => ({
-  verdict: analysis.verdict,
-  steps: viewSteps(analysis.steps, (name) => standingByName(standingOf, name)),
-})
-
 function approvalView(
   settings: GovernanceSettings,
   definition: WorkflowDefinition,
@@ -170,16 +164,4 @@ function approvalView(
     approver: mayWait ? most.terms.approver : null,
     approvals_needed: mayWait ? most.terms.needed : null,
   }
-}
-
-type StandingOf = (tool: ToolDeclaration) => ToolStanding
-
-function standingByName(standingOf: StandingOf, name: string): ToolStanding {
-  const tool = getTool(name)
-  if (tool === undefined)
-    return {
-      connected: false,
-      unavailable: `there is no tool \`${name}\` any more`,
-    }
-  return standingOf(tool)
 }
