@@ -255,6 +255,39 @@ describe('a tool policy without effect', () => {
   })
 })
 
+describe('a block with limits', () => {
+  const refused = {
+    code: 'validation_error',
+    message: expect.stringContaining('leave out `restrictions`, or give `allowed: null`'),
+    details: [{ path: 'restrictions' }],
+  }
+  const limits = { allowed: false, restrictions: { read_only: true } }
+
+  test('is refused if both are given at once', async () => {
+    await expect(create(engine, { tool_name: 'memory_set', ...limits })).rejects.toMatchObject(refused)
+    await create(engine, { tool_name: 'memory_set', allowed: false, restrictions: { read_only: false } })
+    try {
+      await expect(
+        changeToolPolicy(engine.context, engine.caller('owner'), 'memory_set', limits),
+      ).rejects.toMatchObject(refused)
+    } finally {
+      await forget(engine, 'memory_set')
+    }
+  })
+
+  test('keeps limits that were saved before', async () => {
+    await save(engine, 'memory_set', { read_only: true })
+    try {
+      const change = (allowed: boolean | null) =>
+        changeToolPolicy(engine.context, engine.caller('owner'), 'memory_set', { allowed })
+      expect(await change(false)).toMatchObject(limits)
+      expect(await change(null)).toMatchObject({ ...limits, allowed: null })
+    } finally {
+      await forget(engine, 'memory_set')
+    }
+  })
+})
+
 test('a second policy of a tool is a conflict that names how to change the first', async () => {
   const { organizationId } = engine
   await create(engine, { tool_name: 'memory_set', allowed: false })
