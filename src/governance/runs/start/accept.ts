@@ -4,6 +4,7 @@ import { interpreterVersion } from '../../../contract/messages.ts'
 import type { Context } from '../../context.ts'
 import type { Risk } from '../../../db/schema/runs.ts'
 import type { Db } from '../../../db/schema/index.ts'
+import { builtins } from '../../../policy/templates.ts'
 import { unionLabels, type Label } from '../../../policy/types.ts'
 import { hashOf } from '../../../shared/canonical-json.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
@@ -115,8 +116,7 @@ async function acceptUnderLock(
     areInputsComplete: true,
     labels: request.labels,
     requester: { role, email: request.caller.email },
-    startsAt: tx.now,
-    timeZone: request.timeZone,
+    builtins: builtins(tx.now, request.timeZone),
   }
   const planned = planRun(tx.policy, wanted)
   if (planned.analysis.definitelyDenied) return refusePlan(tx, request, planned)

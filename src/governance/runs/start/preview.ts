@@ -85,8 +85,6 @@ export async function previewRun(
     areInputsComplete,
     labels: given.labels,
     requester: { role: caller.role, email: caller.email },
-    startsAt: null,
-    timeZone: 'UTC',
   })
   const standingOf = (name: string): ToolStanding => {
     const tool = getTool(name)

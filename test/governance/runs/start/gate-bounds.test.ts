@@ -4,6 +4,7 @@ import type { WorkflowDefinition } from '../../../../src/contract/definition.ts'
 import { gateOf, possibleReasons, type RunGate } from '../../../../src/governance/runs/start/gate.ts'
 import { planRun, type WantedRun } from '../../../../src/governance/runs/start/plan-run.ts'
 import { compilePolicy } from '../../../../src/policy/decide.ts'
+import { builtins } from '../../../../src/policy/templates.ts'
 import { readSettings } from '../../../../src/policy/settings.ts'
 import { compileToolAccess } from '../../../../src/policy/tool-access.ts'
 import type { Json, JsonObject, RiskLevel } from '../../../../src/policy/types.ts'
@@ -138,8 +139,7 @@ function wanted(body: WorkflowDefinition, { v, w, labels, startsAt }: Filling, k
     areInputsComplete: isRun || known === 'all but the date',
     labels: Object.fromEntries(labelled),
     requester: { role: 'member', email: 'a@acme.com' },
-    startsAt: isRun ? startsAt : null,
-    timeZone: 'UTC',
+    builtins: isRun ? builtins(startsAt, 'UTC') : undefined,
   }
 }
 type Known = 'none' | 'one' | 'all but the date' | 'all'
@@ -204,8 +204,6 @@ describe('the approval of a whole run in a preview', () => {
       areInputsComplete: inputs !== null,
       labels: label === null ? {} : { v: own(label) },
       requester: { role: 'member', email: 'a@acme.com' },
-      startsAt: null,
-      timeZone: 'UTC',
     })
     const least = gateOf(policy.settings, body as WorkflowDefinition, analysis, 'least')
     return [least.waits !== null, gate.waits !== null, possibleReasons(body as WorkflowDefinition, analysis)]
