@@ -236,6 +236,30 @@ describe('what else a preview shows', () => {
     await ask('admin', 'DELETE', `${organization}/rules/${rule}`)
   })
 
+  const comment = { id: 'c', tool: 'github_comment', params: { repo: 'a/b', number: 1, body: 'x' } }
+  const channel = { id: 'c', tool: 'slack_create_channel', params: { name: 'x' } }
+  test.each<[string, object, object, string]>([
+    ['a risk', { approval_required_from: 'low' }, note, ''],
+    ['public writes', { require_approval_for_public_writes: true }, comment, '`github_comment` writes where the public can read (`require_approval_for_public_writes`)'], // prettier-ignore
+    ['permission changes', { require_approval_for_permission_changes: true }, channel, '`slack_create_channel` changes permissions (`require_approval_for_permission_changes`)'], // prettier-ignore
+    ['a category of the workflow', { category_flags: { financial: true } }, note, 'the workflow is of category `financial` (`category_flags`)'], // prettier-ignore
+    ['a category of a tool', { category_flags: { public_writes: true } }, comment, '`github_comment` is of category `public_writes` (`category_flags`)'], // prettier-ignore
+  ])('a run that waits for %s, also without inputs', async (_, patch, step, reason) => {
+    const off = { approvals_enabled: false, approval_required_from: null, require_approval_for_public_writes: false, require_approval_for_permission_changes: false, category_flags: {} } // prettier-ignore
+    const definition = { inputs: { v: { type: 'string' } }, categories: ['financial'], steps: [step] }
+    const shown = async () => (await preview(id, { definition })).body.run_approval
+    try {
+      await ask('owner', 'PATCH', `${organization}/governance`, { ...off, approvals_enabled: true })
+      expect((await shown()).required).toBe(false)
+      await ask('owner', 'PATCH', `${organization}/governance`, { ...patch, approvals_enabled: true })
+      const { required, certainty, reasons } = await shown()
+      expect({ required, certainty }).toEqual({ required: true, certainty: 'definite' })
+      if (reason !== '') expect(reasons).toContain(reason)
+    } finally {
+      await ask('owner', 'PATCH', `${organization}/governance`, off)
+    }
+  })
+
   test('whether the run may wait, as far as inputs that are not known decide it', async () => {
     const governance = `${organization}/governance`
     await ask('owner', 'PATCH', governance, { approvals_enabled: true, approval_required_from: 'critical' })
@@ -296,7 +320,12 @@ describe('what else a preview shows', () => {
     const { body } = await preview(id, { definition })
     expect(body.steps).toMatchObject([
       { runs: 'never', available: true },
-      { runs: 'possibly', available: false, unavailable_because: expect.stringContaining('`web_search`') },
+      {
+        runs: 'possibly',
+        connected: false,
+        available: false,
+        unavailable_because: expect.stringContaining('`web_search`'),
+      },
       { runs: 'certainly', available: true, labels: { others_from: [] } },
     ])
     expect(body.executable).toBe(true)

@@ -19,6 +19,8 @@ const text: fc.Arbitrary<string> = fc.constantFrom(
   'hello',
   ', c@evil.net',
   'me',
+  'acme/app',
+  'parse repo:acme/app',
 )
 const scalar = fc.oneof(text, fc.constantFrom<Json>(1, 0, true, null))
 export const value: fc.Arbitrary<Json> = fc.oneof(
