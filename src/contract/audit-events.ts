@@ -223,7 +223,7 @@ export const auditEvents = {
   'quota.updated': { when: 'The plan or a limit changes.', metadata: ['changes'] },
   'quota.exceeded': {
     when: 'Something is refused or waits because of a limit.',
-    metadata: ['limit', 'value'],
+    metadata: ['limit', 'value', 'risk', 'risk_reasons'],
   },
   'file.created': {
     when: 'A file is uploaded.',

@@ -33,6 +33,9 @@ test('without a stack it starts one, shows everything, and leaves nothing behind
   const [, shown = ''] = /shortened:\n\n```\n(.*?)\n```/s.exec(readme) ?? []
   for (const line of shown.split('\n').filter((each) => each !== ''))
     for (const part of line.split('...')) expect(output).toContain(part)
+  expect(output).toMatch(
+    /\n2\. A preview shows what would be decided, before anything runs\n *send: deny is possible: /,
+  )
   expect(output).toMatch(/\n13\. The audit log proves itself\n/)
   expect(code).toBe(0)
   expect(readdirSync(folder)).toEqual([])

@@ -19,6 +19,8 @@ const text: fc.Arbitrary<string> = fc.constantFrom(
   'hello',
   ', c@evil.net',
   'me',
+  'acme/app',
+  'parse repo:acme/app',
 )
 /** Spellings of places, and texts that no reader of places can read. */
 export const place: fc.Arbitrary<string> = fc.constantFrom(

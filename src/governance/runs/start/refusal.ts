@@ -53,11 +53,15 @@ export function refusePlan(tx: ChainTx, request: Refused, { analysis, gate }: Pl
   })
   const { workflowId: workflow_id } = request
   tx.publish('run.denied', { run_id: null, workflow_id, step_id: stepId, rule_name: ruleName })
-  return new DomainError(
-    'run_denied',
-    `step \`${stepId}\` would be ${denied}: nothing was started${remedy}`,
-    [{ path: `steps.${stepId}`, message: `${denied}${remedy}` }],
-  )
+  return new DomainError('run_denied', denialMessage(analysis), [
+    { path: `steps.${stepId}`, message: `${denied}${remedy}` },
+  ])
+}
+
+/** The refusal of the plan's run in one line. */
+export function denialMessage(analysis: PlanAnalysis): string {
+  const { stepId, denied, remedy } = denialOf(analysis)
+  return `step \`${stepId}\` would be ${denied}: nothing was started${remedy}`
 }
 
 /** The refusal of the plan's run: the step, the rule, the text "denied by ...", and the reason or the remedy. */
