@@ -68,15 +68,25 @@ function replaceParts(fresh) {
  * @param {Element} found
  */
 function keep(old, found) {
-  const open = [...old.querySelectorAll('details')].map((each) => each.open)
-  found.querySelectorAll('details').forEach((each, index) => {
-    if (open[index] === true) each.open = true
-  })
+  for (const each of old.querySelectorAll('details[open]'))
+    sameFold(each, old, found)?.toggleAttribute('open', true)
   for (const field of old.querySelectorAll('textarea, input[type=checkbox]')) {
     const same = field.id === '' ? null : found.querySelector(`#${CSS.escape(field.id)}`)
     if (field instanceof HTMLTextAreaElement && same !== null) same.textContent = field.value
     if (field instanceof HTMLInputElement && same !== null) same.toggleAttribute('checked', field.checked)
   }
+}
+
+/**
+ * The folded part of the new part that corresponds to a folded part of the old one: by its id, otherwise by its place.
+ * @param {Element} each
+ * @param {Element} old
+ * @param {Element} found
+ */
+function sameFold(each, old, found) {
+  if (each.id !== '') return found.querySelector(`#${CSS.escape(each.id)}`)
+  const nameless = 'details:not([id])'
+  return found.querySelectorAll(nameless)[[...old.querySelectorAll(nameless)].indexOf(each)]
 }
 
 /** Events of a run that may change its pages. */
@@ -89,8 +99,7 @@ const events = [
     (each) => `step.${each}`,
   ),
   ...['skipped', 'cancelled', 'unknown_outcome'].map((each) => `step.${each}`),
-  'approval.created',
-  'approval.decided',
+  ...['created', 'voted', 'decided', 'reopened'].map((each) => `approval.${each}`),
 ]
 
 /** Events within this many milliseconds cause only one reload. */

@@ -4,33 +4,26 @@ import type { WaitingSummary } from '../../governance/approvals/summary.ts'
 import type { Page as ListPage } from '../../governance/page.ts'
 import { chooserOf } from '../may-decide.ts'
 import { Inbox, type Done } from '../parts/inbox.ts'
-import type { Form, PersonsVisit, Shown } from '../visit.ts'
+import { chosenOf } from '../parts/pager.ts'
+import type { Form, PersonsVisit, Result, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
 
 const perPage = '50'
-/** Query parameters of the page that are passed to the API's list. */
-const filters = ['kind', 'rule_id', 'requested_by', 'risk', 'cursor'] as const
+/** The number of unknown outcomes on one page. It is small, because they stand above the approvals. */
+const unknownPerPage = '10'
+/** Query parameters of the page: filters of the API's list, and the cursors of both lists. */
+const parameters = ['kind', 'rule_id', 'requested_by', 'risk', 'cursor', 'unknown'] as const
+
+type Chosen = Readonly<Record<string, string>>
+type Listed = Result<ListPage<ApprovalView>>
 
 /** `GET /console/approvals`: the approvals that wait for a decision. */
 export async function inboxPage(visit: PersonsVisit, done: Done | null = null): Promise<Shown> {
   const { organization } = visit.person
-  const chosen = Object.fromEntries(
-    filters.flatMap((name) => {
-      const value = visit.query.get(name)
-      return value === null || value === '' ? [] : [[name, value]]
-    }),
-  )
-  const isFirst = Object.keys(chosen).length === 0
-  const own = organization === null ? {} : { organization_id: organization.id }
+  const chosen = chosenOf(visit.query, parameters)
   const [listed, unknown, waiting] = await Promise.all([
-    visit.api.call<ListPage<ApprovalView>>('GET /approvals', {
-      query: { status: 'pending', limit: perPage, ...own, ...chosen },
-    }),
-    isFirst
-      ? visit.api.call<ListPage<ApprovalView>>('GET /approvals', {
-          query: { kind: 'resolution', limit: perPage, ...own },
-        })
-      : null,
+    approvalsOf(visit, chosen),
+    unknownOf(visit, chosen),
     organization === null
       ? null
       : visit.api.call<WaitingSummary>('GET /organizations/{id}/approvals/summary', {
@@ -48,9 +41,37 @@ export async function inboxPage(visit: PersonsVisit, done: Done | null = null): 
       items: listed.body.data,
       waiting: waiting?.ok === true ? waiting.body : null,
       next: listed.body.next_cursor,
-      unknown: unknown?.ok === true ? unknown.body.data : [],
+      unknown: unknown?.ok === true ? unknown.body : null,
     }),
   }
+}
+
+const ownOf = ({ person: { organization } }: PersonsVisit) =>
+  organization === null ? {} : { organization_id: organization.id }
+
+function approvalsOf(visit: PersonsVisit, { unknown: _, ...filters }: Chosen): Promise<Listed> {
+  if (filters['kind'] === 'resolution')
+    return Promise.resolve({ ok: true, body: { data: [], next_cursor: null } })
+  return visit.api.call('GET /approvals', {
+    query: { status: 'pending', limit: perPage, ...ownOf(visit), ...filters },
+  })
+}
+
+/** The calls whose outcome is unknown. null for a filter on another kind, and below the first page of approvals. */
+async function unknownOf(
+  visit: PersonsVisit,
+  { kind, cursor, unknown, ...filters }: Chosen,
+): Promise<Listed | null> {
+  if (cursor !== undefined || (kind !== undefined && kind !== 'resolution')) return null
+  return visit.api.call('GET /approvals', {
+    query: {
+      kind: 'resolution',
+      limit: unknownPerPage,
+      ...ownOf(visit),
+      ...filters,
+      ...(unknown === undefined ? {} : { cursor: unknown }),
+    },
+  })
 }
 
 /** `POST /console/approvals`: decides several approvals at once, with one vote for each. */
