@@ -43,6 +43,7 @@ export const approval = z
     item_index: itemIndex,
     session_id: z.string().nullable(),
     agent_session_id: id.nullable(),
+    agent_name: z.string().nullable().describe('the name of the agent whose call it is'),
     workflow_id: id.nullable(),
     workflow_name: z.string().nullable().describe('the name that the workflow has now'),
     tool: z.string().nullable(),

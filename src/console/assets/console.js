@@ -123,6 +123,14 @@ function openStream() {
   return stream
 }
 
+/** Removes the result of a form from the address, so that later loads of the page do not read it again. */
+function forgetResult() {
+  const address = new URL(location.href)
+  if (!address.searchParams.has('decided')) return
+  for (const name of ['decided', 'decision']) address.searchParams.delete(name)
+  history.replaceState(null, '', address)
+}
+
 /** Follows the page's event stream, or reloads regularly. A hidden page waits until it is visible. */
 function follow() {
   if (document.querySelector('[data-poll]') === null) return
@@ -211,4 +219,5 @@ showTimes()
 setInterval(showTimes, tick)
 
 if (/^#(approve|reject)$/.test(location.hash)) document.getElementById(location.hash.slice(1))?.focus()
+forgetResult()
 follow()

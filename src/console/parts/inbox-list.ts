@@ -91,6 +91,9 @@ function Together({ kept }: { readonly kept: Kept | null }): ComponentChild {
   ])
 }
 
+/** Maximum number of labels in one row. */
+const mostLabels = 5
+
 function Item({
   approval,
   instead,
@@ -123,6 +126,7 @@ function Item({
       ),
       h('p', { class: 'quiet small' }, [
         h(Words, { text: approval.requester_email ?? approval.requested_by }),
+        approval.agent_name === null ? null : [' with ', h(Words, { text: approval.agent_name, most: 80 })],
         ', ',
         h(Time, { at: approval.created_at, now }),
         workflow === null ? null : [' · ', h(Words, { text: workflow, most: 120 })],
@@ -135,7 +139,10 @@ function Item({
       h('p', { class: 'badges' }, [
         h(Risk, { level: approval.risk.level }),
         side_effect === null ? null : h(Effect, { effect: side_effect }),
-        approval.labels.slice(0, 5).map((label) => h('span', { class: 'label' }, label)),
+        approval.labels.slice(0, mostLabels).map((label) => h('span', { class: 'label' }, label)),
+        approval.labels.length > mostLabels
+          ? h('span', { class: 'quiet small' }, `and ${approval.labels.length - mostLabels} more`)
+          : null,
       ]),
     ]),
   ])
