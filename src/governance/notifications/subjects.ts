@@ -7,6 +7,7 @@ import { selectApprovalSubjects, type ApprovalRow } from '../../db/queries/notif
 import type { Db } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import { assessRisk } from '../../policy/risk.ts'
+import type { VoteWithRole } from '../approvals/requirement.ts'
 import { isOverSql } from '../approvals/state.ts'
 
 /**
@@ -52,6 +53,9 @@ export interface Subject {
   readonly requestedBy: string
   readonly requesterEmail: string
   readonly approver: 'admin' | 'owner'
+  readonly approvalsNeeded: number
+  /** The votes so far; always empty for a call. */
+  readonly votes: readonly VoteWithRole[]
   readonly createdAt: Date
   readonly expiresAt: Date | null
   /** Mail addresses of the people whose votes decided the approval. */
@@ -108,6 +112,8 @@ function approvalSubject(row: ApprovalRow): Subject {
     requestedBy: row.requested_by,
     requesterEmail: row.requester_email,
     approver: row.approver,
+    approvalsNeeded: row.approvals_needed,
+    votes: row.votes,
     createdAt: row.created_at,
     expiresAt: row.expires_at,
     decidedBy: state === 'approved' || state === 'rejected' ? deciding.map(({ email }) => email) : [],
@@ -170,6 +176,8 @@ function callSubject(row: CallRow & { round: number }): Subject {
     requestedBy: row.requested_by,
     requesterEmail: row.requester_email,
     approver: 'admin',
+    approvalsNeeded: 1,
+    votes: [],
     createdAt: row.sent_at ?? row.created_at,
     expiresAt: null,
     decidedBy: [],
