@@ -84,7 +84,7 @@ describe('the list of runs', () => {
 })
 
 describe('a run’s page', () => {
-  test('shows each step in the picture and in the list, what waits, and names of inputs alone', async () => {
+  test('shows each step in the picture and in the list, what waits, and values of inputs to few', async () => {
     const id = await heldRun(server)
     const text = await main(`/console/runs/${id}`)
     const [approval] = (await runOf(id)).waiting_for
@@ -94,8 +94,14 @@ describe('a run’s page', () => {
     expect(text).toContain(`/console/approvals/${approval.approval_id}"`)
     expect(text).toContain('An admin or owner decides')
     expect(text).toContain('Held for approval')
-    expect(text).toContain('topic')
-    expect(text).not.toContain('secret-topic')
+    expect(text).toContain('secret-topic')
+    expect(await main(`/console/runs/${id}`, 'member')).toContain('secret-topic')
+    const viewers = await main(`/console/runs/${id}`, 'viewer')
+    expect(viewers).toContain('topic')
+    expect(viewers).not.toContain('secret-topic')
+    // A member sees the values of the own runs alone.
+    const others = await heldRun(server, 'admin')
+    expect(await main(`/console/runs/${others}`, 'member')).not.toContain('secret-topic')
   })
 
   test('is no place for acts that the reader may not do', async () => {

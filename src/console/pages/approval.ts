@@ -1,6 +1,6 @@
 import { h } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
-import type { RunSummary } from '../parts/outcome.ts'
+import { summaryFields, type RunSummary } from '../parts/outcome.ts'
 import { Approval, sentenceOf } from '../parts/approval.ts'
 import { onceOf } from '../parts/ask.ts'
 import type { RuleBody } from '../../policy/rule.ts'
@@ -62,12 +62,13 @@ async function ruleOf({ api }: PersonsVisit, approval: ApprovalView): Promise<Ru
   return found.ok ? found.body : null
 }
 
-/** The run's present state, if the approval is no longer pending; else null. */
+/** The run of a decided approval in its present state, or the run that waits as a whole; else null. */
 async function runOf({ api }: PersonsVisit, approval: ApprovalView): Promise<RunSummary | null> {
-  if (approval.run_id === null || approval.status === 'pending') return null
+  const { kind, run_id: id, status } = approval
+  if (id === null || kind === 'agent_call' || (kind === 'step' && status === 'pending')) return null
   const found = await api.call<RunSummary>('GET /runs/{id}', {
-    params: { id: approval.run_id },
-    only: ['id', 'status', 'status_reason', 'steps'],
+    params: { id },
+    only: summaryFields,
   })
   return found.ok ? found.body : null
 }

@@ -87,7 +87,12 @@ export function Approval(props: ApprovalProps): ComponentChild {
       h('div', { class: 'columns' }, [
         h('div', { class: 'column' }, [
           isOpen ? null : h(Outcome, { approval, run, call, now }),
-          h(Contents, { approval, isDone: call === 'completed' }),
+          h(Contents, {
+            approval,
+            run,
+            mayDecide: hasRole(roleIn(visit, approval.organization_id), approval.approver),
+            isDone: call === 'completed',
+          }),
           h(Why, { approval, rule }),
         ]),
         h('div', { class: 'column' }, [

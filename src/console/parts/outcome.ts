@@ -1,17 +1,15 @@
 import { h, type ComponentChild } from 'preact'
 import { inboxPath } from '../../contract/pages.ts'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
+import type { RunView } from '../../governance/runs/read/read.ts'
 import { Badge, RunState } from './state.ts'
 import { Time } from './time.ts'
 import { Message, Words } from './words.ts'
 
-/** The fields of a run that show the result of an approved call. */
-export interface RunSummary {
-  readonly id: string
-  readonly status: string
-  readonly status_reason: string
-  readonly steps: readonly { readonly id: string; readonly status: string }[]
-}
+/** The fields of a run that show the result of an approved call, or what a whole run would do. */
+export const summaryFields = ['id', 'status', 'status_reason', 'steps', 'inputs', 'input_labels'] as const
+
+export type RunSummary = Pick<RunView, (typeof summaryFields)[number]>
 
 const ends: Readonly<Record<string, string>> = {
   rejected: 'It will not happen.',

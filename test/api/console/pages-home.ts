@@ -29,8 +29,8 @@ export interface PagesHome {
   readonly approvalOf: (id: string) => Promise<any>
 }
 
-export async function startPages(): Promise<PagesHome> {
-  const server = await startTestServer()
+export async function startPages(env: NodeJS.ProcessEnv = {}): Promise<PagesHome> {
+  const server = await startTestServer({ env })
   await holdAgents(server)
   const cookieOf: PagesHome['cookieOf'] = async (who) => {
     const { email, password } = server.identities.users[who]
