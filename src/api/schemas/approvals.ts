@@ -89,6 +89,13 @@ export const approval = z
           .string()
           .nullable()
           .describe('why your vote would be refused now; null if it would count'),
+        observed: z
+          .strictObject({
+            outcome: z.string().describe('`ok`, `error`, or `finished` if the client does not know'),
+            at: time,
+          })
+          .nullable()
+          .describe('what the client reported of an agent’s call; null for any other call'),
       })
       .optional()
       .meta({ description: 'only in `GET /approvals/{id}`, and not for a `resolution`' }),

@@ -55,10 +55,14 @@ export function Approval(props: ApprovalProps): ComponentChild {
     approval.votes.length,
     approval.detail?.vote_refused ?? '',
     approval.used_at === null ? '' : 'used',
+    approval.detail?.observed?.outcome ?? '',
     call ?? '',
     run === null ? '' : [run.status, ...run.steps.map(({ status }) => status)].join(' '),
   ].join('/')
-  const isEnded = !isOpen && (run === null || run.steps.every(({ status }) => !moving.has(status)))
+  const isEnded =
+    !isOpen &&
+    !mayBeReported(approval, now) &&
+    (run === null || run.steps.every(({ status }) => !moving.has(status)))
   return h(
     'article',
     {
@@ -80,7 +84,7 @@ export function Approval(props: ApprovalProps): ComponentChild {
         h('p', { class: 'badges' }, [
           h(Risk, { level: approval.risk.level }),
           approval.side_effect === null ? null : h(Effect, { effect: approval.side_effect }),
-          approval.reversible === null ? null : h(Reversible, { reversible: approval.reversible }),
+          h(Reversible, { approval }),
         ]),
       ]),
       h(Alert, { message: refused?.message ?? null }),
@@ -107,13 +111,25 @@ export function Approval(props: ApprovalProps): ComponentChild {
 /** States of steps that can still change. */
 const moving = new Set(['pending', 'running', 'held', 'unknown_outcome'])
 
-function Reversible({ reversible }: { readonly reversible: 'yes' | 'by hand' | 'no' }): ComponentChild {
+/** A page waits this many milliseconds after the decision or the use for the report of an agent's client. */
+const reportWithin = 3_600_000
+
+/** Whether an approved call of an agent may still be used, or reported by the agent's client. */
+function mayBeReported({ kind, status, used_at, decided_at, detail }: ApprovalView, now: Date): boolean {
+  if (kind !== 'agent_call' || status !== 'approved' || (detail?.observed ?? null) !== null) return false
+  return now.getTime() - Date.parse(used_at ?? decided_at ?? '') < reportWithin
+}
+
+/** Whether the call can be undone. Nobody knows this of a call of an agent. */
+function Reversible({ approval: { kind, reversible } }: { readonly approval: ApprovalView }): ComponentChild {
+  if (kind === 'agent_call') return h(Badge, { tone: 'off', word: 'Unknown whether it can be taken back' })
+  if (reversible === null) return null
   const words = {
     yes: 'Can be taken back',
     'by hand': 'Can be taken back by hand',
     no: 'Cannot be taken back',
   }
-  return h(Badge, { tone: reversible === 'no' ? 'bad' : 'off', word: words[reversible] })
+  return h(Badge, { tone: reversible === 'no' ? 'warn' : 'off', word: words[reversible] })
 }
 
 /** The requester, and what they asked for. */

@@ -92,7 +92,9 @@ function OneCall({ approval }: ContentsProps): ComponentChild {
           preview?.note === undefined
             ? null
             : h('p', { class: 'note' }, h(Words, { text: preview.note, most: 1_000 })),
-          preview?.diff === undefined ? null : h(Diff, { diff: preview.diff }),
+          preview?.diff === undefined
+            ? null
+            : h(Diff, { diff: preview.diff, isAgents: approval.kind === 'agent_call' }),
           h(Values, { values: inOrder(approval, params) }),
           h('details', { class: 'exact' }, [
             h('summary', null, 'Exactly as it will run'),

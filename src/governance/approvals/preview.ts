@@ -1,4 +1,4 @@
-import { fieldsOf, quoted, titleOf, type Preview } from '../../catalog/preview.ts'
+import { diffOf, fieldsOf, quoted, titleOf, type Preview } from '../../catalog/preview.ts'
 import type { ToolDeclaration } from '../../catalog/tool.ts'
 import { parseParams } from '../../contract/tool-params.ts'
 import type { JsonObject } from '../../policy/types.ts'
@@ -49,6 +49,36 @@ export function agentPreviewOf(tool: string | null, params: JsonObject): Preview
   return {
     title: titleOf(title),
     fields: fieldsOf(Object.fromEntries(names.map((each) => [each, params[each]]))),
+    ...changeOf(tool, params),
+  }
+}
+
+/** Names of the parameters with the old and the new text of an edit. Clients spell them in two ways. */
+const edits = [
+  ['old_string', 'new_string'],
+  ['oldString', 'newString'],
+] as const
+
+/** Tools of clients that replace a whole file by `content`. */
+const writers = new Set(['write', 'write_file', 'create_file'])
+
+/** The change of a file by an agent's client. The service sees only the texts that the client sends. */
+function changeOf(tool: string | null, params: JsonObject): Pick<Preview, 'diff' | 'note'> {
+  for (const [from, to] of edits) {
+    const [before, after] = [params[from], params[to]]
+    if (typeof before !== 'string' || typeof after !== 'string') continue
+    const every = params['replace_all'] === true || params['replaceAll'] === true
+    const where = every ? 'every place where the old text stands' : 'the place where the old text stands'
+    return {
+      diff: diffOf(before, after),
+      note: `Both texts come from the agent. Countersign does not see the file: the call changes ${where}.`,
+    }
+  }
+  const content = params['content']
+  if (!writers.has(tool?.toLowerCase() ?? '') || typeof content !== 'string') return {}
+  return {
+    diff: diffOf(null, content),
+    note: 'The call replaces the whole file. Countersign does not see what the file holds now.',
   }
 }
 

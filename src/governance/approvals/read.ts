@@ -84,6 +84,8 @@ export interface ApprovalDetail {
   readonly votes_missing: number
   /** The reason why the reader's vote would be refused now; null if the vote would count. */
   readonly vote_refused: string | null
+  /** Only for an agent's call that was made: `ok`, `error` or `finished`, as the agent's client reported it. */
+  readonly observed: { readonly outcome: string; readonly at: string } | null
 }
 
 /** The person who reads. The person's role decides whether parameters are shown. */

@@ -47,3 +47,34 @@ describe('a whole run', () => {
     expect(members).not.toContain('a-secret-topic')
   })
 })
+
+describe('an agent’s call', () => {
+  test('that edits a file is drawn as a change, and nobody claims to know whether it can be undone', async () => {
+    const id = await home.held({ file_path: '/etc/hosts', old_string: 'a\nb', new_string: 'a\nc' }, 'mcp__x__send_edit')
+    const html = await (await home.get(`/console/approvals/${id}`)).text()
+    expect(html).toMatch(/class="diff-line removed"/)
+    expect(html).toMatch(/class="diff-line added"/)
+    expect(plain(html)).toContain('Both texts come from the agent.')
+    expect(plain(html)).toContain('Unknown whether it can be taken back')
+  }) // prettier-ignore
+
+  test('shows whether the agent has asked again, and what its client reported', async () => {
+    const { agent_key: key, users } = home.server.identities
+    const session_id = 'reports'
+    const asked = { session_id, tool_name: 'Bash', tool_input: { command: 'git push origin report' } }
+    const ask = () => home.server.call(key, 'POST', '/authorize', { ...asked, agent: { name: 'A', kind: 'hook' } })
+    const id = (await ask()).body.approval_id as string
+    await home.server.call(users.admin.api_key, 'POST', `/approvals/${id}/approve`, {})
+    expect(await pageOf(id)).toContain('Not used yet')
+    expect((await ask()).body.decision).toBe('allow')
+    const used = await home.get(`/console/approvals/${id}`)
+    const html = await used.text()
+    expect(plain(html)).toContain('Its client has not reported what became of it.')
+    // The page looks again until the report has come.
+    expect(html).toContain('data-poll')
+    await home.server.call(key, 'POST', '/authorize/observe', { ...asked, outcome: 'error' })
+    const reported = await (await home.get(`/console/approvals/${id}`)).text()
+    expect(plain(reported)).toContain('Reported as failed')
+    expect(reported).not.toContain('data-poll')
+  }) // prettier-ignore
+})
