@@ -7,6 +7,7 @@ import { chooserOf } from '../may-decide.ts'
 import { Inbox, type Done } from '../parts/inbox.ts'
 import { addressOf, chosenOf } from '../parts/pager.ts'
 import type { Form, PersonsVisit, Result, Shown } from '../visit.ts'
+import { isTooLong } from './parameters.ts'
 import { problemPage } from './problem.ts'
 
 const perPage = '50'
@@ -155,6 +156,10 @@ async function unlikeOnes({ api }: PersonsVisit, ids: readonly string[]): Promis
     const { tool, rule_id, labels, kind } = found.body
     if (kind === 'run') {
       unlike.push({ id, message: 'whole runs are approved one by one: open it' })
+      continue
+    }
+    if (isTooLong(found.body.params ?? null)) {
+      unlike.push({ id, message: 'it is too long for a page: open it' })
       continue
     }
     const traits = [

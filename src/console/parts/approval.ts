@@ -42,10 +42,12 @@ export interface ApprovalProps {
   readonly refused: Problem | null
   /** The comment of a form that was refused. */
   readonly comment: string
+  /** Whether the page shows only the beginning of what the approval covers. */
+  readonly isCut: boolean
 }
 
 export function Approval(props: ApprovalProps): ComponentChild {
-  const { approval, rule, run, call, visit, refused, comment } = props
+  const { approval, rule, run, call, visit, refused, comment, isCut } = props
   const { now } = visit
   const isOpen = approval.status === 'pending'
   const events = approval.run_id !== null && approval.kind !== 'agent_call'
@@ -101,7 +103,7 @@ export function Approval(props: ApprovalProps): ComponentChild {
         ]),
         h('div', { class: 'column' }, [
           h(Votes, { approval, now }),
-          isOpen ? h(Decide, { approval, visit, comment }) : null,
+          isOpen ? h(Decide, { approval, visit, comment, isCut }) : null,
         ]),
       ]),
     ],

@@ -137,6 +137,6 @@ function CutText({
   const missing = (text.length - most).toLocaleString('en')
   return [
     h(LongText, { text: text.slice(0, most).toWellFormed(), isCommand }),
-    h('p', { class: 'alert' }, `${missing} more characters are not on this page. Read them with the API.`),
+    h('p', { class: 'alert' }, `${missing} more characters are not on this page. The API has them.`),
   ]
 }

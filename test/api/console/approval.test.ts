@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { sha256 } from '../../../src/shared/canonical-json.ts'
 import { startRun } from '../../console/runs-world.ts'
 import { approvalsOf } from '../../console/support.ts'
 import { plain, startPages, type PagesHome } from './pages-home.ts'
@@ -77,4 +78,45 @@ describe('an agent’s call', () => {
     expect(plain(reported)).toContain('Reported as failed')
     expect(reported).not.toContain('data-poll')
   }) // prettier-ignore
+})
+
+describe('parameters that are too long for the page', () => {
+  const long = { command: 'git push', note: 'n'.repeat(1_600_000) }
+
+  test('are approved only by somebody who says that they have read the file', async () => {
+    const id = await home.held(long)
+    const path = `/console/approvals/${id}`
+    const fields = { token: await home.tokenOf(path), decision: 'approve', comment: 'kept' }
+    const refused = await home.post(path, fields)
+    const text = await refused.text()
+    expect([refused.status, text.includes('download all of it')]).toEqual([422, true])
+    expect(text).toContain('>kept</textarea>')
+    const together = await home.post('/console/approvals', { ...fields, id })
+    expect([together.status, (await together.text()).includes('too long for a page')]).toEqual([422, true])
+    expect((await home.approvalOf(id)).status).toBe('pending')
+    expect((await home.post(path, { ...fields, read: id })).status).toBe(303)
+    expect((await home.approvalOf(id)).status).toBe('approved')
+  })
+
+  test('are rejected without it', async () => {
+    const id = await home.held(long)
+    const path = `/console/approvals/${id}`
+    const fields = { token: await home.tokenOf(path), decision: 'reject', comment: '' }
+    expect((await home.post(path, fields)).status).toBe(303)
+  })
+
+  test('come as a file whose hash is that of the approval, only to those who may decide', async () => {
+    const id = await home.held(long)
+    const path = `/console/approvals/${id}/parameters`
+    const file = await home.get(path)
+    expect(file.headers.get('content-disposition')).toBe(`attachment; filename="${id}.json"`)
+    const body = await file.text()
+    expect(JSON.parse(body)).toEqual({ tool: 'Bash', params: long })
+    expect(sha256(body)).toBe((await home.approvalOf(id)).params_hash)
+    for (const who of ['member', 'viewer'] as const) {
+      const other = await home.get(path, await home.cookieOf(who))
+      expect([other.status, (await other.text()).includes('nnnn')]).toEqual([403, false])
+    }
+    expect((await home.get(path, '')).status).toBe(303)
+  })
 })

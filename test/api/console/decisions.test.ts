@@ -212,5 +212,6 @@ test('a page shows the beginning of parameters that are too long for it, says so
   const text = await (await home.get(`/console/approvals/${id}`)).text()
   expect(text.length).toBeLessThan(3_100_000)
   expect(text.includes('500,000 more characters are not on this page')).toBe(true)
+  expect(text).toContain(`href="/console/approvals/${id}/parameters"`)
   expect(text).toMatch(/class="text code"[^>]*>git push --force</)
 })
