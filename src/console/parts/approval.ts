@@ -171,8 +171,11 @@ function Asked({
             h(Words, { text: approval.workflow_name ?? 'a workflow' }),
           ),
           step_id === null ? null : [', step ', h('strong', null, h(Words, { text: step_id }))],
-          item_index === null ? null : `, item ${item_index}`,
+          item_index === null ? null : `, item ${item_index} (counted from 0)`,
         ],
     '.',
+    approval.status !== 'pending' || approval.expires_at === null
+      ? null
+      : [' Expires ', h(Time, { at: approval.expires_at, now }), '.'],
   ])
 }

@@ -91,6 +91,25 @@ function Together({ kept }: { readonly kept: Kept | null }): ComponentChild {
   ])
 }
 
+/** The step of a run, and the rule that holds the call. */
+function Place({
+  approval: { step_id, item_index, rule_name, workflow_name: workflow },
+}: {
+  readonly approval: ApprovalView
+}): ComponentChild {
+  const step = [
+    workflow === null ? null : h(Words, { text: workflow, most: 120 }),
+    step_id === null ? null : [', step ', h(Words, { text: step_id })],
+    item_index === null ? null : `, item ${item_index}`,
+  ]
+  if (workflow === null && rule_name === null) return null
+  return h('span', null, [
+    step,
+    workflow === null || rule_name === null ? null : ' · ',
+    rule_name === null ? null : h(Words, { text: rule_name, most: 120 }),
+  ])
+}
+
 /** Maximum number of labels in one row. */
 const mostLabels = 5
 
@@ -106,7 +125,7 @@ function Item({
   readonly isChosen: boolean
   readonly now: Date
 }): ComponentChild {
-  const { id, step_id, item_index, rule_name, expires_at, side_effect, workflow_name: workflow } = approval
+  const { id, expires_at, side_effect } = approval
   return h('li', { class: instead === null ? 'item' : 'item elsewhere' }, [
     instead !== null
       ? null
@@ -124,17 +143,16 @@ function Item({
         { href: `/console/approvals/${id}`, class: 'item-link' },
         h(Words, { text: sentenceOf(approval) }),
       ),
-      h('p', { class: 'quiet small' }, [
-        h(Words, { text: approval.requester_email ?? approval.requested_by }),
-        approval.agent_name === null ? null : [' with ', h(Words, { text: approval.agent_name, most: 80 })],
-        ', ',
-        h(Time, { at: approval.created_at, now }),
-        workflow === null ? null : [' · ', h(Words, { text: workflow, most: 120 })],
-        step_id === null ? null : [', step ', h(Words, { text: step_id })],
-        item_index === null ? null : `, item ${item_index}`,
-        rule_name === null ? null : [' · ', h(Words, { text: rule_name, most: 120 })],
-        expires_at === null ? null : [' · expires ', h(Time, { at: expires_at, now })],
-        instead === null ? null : [' · ', h('strong', null, instead)],
+      h('div', { class: 'item-facts quiet small' }, [
+        h('span', null, [
+          expires_at === null ? null : ['Expires ', h(Time, { at: expires_at, now }), ' · '],
+          h(Words, { text: approval.requester_email ?? approval.requested_by }),
+          approval.agent_name === null ? null : [' with ', h(Words, { text: approval.agent_name, most: 80 })],
+          ', ',
+          h(Time, { at: approval.created_at, now }),
+        ]),
+        h(Place, { approval }),
+        instead === null ? null : h('strong', null, instead),
       ]),
       h('p', { class: 'badges' }, [
         h(Risk, { level: approval.risk.level }),

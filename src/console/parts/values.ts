@@ -43,12 +43,7 @@ function textIn({ characters }: Remaining, text: string, isCommand = false): Com
   return h(LongText, { text, most, isCommand })
 }
 
-function fields(
-  values: JsonObject,
-  depth: number,
-  remaining: Remaining,
-  beside: Beside = () => null,
-): ComponentChild {
+function fields(values: JsonObject, depth: number, remaining: Remaining, beside?: Beside): ComponentChild {
   const entries = Object.entries(values)
   if (entries.length === 0) return h('p', { class: 'quiet' }, 'no values')
   return h(
@@ -56,7 +51,7 @@ function fields(
     { class: 'fields' },
     entries.map(([name, value]) =>
       h('div', { class: 'field' }, [
-        h('dt', null, [h(Words, { text: name }), ' ', beside(name)]),
+        h('dt', null, [h(Words, { text: name }), beside === undefined ? null : [' ', beside(name)]]),
         h('dd', null, valueAt(value, depth + 1, remaining, name === 'command')),
       ]),
     ),

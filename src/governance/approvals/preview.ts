@@ -23,8 +23,23 @@ export function previewOf(
   }
 }
 
+/** The parameters with the names of the tool's preview first, in its order. Stored parameters are in the order of the alphabet. */
+export function inPreviewOrder(tool: ToolDeclaration | undefined, params: JsonObject): JsonObject {
+  const names = tool === undefined ? [] : Object.keys(draftOf(tool, params).fields ?? {})
+  const known = names.filter((name) => Object.hasOwn(params, name))
+  return Object.fromEntries(
+    [...new Set([...known, ...Object.keys(params)])].map((name) => [name, params[name] ?? null]),
+  )
+}
+
 /** The parameters of agents' tools that describe a call best, in this order. */
 const telling = ['command', 'file_path', 'path', 'notebook_path', 'url', 'query', 'to', 'subject', 'title']
+
+/** Names of the parameters with the old and the new text of an edit. Clients spell them in two ways. */
+const edits = [
+  ['old_string', 'new_string'],
+  ['oldString', 'newString'],
+] as const
 
 /**
  * An approver's view of an agent's call. The call's tool is not in the catalogue. So the title consists of the tool's
@@ -44,7 +59,10 @@ export function agentPreviewOf(tool: string | null, params: JsonObject): Preview
         ? `Run ${quoted(first.value.trim())}`
         : `Call ${name} with ${first.name} ${quoted(first.value.trim())}`
   const names = [
-    ...new Set([...telling.filter((each) => Object.hasOwn(params, each)), ...Object.keys(params)]),
+    ...new Set([
+      ...[...telling, ...edits.flat()].filter((each) => Object.hasOwn(params, each)),
+      ...Object.keys(params),
+    ]),
   ]
   return {
     title: titleOf(title),
@@ -52,12 +70,6 @@ export function agentPreviewOf(tool: string | null, params: JsonObject): Preview
     ...changeOf(tool, params),
   }
 }
-
-/** Names of the parameters with the old and the new text of an edit. Clients spell them in two ways. */
-const edits = [
-  ['old_string', 'new_string'],
-  ['oldString', 'newString'],
-] as const
 
 /** Tools of clients that replace a whole file by `content`. */
 const writers = new Set(['write', 'write_file', 'create_file'])

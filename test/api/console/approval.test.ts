@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { sha256 } from '../../../src/shared/canonical-json.ts'
 import { startRun } from '../../console/runs-world.ts'
-import { approvalsOf } from '../../console/support.ts'
+import { approvalsOf, heldStep, holdSteps } from '../../console/support.ts'
 import { plain, startPages, type PagesHome } from './pages-home.ts'
 
 /* What the page of an approval says, over HTTP. */
@@ -119,4 +119,17 @@ describe('parameters that are too long for the page', () => {
     }
     expect((await home.get(path, '')).status).toBe(303)
   })
+})
+
+test('the page of a step shows the parameters in the order of the preview', async () => {
+  await holdSteps(home.server, ['mail_send'])
+  const params = { text: 'Please pay.', subject: 'Invoice', to: 'ana@a.example' }
+  const runId = await heldStep(home.server, { tool: 'mail_send', params })
+  const [id = ''] = await approvalsOf(home.server, runId)
+  const owner = await home.cookieOf('owner')
+  for (const path of [`approvals/${id}`, `runs/${runId}/steps/send`]) {
+    const html = await (await home.get(`/console/${path}`, owner)).text()
+    const names = [...html.matchAll(/<dt><bdi class="words">(\w+)<\/bdi>/g)].map(([, name]) => name)
+    expect([path, names]).toEqual([path, ['to', 'subject', 'text']])
+  }
 })
