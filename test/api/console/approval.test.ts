@@ -1,4 +1,7 @@
+import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { supersedeApproval, writeAtOnce } from '../../../src/governance/approvals/moves.ts'
+import { loadApproval } from '../../../src/governance/approvals/records.ts'
 import { sha256 } from '../../../src/shared/canonical-json.ts'
 import { startRun } from '../../console/runs-world.ts'
 import { approvalsOf, heldStep, holdSteps } from '../../console/support.ts'
@@ -9,6 +12,7 @@ import { plain, startPages, type PagesHome } from './pages-home.ts'
 let home: PagesHome
 beforeAll(async () => {
   home = await startPages({ SMTP_URL: 'smtp://127.0.0.1:1' })
+  await holdSteps(home.server, ['mail_send'])
 })
 afterAll(() => home?.server.close())
 
@@ -122,7 +126,6 @@ describe('parameters that are too long for the page', () => {
 })
 
 test('the page of a step shows the parameters in the order of the preview', async () => {
-  await holdSteps(home.server, ['mail_send'])
   const params = { text: 'Please pay.', subject: 'Invoice', to: 'ana@a.example' }
   const runId = await heldStep(home.server, { tool: 'mail_send', params })
   const [id = ''] = await approvalsOf(home.server, runId)
@@ -132,4 +135,96 @@ test('the page of a step shows the parameters in the order of the preview', asyn
     const names = [...html.matchAll(/<dt><bdi class="words">(\w+)<\/bdi>/g)].map(([, name]) => name)
     expect([path, names]).toEqual([path, ['to', 'subject', 'text']])
   }
+})
+
+describe('the page of an approval', () => {
+  test('says why it is held, where the data comes from, how risky it is, how long it waits, and for how many', async () => {
+    const { agent_key: key, organization_id: organization, users } = home.server.identities
+    const asked = { agent: { name: 'A', kind: 'hook' }, session_id: 'why' }
+    const ask = async (tool_name: string, tool_input: object) =>
+      (await home.server.call(key, 'POST', '/authorize', { ...asked, tool_name, tool_input })).body
+    await ask('Read', { file_path: 'notes.txt' })
+    const rule = {
+      name: 'Internal data stays here',
+      verdict: 'require_approval',
+      applies_to: ['agents'],
+      tools: ['Bash'],
+      labels: { any_of: ['internal'] },
+      approvals_needed: 2,
+    }
+    const saved = await home.server.call(users.admin.api_key, 'POST', `/organizations/${organization}/rules`, rule)
+    const { approval_id: id } = await ask('Bash', { command: 'git push origin why' })
+    await home.server.call(users.admin.api_key, 'DELETE', `/rules/${saved.body.id}`)
+    const text = await pageOf(id)
+    for (const words of [
+      /Rule Agents ask before they send holds Bash because its side effect is egress/,
+      /Another rule holds it too: Internal data stays here/,
+      /Why the risk is high/,
+      /delivers content to people or places/,
+      /internal from Read/,
+      /Expires in 1 hour/,
+      /Needs 2 approvals by admins or owners\. One rejection ends it\./,
+    ])
+      expect(text).toMatch(words)
+  }) // prettier-ignore
+
+  test.each(['admin', 'owner'] as const)('has no form for the %s who asked, and names who can decide', async (who) => {
+      const params = { to: 'ana@a.example', subject: 's', text: 't' }
+    const runId = await heldStep(home.server, { tool: 'mail_send', params }, { by: who })
+    const [id = ''] = await approvalsOf(home.server, runId)
+    const html = await (await home.get(`/console/approvals/${id}`, await home.cookieOf(who))).text()
+    expect(html).not.toContain('name="decision"')
+    expect(plain(html)).toMatch(/You cannot decide this.*You cannot decide your own request: ask \S+@/s)
+    // An admin or owner sees what they have asked for.
+    expect(plain(html)).toContain('ana@a.example')
+  }) // prettier-ignore
+
+  test('that another approval replaced leads to that one', async () => {
+    const [former, next] = [await home.held(), await home.held()]
+    const { context, identities } = home.server
+    await context.combiner.run(identities.organization_id, 'org.change', async (tx) => {
+      const { approval } = (await loadApproval(tx, sql`id = ${former}`)) ?? {}
+      if (approval !== undefined) supersedeApproval(writeAtOnce(tx), approval, next)
+      tx.append({
+        eventType: 'organization.queue_changed',
+        action: 'a',
+        status: 'success',
+        actor: { type: 'system', id: 'x' },
+      })
+    })
+    const html = await (await home.get(`/console/approvals/${former}`)).text()
+    expect(html).toContain(`href="/console/approvals/${next}">The approval in its place`)
+    expect(html).not.toContain('name="decision"')
+  })
+})
+
+describe('a decision that comes too late', () => {
+  test.each([
+    [
+      'a withdrawal',
+      'Withdrawn',
+      'The approval is already cancelled.',
+      (id: string): Promise<unknown> =>
+        home.server.call(home.server.identities.agent_key, 'POST', `/authorize/approvals/${id}/cancel`, {}),
+    ],
+    [
+      'the expiry',
+      'Expired',
+      'The approval has expired: the agent must ask again.',
+      (id: string): Promise<unknown> =>
+        home.server.context.db.updateTable('approvals').set({ expires_at: new Date() }).where('id', '=', id).execute(),
+    ],
+  ])('after %s is refused, and the page shows the end', async (_, word, message, end) => {
+    const id = await home.held()
+    const path = `/console/approvals/${id}`
+    const token = await home.tokenOf(path)
+    await end(id)
+    const answer = await home.post(path, { token, decision: 'approve', comment: '' })
+    const html = await answer.text()
+    expect(answer.status).toBe(409)
+    expect(html).toContain(`</svg>${word}</span>`)
+    expect(plain(html)).toContain(message)
+    expect(html).not.toContain('name="decision"')
+    expect((await home.approvalOf(id)).votes).toEqual([])
+  }) // prettier-ignore
 })
