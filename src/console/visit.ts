@@ -1,6 +1,6 @@
 import type { ComponentChild } from 'preact'
 import { homePath } from '../contract/pages.ts'
-import type { Role } from '../policy/types.ts'
+import type { JsonObject, Role } from '../policy/types.ts'
 import type { Layouts } from './graph.ts'
 
 /*
@@ -74,7 +74,13 @@ export interface Page {
   readonly main: ComponentChild
 }
 
-export type Shown = Page | { readonly redirect: string }
+/** A JSON file that the browser saves. */
+export interface Download {
+  readonly name: string
+  readonly value: JsonObject
+}
+
+export type Shown = Page | { readonly redirect: string } | { readonly file: Download }
 
 /** The path to open after sign-in: only a page of the console, never another host, and no path out of it by `..`. */
 export function ownPlace(given: string | null): string {

@@ -84,12 +84,21 @@ export function explainVerdict(
   rule: { name: string; verdict: Verdict; because: string },
   tool: string,
 ): string {
-  return `Rule ${quote(rule.name)} ${verbs[rule.verdict]} ${quote(tool)} because ${rule.because}.`
+  return `Rule ${quote(rule.name)} ${verbs[rule.verdict]} ${quote(tool)} because ${becauseFor(rule, tool)}.`
 }
+
+/** The rule's reason for this tool. A rule that names the tool says only that, because the sentence names it already. */
+function becauseFor({ because }: { because: string }, tool: string): string {
+  return because.replace(toolsClause, (clause) =>
+    clause.includes(quote(tool)) ? 'it names this tool' : clause,
+  )
+}
+
+const toolsClause = /the tool matches `[^`]*`(?:, `[^`]*`)*(?: or (?:`[^`]*`|\d+ more))?/
 
 /** One sentence on why a rule that wants an approval denies a call while approvals are off. */
 export function explainApprovalsOff(rule: { name: string; because: string }, tool: string): string {
-  return `Rule ${quote(rule.name)} wants an approval for ${quote(tool)} because ${rule.because}, but approvals are off for this organization, so the call is denied.`
+  return `Rule ${quote(rule.name)} wants an approval for ${quote(tool)} because ${becauseFor(rule, tool)}, but approvals are off for this organization, so the call is denied.`
 }
 
 function value(given: string | number | boolean): string {

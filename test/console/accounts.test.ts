@@ -5,7 +5,7 @@ import { startTestServer, type TestServer } from '../api/server.ts'
 import { until } from '../stack/until.ts'
 import { inBrowser, openPage } from '../support/chromium.ts'
 import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
-import { fillSignIn, signedInAt, violations } from './support.ts'
+import { fillSignIn, heldCall, holdAgents, signedInAt, violations } from './support.ts'
 
 /* Accounts in a real browser: invitation, sign-up, confirmed address, second factor, new password. */
 
@@ -213,13 +213,15 @@ describe('what these pages answer', () => {
 describe('the page of the second factor', () => {
   test('opens for members of an organization that requires one, who see nothing else', async () => {
     const { users, organization_id: id } = server.identities
+    await holdAgents(server)
+    const approval = `/console/approvals/${await heldCall(server)}`
     await server.context.pool.query(
       `update organizations set settings = settings || '{"require_mfa": true}' where id = $1`,
       [id],
     )
     try {
       const opened = await openPage(phone)
-      await opened.page.goto(`${server.base}/console/approvals`)
+      await opened.page.goto(server.base + approval)
       await fillSignIn(opened.page, server, 'admin')
       await heading(opened.page, 'A second factor is needed')
       expect(await violations(opened.page)).toEqual([])
@@ -231,8 +233,9 @@ describe('the page of the second factor', () => {
       const key = ((await opened.page.locator('.steps code').first().textContent()) ?? '').replaceAll(' ', '')
       await opened.page.getByLabel('Code', { exact: true }).fill(totp(key))
       await press(opened.page, 'Turn it on')
-      // The console leads back to the page that the person wanted.
-      await heading(opened.page, 'Waiting for a decision')
+      // The console leads back to the approval whose link the person followed.
+      await opened.page.waitForURL(server.base + approval)
+      await heading(opened.page, 'Run “git push”')
       await opened.page.goto(`${server.base}/console/second-factor`)
       await opened.page.getByRole('button', { name: 'Confirm the key' }).click()
       await opened.page.getByText('It is on').waitFor()

@@ -50,13 +50,21 @@ describe('the decision', () => {
     const { page } = await signedInAt(server, 'approver', `/console/approvals/${id}`, phone)
     for (const name of ['Approve', 'Request changes', 'Reject'])
       expect(await bottomOf(page, name)).toBeLessThanOrEqual(740)
+    const [approve, changes] = await Promise.all(
+      ['Approve', 'Request changes'].map((name) =>
+        page.getByRole('button', { name, exact: true }).boundingBox(),
+      ),
+    )
+    expect((changes?.x ?? 0) - (approve?.x ?? 0) - (approve?.width ?? 0)).toBeGreaterThanOrEqual(8)
+    const bar = await page.locator('.decide').boundingBox()
+    const expiry = await page.getByText('Expires in 1 hour.').boundingBox()
+    expect((expiry?.y ?? 999) + (expiry?.height ?? 0)).toBeLessThan(bar?.y ?? 0)
     await page.getByText('Show all', { exact: false }).first().click()
     await page.evaluate('scrollTo(0, 2000)')
     expect(await bottomOf(page, 'Approve')).toBeLessThanOrEqual(740)
     const summary = page.getByText('Exactly as it will run')
     await summary.focus()
     const at = await summary.boundingBox()
-    const bar = await page.locator('.decide').boundingBox()
     expect((at?.y ?? 999) + (at?.height ?? 0)).toBeLessThanOrEqual(bar?.y ?? 0)
   })
 

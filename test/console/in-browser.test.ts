@@ -122,6 +122,8 @@ describe('the pages of an approval and of the list', () => {
       const viewport = { width, height: 740 }
       const { page } = await signedInAt(server, 'owner', '/console/approvals', { viewport, colorScheme })
       expect(await violations(page)).toEqual([])
+      const row = await page.locator('.item').first().boundingBox()
+      expect(row?.height).toBeLessThan(125)
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width)
     }
   })

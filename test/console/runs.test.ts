@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { addOrganization } from '../api/fixtures.ts'
+import { decideSteps } from '../../src/governance/runs/effects/effect.ts'
+import { opOf } from '../governance/runs/engine-fixture.ts'
 import { Browser } from '../api/browser.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
 import { inBrowser } from '../support/chromium.ts'
@@ -84,7 +86,7 @@ describe('the list of runs', () => {
 })
 
 describe('a run’s page', () => {
-  test('shows each step in the picture and in the list, what waits, and names of inputs alone', async () => {
+  test('shows each step in the picture and in the list, what waits, and values of inputs to few', async () => {
     const id = await heldRun(server)
     const text = await main(`/console/runs/${id}`)
     const [approval] = (await runOf(id)).waiting_for
@@ -94,8 +96,14 @@ describe('a run’s page', () => {
     expect(text).toContain(`/console/approvals/${approval.approval_id}"`)
     expect(text).toContain('An admin or owner decides')
     expect(text).toContain('Held for approval')
-    expect(text).toContain('topic')
-    expect(text).not.toContain('secret-topic')
+    expect(text).toContain('secret-topic')
+    expect(await main(`/console/runs/${id}`, 'member')).toContain('secret-topic')
+    const viewers = await main(`/console/runs/${id}`, 'viewer')
+    expect(viewers).toContain('topic')
+    expect(viewers).not.toContain('secret-topic')
+    // A member sees the values of the own runs alone.
+    const others = await heldRun(server, 'admin')
+    expect(await main(`/console/runs/${others}`, 'member')).not.toContain('secret-topic')
   })
 
   test('is no place for acts that the reader may not do', async () => {
@@ -161,11 +169,14 @@ describe('a session’s page', () => {
       'member@',
       'internal',
       '1 call ran without a decision',
-      'Call of <bdi',
+      // The sentence of the list of approvals.
+      'Run “git push”',
       'Held for approval',
       'Live',
     ])
       expect(text).toContain(words)
+    // No call was denied, and that is no alarm.
+    expect(text).toMatch(/class="badge off"><svg[^>]*><path[^>]*><\/path><\/svg>Denied/)
     expect(text.indexOf('<bdi class="words">Bash')).toBeLessThan(
       text.indexOf('<bdi class="words">Read</bdi></code>'),
     )
@@ -243,6 +254,24 @@ describe('in a browser', () => {
     })
     await page.getByText('Cancelled', { exact: true }).first().waitFor()
     expect(await page.locator('button[value="cancel"]').count()).toBe(0)
+  })
+
+  inBrowser('a picture that is wider than a phone opens at the step that waits', async () => {
+    const first = { id: 'first', tool: 'memory_get', params: { key: 'k' } }
+    const others = ['b', 'c', 'd', 'e', 's'].map((id) => ({ ...first, id, depends_on: ['first'] }))
+    const id = await startRun(server, { name: 'Wide', steps: [first, ...others] })
+    await server.context.combiner.join(server.identities.organization_id, decideSteps, opOf(id))
+    const { page } = await signedInAt(server, 'admin', `/console/runs/${id}`, {
+      viewport: { width: 360, height: 740 },
+    })
+    await page.locator('.box.hold').waitFor()
+    const [frame, box] = [
+      await page.locator('.picture').boundingBox(),
+      await page.locator('.box.hold').boundingBox(),
+    ]
+    expect(box?.x).toBeGreaterThanOrEqual(frame?.x ?? Infinity)
+    expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual((frame?.x ?? 0) + (frame?.width ?? 0))
+    expect(await page.evaluate('document.querySelector(".picture").scrollLeft')).toBeGreaterThan(0)
   })
 
   inBrowser('everything works without JavaScript', async () => {

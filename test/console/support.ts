@@ -102,17 +102,21 @@ export async function tabTo(page: Page, selector: string): Promise<void> {
 export async function heldStep(
   server: TestServer,
   step: { readonly tool: string; readonly params: object; readonly summary?: string },
-  { name = 'Send the report', items }: { readonly name?: string; readonly items?: readonly string[] } = {},
+  {
+    name = 'Send the report',
+    items,
+    by = 'member',
+  }: { readonly name?: string; readonly items?: readonly string[]; readonly by?: Who } = {},
 ): Promise<string> {
-  const { member } = server.identities.users
+  const { [by]: person } = server.identities.users
   const each = items === undefined ? {} : { for_each: items }
-  const workflow = await server.call(member.api_key, 'POST', '/workflows', {
+  const workflow = await server.call(person.api_key, 'POST', '/workflows', {
     name,
     definition: { steps: [{ id: 'send', ...step, ...each }] },
   })
   if (workflow.status !== 201) throw new Error(workflow.text)
   const path = `/workflows/${workflow.body.id}/execute?wait=0`
-  const runId = (await server.call(member.api_key, 'POST', path, {})).body.execution_id as string
+  const runId = (await server.call(person.api_key, 'POST', path, {})).body.execution_id as string
   if (items !== undefined) await expandStep(server.context, runId, 'send')
   for (const item of items === undefined ? [null] : items.keys()) {
     const { answer } = await execute(server.context, {

@@ -146,6 +146,16 @@ describe('the verdict', () => {
       'Rule `no leaks` denies `mail_send` because its side effect is egress, the tool matches `mail_*`, the data is labelled confidential or pii and `to` is outside `acme.com`.',
     )
   })
+
+  test.each([
+    [['mail_send'], 'it names this tool.'],
+    [['memory_set', 'mail_send', 'x'], 'it names this tool.'],
+    [['memory_*', 'mail_*'], 'the tool matches `memory_*` or `mail_*`.'],
+  ])('the explanation of a rule for the tools %j says nothing twice', (tools, because) => {
+    expect(decide(policy([rule('r', 'deny', { tools })]), call).explanation).toBe(
+      `Rule \`r\` denies \`mail_send\` because ${because}`,
+    )
+  })
 })
 
 describe('conditions', () => {

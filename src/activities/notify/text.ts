@@ -1,33 +1,41 @@
 import { accountPath } from '../../contract/pages.ts'
 import type { SentClaim } from '../../governance/notifications/claims.ts'
 import type { SentMessage } from '../../governance/notifications/message.ts'
+import { hasVoted, votesOf } from '../../governance/notifications/recipients.ts'
 import type { Subject, SubjectState } from '../../governance/notifications/subjects.ts'
 import { code, escape, link, time } from './mrkdwn.ts'
 
 /** The most names of one list that a message shows. */
 const mostNamed = 10
 
+/** A message with its reader, on whom the text depends. */
+type Shown = Pick<SentMessage, 'event' | 'subjects' | 'claim' | 'person' | 'settings'>
+
 /**
  * Returns the present content of a message as Slack's text. The text never holds a parameter. `base` is the address of
  * the console.
  */
-export function textOf(message: Pick<SentMessage, 'event' | 'subjects' | 'claim'>, base: string): string {
+export function textOf(message: Shown, base: string): string {
   if (message.claim !== null) return codeText(message.claim, base)
   const [first] = message.subjects
   if (first === undefined) return 'This message has no content any more.'
   const lines =
-    message.subjects.length === 1 ? oneThing(message.event, first, base) : manyItems(message, first, base)
+    message.subjects.length === 1 ? oneThing(message, first, base) : manyItems(message, first, base)
   return lines.join('\n')
 }
 
-function oneThing(event: string, subject: Subject, base: string): readonly string[] {
+function oneThing(message: Shown, subject: Subject, base: string): readonly string[] {
+  const isOpen = subject.state === 'waits' && !isVoter(message, subject)
   return [
-    `${event === 'approval.decided' ? endOf(subject) : headOf(subject)}: ${whatOf(subject)}`,
+    `${message.event === 'approval.decided' ? endOf(subject) : headOf(message, subject)}: ${whatOf(subject)}`,
     ...about([subject]),
     ...(subject.state === 'waits' ? [expiryOf([subject])] : []),
-    link(`${base}${subject.path}`, subject.state === 'waits' ? linkWords(subject) : 'See the details'),
+    link(`${base}${subject.path}`, isOpen ? linkWords(subject) : 'See the details'),
   ]
 }
+
+/** Whether the reader has voted on the subject. */
+const isVoter = ({ person }: Shown, subject: Subject): boolean => person !== null && hasVoted(person, subject)
 
 const claimEnds = {
   linked: '*Linked*: the code was typed in',
@@ -48,12 +56,15 @@ function codeText(claim: SentClaim, base: string): string {
   ].join('\n')
 }
 
-const headOf = (subject: Subject): string =>
-  subject.state !== 'waits'
-    ? endOf(subject)
-    : subject.kind === 'call'
-      ? '*Unknown outcome, please look*'
-      : '*Waits for your approval*'
+function headOf(message: Shown, subject: Subject): string {
+  if (subject.state !== 'waits') return endOf(subject)
+  if (subject.kind === 'call') return '*Unknown outcome, please look*'
+  const { given, needed } = votesOf(subject, message.settings)
+  const missing = Math.max(0, needed - given)
+  if (isVoter(message, subject))
+    return `*You approved*, ${missing} more ${missing === 1 ? 'vote is' : 'votes are'} needed`
+  return `*Waits for your approval*${needed < 2 ? '' : ` (${given} of ${needed} votes given)`}`
+}
 
 const linkWords = ({ kind }: Subject): string =>
   kind === 'call' ? 'Open the run to say what happened' : 'Open it to approve or reject'
@@ -86,29 +97,34 @@ function whatOf(subject: Subject): string {
 }
 
 /** Several items of one step. */
-function manyItems(
-  { event, subjects }: Pick<SentMessage, 'event' | 'subjects'>,
-  first: Subject,
-  base: string,
-): readonly string[] {
+function manyItems(message: Shown, first: Subject, base: string): readonly string[] {
+  const { event, subjects } = message
   const waiting = subjects.filter(({ state }) => state === 'waits')
+  const open = waiting.filter((subject) => !isVoter(message, subject))
   const step = `${code(first.tool ?? '')} in step ${code(first.stepId ?? '')} of workflow ${code(first.workflowName ?? '')}`
-  const counts = Object.entries(countWords)
-    .map(([state, words]) => [subjects.filter((each) => each.state === state).length, words] as const)
+  const voted = waiting.length - open.length
+  const counts = [
+    ...Object.entries(countWords).map(
+      ([state, words]) => [subjects.filter((each) => each.state === state).length, words] as const,
+    ),
+    [open.length === 0 ? 0 : voted, 'approved by you, more votes are needed'] as const,
+  ]
     .filter(([count]) => count > 0)
     .map(([count, words]) => `${count} ${words}`)
   const head =
     event === 'approval.decided'
       ? `*${subjects.length - waiting.length} items are decided*`
-      : waiting.length === 0
-        ? `*None of ${subjects.length} items waits any more*`
-        : `*${waiting.length} ${waiting.length === 1 ? 'item waits' : 'items wait'} ${first.kind === 'call' ? 'with an unknown outcome' : 'for your approval'}*`
+      : open.length > 0
+        ? `*${open.length} ${open.length === 1 ? 'item waits' : 'items wait'} ${first.kind === 'call' ? 'with an unknown outcome' : 'for your approval'}*`
+        : voted > 0
+          ? `*You approved*, more votes are needed for ${voted} ${voted === 1 ? 'item' : 'items'}`
+          : `*None of ${subjects.length} items waits any more*`
   return [
     `${head}: ${step}`,
     ...(counts.length === 0 ? [] : [`So far: ${counts.join(', ')}`]),
     ...about(waiting.length > 0 && event !== 'approval.decided' ? waiting : subjects),
     ...(waiting.length > 0 && event !== 'approval.decided' ? [expiryOf(waiting)] : []),
-    link(`${base}/console/runs/${first.runId}`, waiting.length > 0 ? 'Open them' : 'See the details'),
+    link(`${base}/console/runs/${first.runId}`, open.length > 0 ? 'Open them' : 'See the details'),
   ]
 }
 

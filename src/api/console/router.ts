@@ -1,6 +1,6 @@
 import express, { type Request, type Response, type Router } from 'express'
 import { createLayouts, type Layouts } from '../../console/graph.ts'
-import { pages, type PageRoute } from '../../console/pages/index.ts'
+import { files, pages, type PageRoute } from '../../console/pages/index.ts'
 import { problemPage } from '../../console/pages/problem.ts'
 import { ownPlace, type Form } from '../../console/visit.ts'
 import type { Context } from '../../governance/context.ts'
@@ -28,7 +28,7 @@ export function consoleRouter(context: Context, services: Mounted): Router {
   const open = openPages(router, { context, services, assets })
   for (const add of [signInPages, accountPages, secondFactorPages, invitationPages]) add(open)
   const layouts = createLayouts()
-  for (const page of pages) mount(router, page, { context, services, assets, layouts })
+  for (const page of [...pages, ...files]) mount(router, page, { context, services, assets, layouts })
   router.get('/console/*splat', (request, response) => {
     const missing = { status: 404, code: 'not_found', message: '' }
     show({ request, response, assets }, problemPage(missing, request.originalUrl), null)

@@ -2,6 +2,7 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import { document } from '../../console/parts/layout.ts'
 import { problemPage } from '../../console/pages/problem.ts'
 import type { Person, Shown } from '../../console/visit.ts'
+import { canonicalJson } from '../../shared/canonical-json.ts'
 import { statusOf, toApiError } from '../errors.ts'
 import { routeLocal } from '../observed.ts'
 import type { Assets } from './assets.ts'
@@ -38,6 +39,13 @@ export function show(
 ): void {
   if ('redirect' in shown) {
     sendTo(response, shown.redirect)
+    return
+  }
+  if ('file' in shown) {
+    const { name, value } = shown.file
+    response.setHeader('Content-Disposition', `attachment; filename="${name.replaceAll(/[^\w.-]/g, '_')}"`)
+    response.setHeader('Content-Type', 'application/json; charset=utf-8')
+    response.end(canonicalJson(value))
     return
   }
   const frame = { person: visitor?.person ?? null, token: visitor?.token ?? '', assets }

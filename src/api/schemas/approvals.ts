@@ -43,6 +43,7 @@ export const approval = z
     item_index: itemIndex,
     session_id: z.string().nullable(),
     agent_session_id: id.nullable(),
+    agent_name: z.string().nullable().describe('the name of the agent whose call it is'),
     workflow_id: id.nullable(),
     workflow_name: z.string().nullable().describe('the name that the workflow has now'),
     tool: z.string().nullable(),
@@ -88,6 +89,13 @@ export const approval = z
           .string()
           .nullable()
           .describe('why your vote would be refused now; null if it would count'),
+        observed: z
+          .strictObject({
+            outcome: z.string().describe('`ok`, `error`, or `finished` if the client does not know'),
+            at: time,
+          })
+          .nullable()
+          .describe('what the client reported of an agent’s call; null for any other call'),
       })
       .optional()
       .meta({ description: 'only in `GET /approvals/{id}`, and not for a `resolution`' }),

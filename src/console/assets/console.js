@@ -68,15 +68,25 @@ function replaceParts(fresh) {
  * @param {Element} found
  */
 function keep(old, found) {
-  const open = [...old.querySelectorAll('details')].map((each) => each.open)
-  found.querySelectorAll('details').forEach((each, index) => {
-    if (open[index] === true) each.open = true
-  })
+  for (const each of old.querySelectorAll('details[open]'))
+    sameFold(each, old, found)?.toggleAttribute('open', true)
   for (const field of old.querySelectorAll('textarea, input[type=checkbox]')) {
     const same = field.id === '' ? null : found.querySelector(`#${CSS.escape(field.id)}`)
     if (field instanceof HTMLTextAreaElement && same !== null) same.textContent = field.value
     if (field instanceof HTMLInputElement && same !== null) same.toggleAttribute('checked', field.checked)
   }
+}
+
+/**
+ * The folded part of the new part that corresponds to a folded part of the old one: by its id, otherwise by its place.
+ * @param {Element} each
+ * @param {Element} old
+ * @param {Element} found
+ */
+function sameFold(each, old, found) {
+  if (each.id !== '') return found.querySelector(`#${CSS.escape(each.id)}`)
+  const nameless = 'details:not([id])'
+  return found.querySelectorAll(nameless)[[...old.querySelectorAll(nameless)].indexOf(each)]
 }
 
 /** Events of a run that may change its pages. */
@@ -89,8 +99,7 @@ const events = [
     (each) => `step.${each}`,
   ),
   ...['skipped', 'cancelled', 'unknown_outcome'].map((each) => `step.${each}`),
-  'approval.created',
-  'approval.decided',
+  ...['created', 'voted', 'decided', 'reopened'].map((each) => `approval.${each}`),
 ]
 
 /** Events within this many milliseconds cause only one reload. */
@@ -112,6 +121,14 @@ function openStream() {
   }
   for (const type of events) stream.addEventListener(type, soon)
   return stream
+}
+
+/** Removes the result of a form from the address, so that later loads of the page do not read it again. */
+function forgetResult() {
+  const address = new URL(location.href)
+  if (!address.searchParams.has('decided')) return
+  for (const name of ['decided', 'decision']) address.searchParams.delete(name)
+  history.replaceState(null, '', address)
 }
 
 /** Follows the page's event stream, or reloads regularly. A hidden page waits until it is visible. */
@@ -168,14 +185,33 @@ const units = [
 ]
 
 /**
+ * The largest unit that says this number of seconds well, and how many of it. The server has the same rule.
+ * @param {number} seconds
+ * @returns {readonly [number, Intl.RelativeTimeFormatUnit]}
+ */
+function largest(seconds) {
+  const fits = (/** @type {number} */ count) => count >= 1.9 || Math.abs(count - 1) < 0.02
+  const [unit, size] = units.find(([, size]) => fits(Math.abs(seconds) / size)) ?? ['second', 1]
+  return [Math.round(seconds / size), unit]
+}
+
+/**
  * The relative time in the same words as the server's.
  * @param {number} milliseconds
  */
 function relativeWords(milliseconds) {
-  const seconds = Math.round(milliseconds / 1_000)
-  const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? ['second', 1]
+  const [count, unit] = largest(Math.round(milliseconds / 1_000))
   // A time that has just passed is "0 seconds ago".
-  return relative.format(Math.trunc(seconds / size) || -0, unit)
+  return relative.format(count || -0, unit)
+}
+
+/**
+ * The time that has passed, as a length.
+ * @param {number} milliseconds
+ */
+function lengthWords(milliseconds) {
+  const [count, unit] = largest(Math.round(Math.abs(milliseconds) / 1_000))
+  return `${count} ${unit}${count === 1 ? '' : 's'}`
 }
 
 /** Milliseconds by which this device's clock is ahead of the clock of the server that wrote the page. */
@@ -187,7 +223,8 @@ function showTimes() {
   for (const time of document.querySelectorAll('time[datetime]')) {
     const at = Date.parse(time.getAttribute('datetime') ?? '')
     if (Number.isNaN(at)) continue
-    const words = relativeWords(at - serverTime())
+    const between = at - serverTime()
+    const words = time.hasAttribute('data-length') ? lengthWords(between) : relativeWords(between)
     const date = dates.format(at)
     time.setAttribute('title', date)
     const text = time.hasAttribute('data-exact') ? `${words} (${date})` : words
@@ -198,8 +235,25 @@ function showTimes() {
 /** Milliseconds between two updates of the times. */
 const tick = 5_000
 
+/** Moves a picture that is larger than its frame to the first box that waits or runs. */
+function showOpenBox() {
+  for (const picture of document.querySelectorAll('.picture')) {
+    const box = ['hold', 'warn', 'go', 'bad']
+      .map((tone) => picture.querySelector(`.box.${tone}`))
+      .find((each) => each !== null)
+    if (!box) continue
+    const [frame, at] = [picture.getBoundingClientRect(), box.getBoundingClientRect()]
+    picture.scrollBy({
+      left: at.left + at.width / 2 - (frame.left + frame.width / 2),
+      top: at.top + at.height / 2 - (frame.top + frame.height / 2),
+    })
+  }
+}
+
+showOpenBox()
 showTimes()
 setInterval(showTimes, tick)
 
 if (/^#(approve|reject)$/.test(location.hash)) document.getElementById(location.hash.slice(1))?.focus()
+forgetResult()
 follow()

@@ -1,10 +1,11 @@
 import { h } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
-import type { RunSummary } from '../parts/outcome.ts'
+import { summaryFields, type RunSummary } from '../parts/outcome.ts'
 import { Approval, sentenceOf } from '../parts/approval.ts'
 import { onceOf } from '../parts/ask.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
+import { coveredBy, isTooLong } from './parameters.ts'
 import { problemPage } from './problem.ts'
 
 /** `GET /console/approvals/{id}`. Opening this page decides nothing. */
@@ -26,7 +27,16 @@ export async function approvalPage(
   return {
     status: refused?.status ?? 200,
     title: sentenceOf(approval),
-    main: h(Approval, { approval, rule, run, call, visit, refused, comment }),
+    main: h(Approval, {
+      approval,
+      rule,
+      run,
+      call,
+      visit,
+      refused,
+      comment,
+      isCut: isTooLong(coveredBy(visit, approval, run)),
+    }),
   }
 }
 
@@ -42,6 +52,8 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
   if (!decisions.has(decision)) return refuse('No decision was sent: press one of the buttons.')
   if (decision === 'request_changes' && comment.trim() === '')
     return refuse('Say in the comment what should change.')
+  if (decision === 'approve' && form.get('read') !== id && (await isCutFor(visit, id)))
+    return refuse('Nothing was decided: download all of it, read it, and say so with the check mark.')
   const voted = await visit.api.call<ApprovalView>(
     decision === 'approve' ? 'POST /approvals/{id}/approve' : 'POST /approvals/{id}/reject',
     {
@@ -53,6 +65,12 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
   return voted.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, voted, comment)
 }
 
+/** Whether the page cannot show all that an approval covers. */
+async function isCutFor(visit: PersonsVisit, id: string): Promise<boolean> {
+  const found = await visit.api.call<ApprovalView>('GET /approvals/{id}', { params: { id } })
+  return found.ok && isTooLong(coveredBy(visit, found.body, await runOf(visit, found.body)))
+}
+
 /** The rule as it is now. The rule may have been deleted or changed since the call was held. */
 async function ruleOf({ api }: PersonsVisit, approval: ApprovalView): Promise<RuleBody | null> {
   if (approval.rule_id === null) return null
@@ -62,12 +80,13 @@ async function ruleOf({ api }: PersonsVisit, approval: ApprovalView): Promise<Ru
   return found.ok ? found.body : null
 }
 
-/** The run's present state, if the approval is no longer pending; else null. */
+/** The run of a decided approval in its present state, or the run that waits as a whole; else null. */
 async function runOf({ api }: PersonsVisit, approval: ApprovalView): Promise<RunSummary | null> {
-  if (approval.run_id === null || approval.status === 'pending') return null
+  const { kind, run_id: id, status } = approval
+  if (id === null || kind === 'agent_call' || (kind === 'step' && status === 'pending')) return null
   const found = await api.call<RunSummary>('GET /runs/{id}', {
-    params: { id: approval.run_id },
-    only: ['id', 'status', 'status_reason', 'steps'],
+    params: { id },
+    only: summaryFields,
   })
   return found.ok ? found.body : null
 }

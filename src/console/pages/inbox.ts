@@ -1,36 +1,31 @@
 import { h } from 'preact'
+import { inboxPath } from '../../contract/pages.ts'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { WaitingSummary } from '../../governance/approvals/summary.ts'
 import type { Page as ListPage } from '../../governance/page.ts'
 import { chooserOf } from '../may-decide.ts'
 import { Inbox, type Done } from '../parts/inbox.ts'
-import type { Form, PersonsVisit, Shown } from '../visit.ts'
+import { addressOf, chosenOf } from '../parts/pager.ts'
+import type { Form, PersonsVisit, Result, Shown } from '../visit.ts'
+import { isTooLong } from './parameters.ts'
 import { problemPage } from './problem.ts'
 
 const perPage = '50'
-/** Query parameters of the page that are passed to the API's list. */
-const filters = ['kind', 'rule_id', 'requested_by', 'risk', 'cursor'] as const
+/** The number of unknown outcomes on one page. It is small, because they stand above the approvals. */
+const unknownPerPage = '10'
+/** Query parameters of the page: filters of the API's list, and the cursors of both lists. */
+const parameters = ['kind', 'rule_id', 'requested_by', 'risk', 'cursor', 'unknown'] as const
+
+type Chosen = Readonly<Record<string, string>>
+type Listed = Result<ListPage<ApprovalView>>
 
 /** `GET /console/approvals`: the approvals that wait for a decision. */
-export async function inboxPage(visit: PersonsVisit, done: Done | null = null): Promise<Shown> {
+export async function inboxPage(visit: PersonsVisit, refused: Done | null = null): Promise<Shown> {
   const { organization } = visit.person
-  const chosen = Object.fromEntries(
-    filters.flatMap((name) => {
-      const value = visit.query.get(name)
-      return value === null || value === '' ? [] : [[name, value]]
-    }),
-  )
-  const isFirst = Object.keys(chosen).length === 0
-  const own = organization === null ? {} : { organization_id: organization.id }
+  const chosen = chosenOf(visit.query, parameters)
   const [listed, unknown, waiting] = await Promise.all([
-    visit.api.call<ListPage<ApprovalView>>('GET /approvals', {
-      query: { status: 'pending', limit: perPage, ...own, ...chosen },
-    }),
-    isFirst
-      ? visit.api.call<ListPage<ApprovalView>>('GET /approvals', {
-          query: { kind: 'resolution', limit: perPage, ...own },
-        })
-      : null,
+    approvalsOf(visit, chosen),
+    unknownOf(visit, chosen),
     organization === null
       ? null
       : visit.api.call<WaitingSummary>('GET /organizations/{id}/approvals/summary', {
@@ -38,8 +33,9 @@ export async function inboxPage(visit: PersonsVisit, done: Done | null = null): 
         }),
   ])
   if (!listed.ok) return problemPage(listed, visit.place)
+  const done = refused ?? (await resultOf(visit))
   return {
-    status: done !== null && done.kept !== null ? 422 : 200,
+    status: refused === null ? 200 : 422,
     title: 'Approvals',
     main: h(Inbox, {
       chooser: await chooserOf(visit, listed.body.data),
@@ -48,20 +44,59 @@ export async function inboxPage(visit: PersonsVisit, done: Done | null = null): 
       items: listed.body.data,
       waiting: waiting?.ok === true ? waiting.body : null,
       next: listed.body.next_cursor,
-      unknown: unknown?.ok === true ? unknown.body.data : [],
+      unknown: unknown?.ok === true ? unknown.body : null,
     }),
   }
 }
 
-/** `POST /console/approvals`: decides several approvals at once, with one vote for each. */
+const ownOf = ({ person: { organization } }: PersonsVisit) =>
+  organization === null ? {} : { organization_id: organization.id }
+
+function approvalsOf(visit: PersonsVisit, { unknown: _, ...filters }: Chosen): Promise<Listed> {
+  if (filters['kind'] === 'resolution')
+    return Promise.resolve({ ok: true, body: { data: [], next_cursor: null } })
+  return visit.api.call('GET /approvals', {
+    query: { status: 'pending', limit: perPage, ...ownOf(visit), ...filters },
+  })
+}
+
+/** The calls whose outcome is unknown. null for a filter on another kind, and below the first page of approvals. */
+async function unknownOf(
+  visit: PersonsVisit,
+  { kind, cursor, unknown, ...filters }: Chosen,
+): Promise<Listed | null> {
+  if (cursor !== undefined || (kind !== undefined && kind !== 'resolution')) return null
+  return visit.api.call('GET /approvals', {
+    query: {
+      kind: 'resolution',
+      limit: unknownPerPage,
+      ...ownOf(visit),
+      ...filters,
+      ...(unknown === undefined ? {} : { cursor: unknown }),
+    },
+  })
+}
+
+/** The form's decision on each of these approvals, as the address of its result names them. */
+interface Decided {
+  readonly decision: 'approve' | 'reject'
+  readonly ids: readonly string[]
+}
+
+const isDecision = (given: string | null): given is Decided['decision'] =>
+  given === 'approve' || given === 'reject'
+
+/**
+ * `POST /console/approvals`: decides several approvals at once, with one vote for each. If a vote counted, the browser
+ * is led to the result, so that loading the page again sends no form.
+ */
 export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown> {
   const ids = [...new Set(form.getAll('id'))].slice(0, Number(perPage))
   const decision = form.get('decision')
   const comment = (form.get('comment') ?? '').replaceAll('\r\n', '\n')
   const refuse = (words: string, failed: Done['failed'] = []): Promise<Shown> =>
     inboxPage(visit, { words, failed, kept: { ids, comment } })
-  if (decision !== 'approve' && decision !== 'reject')
-    return refuse('No decision was sent: press one of the buttons.')
+  if (!isDecision(decision)) return refuse('No decision was sent: press one of the buttons.')
   if (ids.length === 0) return refuse('Choose at least one of them.')
   if (decision === 'approve') {
     const unlike = await unlikeOnes(visit, ids)
@@ -77,10 +112,35 @@ export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown
     const voted = await visit.api.call<ApprovalView>(key, { params: { id }, body: { comment } })
     if (!voted.ok) failed.push({ id, message: voted.message })
   }
+  if (failed.length === ids.length) return refuse('Nothing was decided.', failed)
+  const query = { ...chosenOf(visit.query, parameters), decision, decided: ids.join(' ') }
+  return { redirect: addressOf(inboxPath, query) }
+}
+
+/** The result of the form to which the address belongs; null if it belongs to none. */
+async function resultOf(visit: PersonsVisit): Promise<Done | null> {
+  const decision = visit.query.get('decision')
+  const ids = (visit.query.get('decided') ?? '').split(' ').filter((id) => /^apr_\w{1,40}$/.test(id))
+  if (!isDecision(decision) || ids.length === 0) return null
+  return readResult(visit, { decision, ids: ids.slice(0, Number(perPage)) })
+}
+
+/** What became of the decisions. An address can be forged, so the person's own votes are looked up. */
+async function readResult({ api, person }: PersonsVisit, { decision, ids }: Decided): Promise<Done> {
+  const failed: { id: string; message: string }[] = []
+  for (const id of ids) {
+    const found = await api.call<ApprovalView>('GET /approvals/{id}', { params: { id } })
+    const own = found.ok ? found.body.votes.find(({ user_id }) => user_id === person.user.id) : undefined
+    if (own?.decision === decision) continue
+    const why = found.ok ? found.body.detail?.vote_refused : found.message
+    failed.push({ id, message: why ?? 'your vote was not counted: decide again' })
+  }
   const count = ids.length - failed.length
-  const words = `You ${decision === 'approve' ? 'approved' : 'rejected'} ${count} ${count === 1 ? 'call' : 'calls'}.`
-  const kept = failed.length === 0 ? null : { ids: failed.map(({ id }) => id), comment }
-  return inboxPage(visit, { words, failed, kept })
+  return {
+    words: `You ${decision === 'approve' ? 'approved' : 'rejected'} ${count} ${count === 1 ? 'call' : 'calls'}.`,
+    failed,
+    kept: failed.length === 0 ? null : { ids: failed.map(({ id }) => id), comment: '' },
+  }
 }
 
 /** The calls that cannot be approved together with the first one, each with its difference from the first. */
@@ -96,6 +156,10 @@ async function unlikeOnes({ api }: PersonsVisit, ids: readonly string[]): Promis
     const { tool, rule_id, labels, kind } = found.body
     if (kind === 'run') {
       unlike.push({ id, message: 'whole runs are approved one by one: open it' })
+      continue
+    }
+    if (isTooLong(found.body.params ?? null)) {
+      unlike.push({ id, message: 'it is too long for a page: open it' })
       continue
     }
     const traits = [

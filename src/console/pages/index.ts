@@ -4,6 +4,7 @@ import type { Form, PersonsVisit, Shown } from '../visit.ts'
 import { accountPage, changeAccount } from './account.ts'
 import { approvalPage, decideApproval } from './approval.ts'
 import { decideMany, inboxPage } from './inbox.ts'
+import { parametersFile } from './parameters.ts'
 import { changeRun, runPage } from './run.ts'
 import { runsPage } from './runs.ts'
 import { endSession, sessionPage } from './session.ts'
@@ -47,4 +48,9 @@ export const pages: readonly PageRoute[] = [
     get: (visit) => sessionPage(visit),
     post: (visit, form) => endSession(visit, form),
   },
+]
+
+/** Files for signed-in people. */
+export const files: readonly PageRoute[] = [
+  { path: '/console/approvals/:id/parameters', get: (visit) => parametersFile(visit) },
 ]

@@ -1,6 +1,8 @@
 import { h } from 'preact'
 import type { AgentSessionView } from '../../governance/agents/read.ts'
+import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { RunView } from '../../governance/runs/read/read.ts'
+import { sentenceOf } from '../parts/approval.ts'
 import { nothingDone, onceOf, reasonOf } from '../parts/ask.ts'
 import { Session, type UnapprovedCall } from '../parts/session.ts'
 import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
@@ -13,21 +15,42 @@ export async function sessionPage(visit: PersonsVisit, refused: Problem | null =
   const found = await visit.api.call<AgentSessionView>('GET /agent-sessions/{id}', { params: { id } })
   if (!found.ok) return problemPage(found, visit.place)
   const session = found.body
-  const [record, receipt, unapproved] = await Promise.all([
+  const [record, receipt, unapproved, sentences] = await Promise.all([
     visit.api.call<Pick<RunView, 'id' | 'waiting_for'>>('GET /runs/{id}', {
       params: { id: session.session_run_id },
       only: ['id', 'waiting_for'],
     }),
     receiptOf(visit, session.session_run_id, 'newest'),
     session.unapproved_calls === 0 ? [] : unapprovedOf(visit, session),
+    sentencesOf(visit, session),
   ])
   if (!record.ok) return problemPage(record, visit.place)
   return {
     status: refused?.status ?? 200,
     title: `Session of ${session.agent.name}`,
-    main: h(Session, { session, record: record.body, receipt, unapproved, visit, refused }),
+    main: h(Session, { session, record: record.body, receipt, unapproved, sentences, visit, refused }),
   }
 }
+
+/** What the waiting calls of the session's person would do, in the words of the list of approvals. */
+async function sentencesOf(
+  visit: PersonsVisit,
+  session: AgentSessionView,
+): Promise<ReadonlyMap<string, string>> {
+  const found = await visit.api.call<{ readonly data: readonly ApprovalView[] }>('GET /approvals', {
+    query: {
+      status: 'pending',
+      kind: 'agent_call',
+      requested_by: session.user_id,
+      organization_id: session.organization_id,
+      limit: mostSentences,
+    },
+  })
+  return new Map(found.ok ? found.body.data.map((approval) => [approval.id, sentenceOf(approval)]) : [])
+}
+
+/** Maximum number of waiting calls whose sentences are read. Other calls are named by their tool. */
+const mostSentences = '50'
 
 /** Maximum number of audit entries that the page reads. Older calls are only counted. */
 const mostEntries = '200'

@@ -42,10 +42,12 @@ export interface ApprovalProps {
   readonly refused: Problem | null
   /** The comment of a form that was refused. */
   readonly comment: string
+  /** Whether the page shows only the beginning of what the approval covers. */
+  readonly isCut: boolean
 }
 
 export function Approval(props: ApprovalProps): ComponentChild {
-  const { approval, rule, run, call, visit, refused, comment } = props
+  const { approval, rule, run, call, visit, refused, comment, isCut } = props
   const { now } = visit
   const isOpen = approval.status === 'pending'
   const events = approval.run_id !== null && approval.kind !== 'agent_call'
@@ -55,10 +57,14 @@ export function Approval(props: ApprovalProps): ComponentChild {
     approval.votes.length,
     approval.detail?.vote_refused ?? '',
     approval.used_at === null ? '' : 'used',
+    approval.detail?.observed?.outcome ?? '',
     call ?? '',
     run === null ? '' : [run.status, ...run.steps.map(({ status }) => status)].join(' '),
   ].join('/')
-  const isEnded = !isOpen && (run === null || run.steps.every(({ status }) => !moving.has(status)))
+  const isEnded =
+    !isOpen &&
+    !mayBeReported(approval, now) &&
+    (run === null || run.steps.every(({ status }) => !moving.has(status)))
   return h(
     'article',
     {
@@ -80,19 +86,24 @@ export function Approval(props: ApprovalProps): ComponentChild {
         h('p', { class: 'badges' }, [
           h(Risk, { level: approval.risk.level }),
           approval.side_effect === null ? null : h(Effect, { effect: approval.side_effect }),
-          approval.reversible === null ? null : h(Reversible, { reversible: approval.reversible }),
+          h(Reversible, { approval }),
         ]),
       ]),
       h(Alert, { message: refused?.message ?? null }),
       h('div', { class: 'columns' }, [
         h('div', { class: 'column' }, [
           isOpen ? null : h(Outcome, { approval, run, call, now }),
-          h(Contents, { approval, isDone: call === 'completed' }),
+          h(Contents, {
+            approval,
+            run,
+            mayDecide: hasRole(roleIn(visit, approval.organization_id), approval.approver),
+            isDone: call === 'completed',
+          }),
           h(Why, { approval, rule }),
         ]),
         h('div', { class: 'column' }, [
           h(Votes, { approval, now }),
-          isOpen ? h(Decide, { approval, visit, comment }) : null,
+          isOpen ? h(Decide, { approval, visit, comment, isCut }) : null,
         ]),
       ]),
     ],
@@ -102,13 +113,25 @@ export function Approval(props: ApprovalProps): ComponentChild {
 /** States of steps that can still change. */
 const moving = new Set(['pending', 'running', 'held', 'unknown_outcome'])
 
-function Reversible({ reversible }: { readonly reversible: 'yes' | 'by hand' | 'no' }): ComponentChild {
+/** A page waits this many milliseconds after the decision or the use for the report of an agent's client. */
+const reportWithin = 3_600_000
+
+/** Whether an approved call of an agent may still be used, or reported by the agent's client. */
+function mayBeReported({ kind, status, used_at, decided_at, detail }: ApprovalView, now: Date): boolean {
+  if (kind !== 'agent_call' || status !== 'approved' || (detail?.observed ?? null) !== null) return false
+  return now.getTime() - Date.parse(used_at ?? decided_at ?? '') < reportWithin
+}
+
+/** Whether the call can be undone. Nobody knows this of a call of an agent. */
+function Reversible({ approval: { kind, reversible } }: { readonly approval: ApprovalView }): ComponentChild {
+  if (kind === 'agent_call') return h(Badge, { tone: 'off', word: 'Unknown whether it can be taken back' })
+  if (reversible === null) return null
   const words = {
     yes: 'Can be taken back',
     'by hand': 'Can be taken back by hand',
     no: 'Cannot be taken back',
   }
-  return h(Badge, { tone: reversible === 'no' ? 'bad' : 'off', word: words[reversible] })
+  return h(Badge, { tone: reversible === 'no' ? 'warn' : 'off', word: words[reversible] })
 }
 
 /** The requester, and what they asked for. */
@@ -148,8 +171,11 @@ function Asked({
             h(Words, { text: approval.workflow_name ?? 'a workflow' }),
           ),
           step_id === null ? null : [', step ', h('strong', null, h(Words, { text: step_id }))],
-          item_index === null ? null : `, item ${item_index}`,
+          item_index === null ? null : `, item ${item_index} (counted from 0)`,
         ],
     '.',
+    approval.status !== 'pending' || approval.expires_at === null
+      ? null
+      : [' Expires ', h(Time, { at: approval.expires_at, now }), '.'],
   ])
 }

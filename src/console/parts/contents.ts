@@ -2,6 +2,9 @@ import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { JsonObject } from '../../policy/types.ts'
 import { Diff } from './diff.ts'
+import { Inputs } from './inputs.ts'
+import type { RunSummary } from './outcome.ts'
+import { After } from './steps.ts'
 import { Values } from './values.ts'
 import { LongText, Words } from './words.ts'
 
@@ -17,39 +20,81 @@ function headingOf({ kind, status, side_effect }: ApprovalView, isDone: boolean)
   return kind === 'agent_call' ? 'What the agent would do' : `What would be ${what}`
 }
 
-/** Shows exactly the parameters with which the call will run or has run. */
-export function Contents({
-  approval,
-  isDone,
-}: {
+interface ContentsProps {
   readonly approval: ApprovalView
+  /** The run that waits as a whole; null if it is not known. */
+  readonly run: RunSummary | null
+  /** Whether the reader's role may decide the approval. */
+  readonly mayDecide: boolean
   /** Whether the call is known to have been made. */
   readonly isDone: boolean
-}): ComponentChild {
-  const { params, params_hash, kind, tool, summary, preview } = approval
-  const heading = h('h2', { id: 'contents' }, headingOf(approval, isDone))
-  const note =
+}
+
+/** Shows exactly the parameters with which the call will run or has run; of a whole run, its steps and inputs. */
+export function Contents(props: ContentsProps): ComponentChild {
+  return h('section', { 'aria-labelledby': 'contents' }, [
+    h('h2', { id: 'contents' }, headingOf(props.approval, props.isDone)),
+    h(props.approval.kind === 'run' ? WholeRun : OneCall, props),
+  ])
+}
+
+/** Maximum number of steps that the page lists. */
+const mostSteps = 100
+
+function WholeRun({ approval: { run_id }, run, mayDecide }: ContentsProps): ComponentChild {
+  const rest = 'A rule may still hold a single call.'
+  if (run === null) return h('p', null, `All steps of the workflow. ${rest}`)
+  const { steps } = run
+  const left = steps.length - mostSteps
+  return [
+    h('p', null, `${steps.length === 1 ? 'This step' : `These ${steps.length} steps`}. ${rest}`),
+    h(
+      'ol',
+      { class: 'rows' },
+      steps
+        .slice(0, mostSteps)
+        .map((step) =>
+          h('li', { class: 'row' }, [
+            h('p', null, [
+              h('strong', null, h(Words, { text: step.id, most: 100 })),
+              ' ',
+              h('code', null, h(Words, { text: step.tool, most: 100 })),
+            ]),
+            step.summary === null ? null : h('p', null, h(Words, { text: step.summary, most: 500 })),
+            h('div', { class: 'meta' }, h(After, { step })),
+          ]),
+        ),
+    ),
+    left > 0
+      ? h('p', { class: 'quiet' }, [
+          `and ${left.toLocaleString('en')} more: `,
+          h('a', { href: `/console/runs/${run_id ?? ''}` }, 'open the run'),
+        ])
+      : null,
+    h('h3', null, 'Inputs of the run'),
+    h(Inputs, { run, areShown: mayDecide }),
+    mayDecide ? null : h('p', { class: 'quiet' }, 'Only people who may decide see the values.'),
+  ]
+}
+
+function OneCall({ approval }: ContentsProps): ComponentChild {
+  const { params, params_hash, tool, summary, preview } = approval
+  return [
     summary === null
       ? null
       : h('p', { class: 'quiet' }, [
           'The workflow says of this step: ',
           h(Words, { text: summary, most: 500 }),
-        ])
-  if (kind === 'run')
-    return h('section', { 'aria-labelledby': 'contents' }, [
-      heading,
-      h('p', null, 'All steps of the workflow. A rule may still hold a single call.'),
-    ])
-  return h('section', { 'aria-labelledby': 'contents' }, [
-    heading,
-    note,
+        ]),
     params === undefined
       ? h('p', { class: 'quiet' }, 'Only people who may decide see the parameters.')
       : [
           preview?.note === undefined
             ? null
             : h('p', { class: 'note' }, h(Words, { text: preview.note, most: 1_000 })),
-          preview?.diff === undefined ? null : h(Diff, { diff: preview.diff }),
+          preview?.diff === undefined
+            ? null
+            : h(Diff, { diff: preview.diff, isAgents: approval.kind === 'agent_call' }),
           h(Values, { values: inOrder(approval, params) }),
           h('details', { class: 'exact' }, [
             h('summary', null, 'Exactly as it will run'),
@@ -61,7 +106,7 @@ export function Contents({
             ]),
           ]),
         ],
-  ])
+  ]
 }
 
 /** The parameters in the order of the tool's preview. */

@@ -9,11 +9,14 @@ export function Decide({
   approval,
   visit,
   comment,
+  isCut,
 }: {
   readonly approval: ApprovalView
   readonly visit: PersonsVisit
   /** The person's comment, if the previous form was refused. */
   readonly comment: string
+  /** Whether the page shows only the beginning of what the approval covers. */
+  readonly isCut: boolean
 }): ComponentChild {
   const refused = approval.detail?.vote_refused ?? null
   if (refused !== null)
@@ -23,14 +26,33 @@ export function Decide({
     ])
   return h(PostForm, { action: `/console/approvals/${approval.id}`, token: visit.token, class: 'decide' }, [
     h(OnceField, null),
+    isCut ? h(HaveRead, { id: approval.id }) : null,
     h('div', { class: 'comment' }, [
       h('label', { for: 'comment' }, 'Comment'),
       h('textarea', { id: 'comment', name: 'comment', rows: 1, maxlength: 2000 }, comment),
     ]),
     h('div', { class: 'buttons' }, [
       h('button', { id: 'approve', name: 'decision', value: 'approve', class: 'primary' }, 'Approve'),
-      h('button', { name: 'decision', value: 'request_changes' }, 'Request changes'),
-      h('button', { id: 'reject', name: 'decision', value: 'reject', class: 'danger' }, 'Reject'),
+      h('button', { name: 'decision', value: 'request_changes', formnovalidate: true }, 'Request changes'),
+      h(
+        'button',
+        { id: 'reject', name: 'decision', value: 'reject', class: 'danger', formnovalidate: true },
+        'Reject',
+      ),
     ]),
   ])
 }
+
+/** Without this check mark, nobody approves what the page cannot show. */
+const HaveRead = ({ id }: { readonly id: string }): ComponentChild =>
+  h('div', { class: 'stack' }, [
+    h('p', null, [
+      'It is too long for this page. ',
+      h('a', { href: `/console/approvals/${id}/parameters`, download: '' }, 'Download all of it'),
+      ' before you approve.',
+    ]),
+    h('label', { class: 'check' }, [
+      h('input', { type: 'checkbox', id: 'read', name: 'read', value: id, required: true }),
+      ' I have read the downloaded file',
+    ]),
+  ])

@@ -11,7 +11,16 @@ const mostEdits = 400
 const around = 3
 
 /** The changes of the call, line by line. */
-export function Diff({ diff: { before, after, skipped } }: { readonly diff: PreviewDiff }): ComponentChild {
+export function Diff({
+  diff: { before, after, skipped },
+  isAgents,
+}: {
+  readonly diff: PreviewDiff
+  /** Whether the texts come from an agent. Then they are not known to be what is there now. */
+  readonly isAgents: boolean
+}): ComponentChild {
+  const nothing = isAgents ? 'After the call:' : 'There is nothing yet. After the call:'
+  const now = isAgents ? ' the old text, ' : ' as it is now, '
   const parts = before === null ? undefined : diffLines(before, after, { maxEditLength: mostEdits })
   return h('div', { class: 'diff' }, [
     skipped === 0
@@ -21,19 +30,22 @@ export function Diff({ diff: { before, after, skipped } }: { readonly diff: Prev
           { class: 'quiet small' },
           `The first ${skipped.toLocaleString('en')} characters are the same in both.`,
         ),
-    before === null ? h('p', { class: 'quiet' }, 'There is nothing yet. After the call:') : null,
+    before === null ? h('p', { class: 'quiet' }, nothing) : null,
     parts === undefined
       ? [
           before === null
             ? null
-            : [h('h3', null, 'Now'), h('div', { class: 'removed' }, h(LongText, { text: before }))],
+            : [
+                h('h3', null, isAgents ? 'The old text' : 'Now'),
+                h('div', { class: 'removed' }, h(LongText, { text: before })),
+              ],
           before === null ? null : h('h3', null, 'After the call'),
           h('div', { class: 'added' }, h(LongText, { text: after })),
         ]
       : [
           h('p', { class: 'quiet small' }, [
             h('span', { class: 'sign' }, '−'),
-            ' as it is now, ',
+            now,
             h('span', { class: 'sign' }, '+'),
             ' after the call',
           ]),

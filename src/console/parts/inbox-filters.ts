@@ -18,15 +18,15 @@ export function InboxFilters({
       label,
       chosen,
       options: options.map(
-        ([value, words, count]) => [value, words, ` (${count.toLocaleString('en')})`] as const,
+        ([value, words, count]) =>
+          [value, words, count === null ? '' : ` (${count.toLocaleString('en')})`] as const,
       ),
     })
   return h(Filters, { path: inboxPath, chosen, names, title: 'Filter' }, [
-    choice(
-      'kind',
-      'Kind',
-      kinds.map(({ kind, count }) => [kind, kindWords[kind], count]),
-    ),
+    choice('kind', 'Kind', [
+      ...kinds.map(({ kind, count }) => [kind, kindWords[kind], count] as const),
+      ['resolution', 'Unknown outcomes', null],
+    ]),
     choice(
       'rule_id',
       'Rule',
@@ -45,8 +45,8 @@ export function InboxFilters({
   ])
 }
 
-/** A value for the address, its text, and the number of its approvals. */
-type Option = readonly [string, string, number]
+/** A value for the address, its text, and the number of its approvals if it is counted. */
+type Option = readonly [string, string, number | null]
 
 const names = ['kind', 'rule_id', 'requested_by', 'risk']
 

@@ -1,8 +1,11 @@
 import { h, type ComponentChild } from 'preact'
+import { inboxPath } from '../../contract/pages.ts'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import { whoDecides, type Chooser } from '../may-decide.ts'
 import { sentenceOf } from './approval.ts'
 import { PostForm } from './layout.ts'
+import { Live } from './live.ts'
+import { addressOf, Pager } from './pager.ts'
 import { Effect, Risk } from './state.ts'
 import { Time } from './time.ts'
 import { visible, Words } from './words.ts'
@@ -13,38 +16,58 @@ export interface Kept {
   readonly comment: string
 }
 
-/** The address of the inbox with these filters. */
-export function listAt(query: Readonly<Record<string, string>>): string {
-  const search = new URLSearchParams(query).toString()
-  return search === '' ? '/console/approvals' : `/console/approvals?${search}`
+/** The waiting approvals, with the form that decides several of them. The part is also there without approvals. */
+export function Waiting(props: WaitingProps): ComponentChild {
+  const { chosen, items, next } = props
+  const version = [...items.map(({ id, votes }) => `${id}${votes.length}`), next ?? ''].join(' ')
+  return h(
+    Live,
+    { name: 'waiting', version, 'data-poll': '' },
+    items.length > 0
+      ? h(Form, props)
+      : h('p', { class: 'card quiet' }, [
+          Object.keys(chosen).length === 0
+            ? 'Nothing waits for a decision.'
+            : 'Nothing that waits is like that.',
+        ]),
+  )
 }
 
-export function Waiting({
-  chooser,
-  chosen,
-  items,
-  kept,
-}: {
+interface WaitingProps {
   readonly chooser: Chooser
   /** The filters of the address. */
   readonly chosen: Readonly<Record<string, string>>
   readonly items: readonly ApprovalView[]
+  /** The cursor of the next page; null on the last page. */
+  readonly next: string | null
   readonly kept: Kept | null
-}): ComponentChild {
+}
+
+function Form({ chooser, chosen, items, next, kept }: WaitingProps): ComponentChild {
   const { visit } = chooser
   const rows = items.map((approval) => ({
     approval,
     instead: whoDecides(chooser, approval),
     isChosen: kept?.ids.includes(approval.id) === true,
   }))
-  const version = items.map(({ id, votes }) => `${id}${votes.length}`).join(' ')
-  return h(PostForm, { action: listAt(chosen), token: visit.token, class: 'page' }, [
-    h(
-      'ul',
-      { class: 'inbox', 'data-live': 'waiting', 'data-version': version, 'data-poll': '' },
-      rows.map((row) => h(Item, { ...row, now: visit.now })),
-    ),
-    rows.every(({ instead }) => instead !== null) ? null : h(Together, { kept }),
+  const { unknown: _, ...others } = chosen
+  return h('div', { class: 'page' }, [
+    h(PostForm, { action: addressOf(inboxPath, chosen), token: visit.token, class: 'page' }, [
+      h(
+        'ul',
+        { class: 'inbox' },
+        rows.map((row) => h(Item, { ...row, now: visit.now })),
+      ),
+      rows.every(({ instead }) => instead !== null) ? null : h(Together, { kept }),
+    ]),
+    h(Pager, {
+      path: inboxPath,
+      chosen: others,
+      cursor: 'cursor',
+      next,
+      words: { first: 'Newest ones', next: 'Older ones' },
+    }),
+    h(Keys, null),
   ])
 }
 
@@ -68,6 +91,28 @@ function Together({ kept }: { readonly kept: Kept | null }): ComponentChild {
   ])
 }
 
+/** The step of a run, and the rule that holds the call. */
+function Place({
+  approval: { step_id, item_index, rule_name, workflow_name: workflow },
+}: {
+  readonly approval: ApprovalView
+}): ComponentChild {
+  const step = [
+    workflow === null ? null : h(Words, { text: workflow, most: 120 }),
+    step_id === null ? null : [', step ', h(Words, { text: step_id })],
+    item_index === null ? null : `, item ${item_index}`,
+  ]
+  if (workflow === null && rule_name === null) return null
+  return h('span', null, [
+    step,
+    workflow === null || rule_name === null ? null : ' · ',
+    rule_name === null ? null : h(Words, { text: rule_name, most: 120 }),
+  ])
+}
+
+/** Maximum number of labels in one row. */
+const mostLabels = 5
+
 function Item({
   approval,
   instead,
@@ -80,7 +125,7 @@ function Item({
   readonly isChosen: boolean
   readonly now: Date
 }): ComponentChild {
-  const { id, step_id, item_index, rule_name, expires_at, side_effect, workflow_name: workflow } = approval
+  const { id, expires_at, side_effect } = approval
   return h('li', { class: instead === null ? 'item' : 'item elsewhere' }, [
     instead !== null
       ? null
@@ -98,22 +143,40 @@ function Item({
         { href: `/console/approvals/${id}`, class: 'item-link' },
         h(Words, { text: sentenceOf(approval) }),
       ),
-      h('p', { class: 'quiet small' }, [
-        h(Words, { text: approval.requester_email ?? approval.requested_by }),
-        ', ',
-        h(Time, { at: approval.created_at, now }),
-        workflow === null ? null : [' · ', h(Words, { text: workflow, most: 120 })],
-        step_id === null ? null : [', step ', h(Words, { text: step_id })],
-        item_index === null ? null : `, item ${item_index}`,
-        rule_name === null ? null : [' · ', h(Words, { text: rule_name, most: 120 })],
-        expires_at === null ? null : [' · expires ', h(Time, { at: expires_at, now })],
-        instead === null ? null : [' · ', h('strong', null, instead)],
+      h('div', { class: 'item-facts quiet small' }, [
+        h('span', null, [
+          expires_at === null ? null : ['Expires ', h(Time, { at: expires_at, now }), ' · '],
+          h(Words, { text: approval.requester_email ?? approval.requested_by }),
+          approval.agent_name === null ? null : [' with ', h(Words, { text: approval.agent_name, most: 80 })],
+          ', ',
+          h(Time, { at: approval.created_at, now }),
+        ]),
+        h(Place, { approval }),
+        instead === null ? null : h('strong', null, instead),
       ]),
       h('p', { class: 'badges' }, [
         h(Risk, { level: approval.risk.level }),
         side_effect === null ? null : h(Effect, { effect: side_effect }),
-        approval.labels.slice(0, 5).map((label) => h('span', { class: 'label' }, label)),
+        approval.labels.slice(0, mostLabels).map((label) => h('span', { class: 'label' }, label)),
+        approval.labels.length > mostLabels
+          ? h('span', { class: 'quiet small' }, `and ${approval.labels.length - mostLabels} more`)
+          : null,
       ]),
     ]),
+  ])
+}
+
+function Keys(): ComponentChild {
+  const key = (name: string): ComponentChild => h('kbd', null, name)
+  return h('p', { class: 'quiet small keys' }, [
+    'Keys: ',
+    key('j'),
+    ' and ',
+    key('k'),
+    ' move, ',
+    key('a'),
+    ' opens it at Approve, ',
+    key('r'),
+    ' at Reject. No key decides alone.',
   ])
 }

@@ -1,28 +1,44 @@
 import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
+import { inboxPath } from '../../contract/pages.ts'
+import type { Page } from '../../governance/page.ts'
 import type { PersonsVisit } from '../visit.ts'
+import { Live } from './live.ts'
+import { Pager } from './pager.ts'
 import { sentenceOf } from './approval.ts'
 import { callFields, OutcomeChoices } from './outcome-choices.ts'
 import { Badge } from './state.ts'
 import { Time } from './time.ts'
 import { Words } from './words.ts'
 
-/** Calls whose outcome is unknown, each with the three choices. */
-export function Unknown({
-  unknown,
-  visit,
-}: {
-  readonly unknown: readonly ApprovalView[]
+export interface UnknownProps {
+  readonly unknown: Page<ApprovalView>
+  readonly chosen: Readonly<Record<string, string>>
   readonly visit: PersonsVisit
-}): ComponentChild {
+}
+
+/** A page of the calls whose outcome is unknown. The part is also there without calls, so that a new call appears. */
+export function Unknown(props: UnknownProps): ComponentChild {
+  const { data, next_cursor: next } = props.unknown
+  const version = [...data.map(({ id, attempt }) => `${id}.${attempt ?? ''}`), next ?? ''].join(' ')
+  return h(
+    Live,
+    { name: 'unknown', version, 'data-poll': '' },
+    data.length === 0 && props.chosen['unknown'] === undefined ? null : h(Calls, props),
+  )
+}
+
+/** The calls, each with the three choices. */
+function Calls({ unknown, chosen, visit }: UnknownProps): ComponentChild {
   const role = visit.person.organization?.role
   const mayChoose = role === 'admin' || role === 'owner'
+  const { cursor: _, ...others } = chosen
   return h('section', { class: 'stack', 'aria-labelledby': 'unknown' }, [
     h('h2', { id: 'unknown' }, 'Nobody knows whether these happened'),
     h(
       'ul',
       { class: 'inbox' },
-      unknown.map((each) =>
+      unknown.data.map((each) =>
         h('li', { class: 'plain-item stack' }, [
           h(
             'a',
@@ -43,7 +59,7 @@ export function Unknown({
             h(Time, { at: each.created_at, now: visit.now }),
           ]),
           mayChoose
-            ? h('details', null, [
+            ? h('details', { id: `became-${each.id}` }, [
                 h('summary', null, 'What became of it?'),
                 h(OutcomeChoices, {
                   runId: each.run_id ?? '',
@@ -55,5 +71,12 @@ export function Unknown({
         ]),
       ),
     ),
+    h(Pager, {
+      path: inboxPath,
+      chosen: others,
+      cursor: 'unknown',
+      next: unknown.next_cursor,
+      words: { first: 'First of these', next: 'More of these' },
+    }),
   ])
 }

@@ -1,10 +1,11 @@
 import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { WaitingSummary } from '../../governance/approvals/summary.ts'
+import type { Page } from '../../governance/page.ts'
 import type { Chooser } from '../may-decide.ts'
 import { sentenceOf } from './approval.ts'
 import { InboxFilters } from './inbox-filters.ts'
-import { listAt, Waiting, type Kept } from './inbox-list.ts'
+import { Waiting, type Kept } from './inbox-list.ts'
 import { Unknown } from './inbox-unknown.ts'
 import { Message, Words } from './words.ts'
 
@@ -25,8 +26,8 @@ export interface InboxProps {
   /** The waiting approvals of the whole organization; null if they are not known. */
   readonly waiting: WaitingSummary | null
   readonly next: string | null
-  /** Calls whose outcome is unknown. */
-  readonly unknown: readonly ApprovalView[]
+  /** Calls whose outcome is unknown; null if the filters leave all of them out. */
+  readonly unknown: Page<ApprovalView> | null
   /** The result of the previous form. */
   readonly done: Done | null
 }
@@ -43,21 +44,11 @@ export function Inbox({ chooser, chosen, items, waiting, next, unknown, done }: 
       ]),
     ]),
     done === null ? null : h(Told, { done, items }),
-    unknown.length === 0 ? null : h(Unknown, { unknown, visit }),
+    unknown === null ? null : h(Unknown, { unknown, chosen, visit }),
     h(InboxFilters, { chosen, waiting }),
-    items.length === 0
-      ? h(
-          'p',
-          { class: 'card quiet' },
-          Object.keys(chosen).length === 0
-            ? 'Nothing waits for a decision.'
-            : 'Nothing that waits is like that.',
-        )
-      : h(Waiting, { chooser, chosen, items, kept: done?.kept ?? null }),
-    next === null
+    chosen['kind'] === 'resolution'
       ? null
-      : h('p', null, h('a', { class: 'button', href: listAt({ ...chosen, cursor: next }) }, 'Older ones')),
-    items.length === 0 ? null : h(Keys, null),
+      : h(Waiting, { chooser, chosen, items, next, kept: done?.kept ?? null }),
   ])
 }
 
@@ -101,20 +92,5 @@ function Told({
         ])
       }),
     ),
-  ])
-}
-
-function Keys(): ComponentChild {
-  const key = (name: string): ComponentChild => h('kbd', null, name)
-  return h('p', { class: 'quiet small keys' }, [
-    'Keys: ',
-    key('j'),
-    ' and ',
-    key('k'),
-    ' move, ',
-    key('a'),
-    ' opens it at Approve, ',
-    key('r'),
-    ' at Reject. No key decides alone.',
   ])
 }

@@ -1,17 +1,16 @@
 import { h, type ComponentChild } from 'preact'
 import { inboxPath } from '../../contract/pages.ts'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
+import type { RunView } from '../../governance/runs/read/read.ts'
+import { Report } from './receipts.ts'
 import { Badge, RunState } from './state.ts'
 import { Time } from './time.ts'
 import { Message, Words } from './words.ts'
 
-/** The fields of a run that show the result of an approved call. */
-export interface RunSummary {
-  readonly id: string
-  readonly status: string
-  readonly status_reason: string
-  readonly steps: readonly { readonly id: string; readonly status: string }[]
-}
+/** The fields of a run that show the result of an approved call, or what a whole run would do. */
+export const summaryFields = ['id', 'status', 'status_reason', 'steps', 'inputs', 'input_labels'] as const
+
+export type RunSummary = Pick<RunView, (typeof summaryFields)[number]>
 
 const ends: Readonly<Record<string, string>> = {
   rejected: 'It will not happen.',
@@ -57,15 +56,7 @@ export function Outcome({
       ? null
       : h('p', null, h('a', { href: `/console/approvals/${by}` }, 'The approval in its place')),
     approval.kind === 'agent_call' && approval.status === 'approved'
-      ? h('p', null, [
-          approval.used_at === null
-            ? h(Badge, { tone: 'wait', word: 'Not used yet' })
-            : h(Badge, { tone: 'good', word: 'The agent may make the call' }),
-          ' ',
-          approval.used_at === null
-            ? 'The agent has not asked again yet.'
-            : h(Time, { at: approval.used_at, now }),
-        ])
+      ? h(AgentsCall, { approval, now })
       : null,
     run === null
       ? null
@@ -93,5 +84,28 @@ export function Outcome({
           ]),
         ]),
     approval.status === 'pending' ? null : h('p', null, h('a', { href: inboxPath }, 'What else waits')),
+  ])
+}
+
+/** Whether the agent has asked again after the approval, and what its client reported of the call. */
+function AgentsCall({
+  approval: { used_at, detail },
+  now,
+}: {
+  readonly approval: ApprovalView
+  readonly now: Date
+}): ComponentChild {
+  const observed = detail?.observed ?? null
+  const [badge, at] =
+    used_at === null
+      ? [h(Badge, { tone: 'wait', word: 'Not used yet' }), null]
+      : observed === null
+        ? [h(Badge, { tone: 'go', word: 'The agent may make the call' }), used_at]
+        : [h(Report, { outcome: observed.outcome }), observed.at]
+  return h('p', null, [
+    badge,
+    ' ',
+    at === null ? 'The agent has not asked again yet.' : h(Time, { at, now }),
+    used_at !== null && observed === null ? '. Its client has not reported what became of it.' : null,
   ])
 }

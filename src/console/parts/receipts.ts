@@ -109,6 +109,12 @@ function Decision({
   ])
 }
 
+/** What an agent's client reported of its call. */
+export function Report({ outcome }: { readonly outcome: string }): ComponentChild {
+  const [tone, word] = reports[outcome] ?? ['off', outcome]
+  return h(Badge, { tone, word })
+}
+
 function Outcome({
   outcome,
   isAgents,
@@ -116,10 +122,9 @@ function Outcome({
   readonly outcome: string
   readonly isAgents: boolean
 }): ComponentChild {
-  const report = isAgents ? reports[outcome] : undefined
-  return report === undefined
-    ? h(RunState, { status: outcome })
-    : h(Badge, { tone: report[0], word: report[1] })
+  return isAgents && reports[outcome] !== undefined
+    ? h(Report, { outcome })
+    : h(RunState, { status: outcome })
 }
 
 function ApprovalLine({

@@ -7,10 +7,11 @@ import type { PersonsVisit, Problem } from '../visit.ts'
 import { Alert } from './alert.ts'
 import { Ask } from './ask.ts'
 import { Facts } from './facts.ts'
+import { Inputs } from './inputs.ts'
 import { Live } from './live.ts'
 import { Picture } from './picture.ts'
 import { Receipts, type ReceiptsProps } from './receipts.ts'
-import { Badge, Risk, RunState } from './state.ts'
+import { Risk, RunState } from './state.ts'
 import { Steps, type StepsPart } from './steps.ts'
 import { duration, Time } from './time.ts'
 import { Value } from './values.ts'
@@ -68,7 +69,7 @@ export function Run({ run, role, steps, receipt, visit, refused }: RunProps): Co
         }),
       ]),
       h('div', { class: 'column' }, [
-        h(About, { run, visit }),
+        h(About, { run, role, visit }),
         h(Ask, {
           name: 'run-cancel',
           isOffered: mayCancel,
@@ -148,9 +149,17 @@ function Result({ run }: { readonly run: RunShown }): ComponentChild {
   ])
 }
 
-function About({ run, visit }: { readonly run: RunShown; readonly visit: PersonsVisit }): ComponentChild {
+function About({
+  run,
+  role,
+  visit,
+}: {
+  readonly run: RunShown
+  readonly role: Role | null
+  readonly visit: PersonsVisit
+}): ComponentChild {
   const { now } = visit
-  const names = Object.keys(run.inputs)
+  const areShown = hasRole(role, 'admin') || run.requested_by === visit.person.user.id
   return h(
     Live,
     { name: 'run-about', version: `${run.status}/${run.started_at ?? ''}/${run.data_removed_at ?? ''}` },
@@ -179,29 +188,8 @@ function About({ run, visit }: { readonly run: RunShown; readonly visit: Persons
               h(Time, { at: run.data_removed_at, now }),
               '.',
             ])
-          : names.length === 0
-            ? h('p', { class: 'quiet' }, 'No inputs.')
-            : h(
-                'ul',
-                { class: 'stack' },
-                names.slice(0, mostInputs).map((name) => h(Input, { name, run })),
-              ),
-        names.length > mostInputs
-          ? h('p', { class: 'quiet' }, `and ${names.length - mostInputs} more`)
-          : null,
+          : h(Inputs, { run, areShown }),
       ]),
     ],
   )
-}
-
-const mostInputs = 50
-
-/** An input's name with its labels, without its value, which some readers may not see. */
-function Input({ name, run }: { readonly name: string; readonly run: RunShown }): ComponentChild {
-  const labels = Object.hasOwn(run.input_labels, name) ? (run.input_labels[name] ?? []) : []
-  return h('li', { class: 'badges' }, [
-    h('code', null, h(Words, { text: name, most: 100 })),
-    labels.slice(0, 10).map(({ label }) => h('span', { class: 'label' }, label)),
-    labels.length > 10 ? h(Badge, { tone: 'off', word: `${labels.length - 10} more labels` }) : null,
-  ])
 }

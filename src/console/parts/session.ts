@@ -30,6 +30,8 @@ export interface SessionProps {
   readonly record: Pick<RunView, 'id' | 'waiting_for'>
   readonly receipt: ReceiptsProps['receipt']
   readonly unapproved: readonly UnapprovedCall[]
+  /** What the waiting calls would do, by the id of the approval. */
+  readonly sentences: ReadonlyMap<string, string>
   readonly visit: PersonsVisit
   readonly refused: Problem | null
 }
@@ -39,6 +41,7 @@ export function Session({
   record,
   receipt,
   unapproved,
+  sentences,
   visit,
   refused,
 }: SessionProps): ComponentChild {
@@ -59,7 +62,7 @@ export function Session({
     h('div', { class: 'columns' }, [
       h('div', { class: 'column' }, [
         h(Unapproved, { session, unapproved, now }),
-        h(Waiting, { run: record, role, visit }),
+        h(Waiting, { run: record, role, visit, sentences }),
         h(Receipts, {
           receipt,
           path,
@@ -182,7 +185,8 @@ function Counts({ session }: Pick<SessionProps, 'session'>): ComponentChild {
         { class: 'stack' },
         rows.map(([tone, word, count]) =>
           h('li', { class: 'split' }, [
-            h(Badge, { tone, word }),
+            // A number of nothing is no alarm.
+            h(Badge, { tone: count === 0 ? 'off' : tone, word }),
             h('strong', null, count.toLocaleString('en')),
           ]),
         ),

@@ -67,6 +67,7 @@ export function Step({ run, step, place, calls, output, role, visit }: StepProps
           h(Output, { step, output, path: run.id, status: run.status }),
           h(Calls, {
             calls,
+            items,
             path: `${path}/steps/${step.id}`,
             mayOpenApprovals: hasRole(role, 'member'),
             visit,
@@ -116,17 +117,20 @@ const mostParams = 100_000
 
 function Calls({
   calls,
+  items,
   path,
   mayOpenApprovals,
   visit,
 }: {
   readonly calls: Result<ListPage<CallView>>
+  readonly items: ReturnType<typeof itemWords>
   readonly path: string
   readonly mayOpenApprovals: boolean
   readonly visit: PersonsVisit
 }): ComponentChild {
   return h('section', { class: 'card', 'aria-labelledby': 'calls' }, [
     h('h2', { id: 'calls' }, 'Calls'),
+    items === null ? null : h('p', { class: 'quiet small' }, 'Items are counted from 0.'),
     calls.ok ? null : h('p', null, h(Message, { text: calls.message })),
     calls.ok && calls.body.data.length === 0 ? h('p', { class: 'quiet' }, 'The tool was not called.') : null,
     h(
@@ -169,7 +173,7 @@ function Call({
       labels.length === 0 ? null : h(Labels, { labels }),
     ]),
     error === null ? null : h('p', null, h(Message, { text: error.message, most: 1_000 })),
-    h('h3', null, 'Parameters'),
+    h('h3', { class: 'apart' }, 'Parameters'),
     params === undefined
       ? h('p', { class: 'quiet' }, 'Only the person who started the run, admins and owners see them.')
       : h(Params, { params, isAlone: item_index === null }),

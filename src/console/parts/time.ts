@@ -7,11 +7,20 @@ const units = [
   ['second', 1],
 ] as const
 
-/** The distance between two times in its largest unit: `3 hours`. */
+/**
+ * A number of seconds in the largest unit that says it well: `7 days` also a few seconds before the seventh day ends,
+ * and `36 hours` in place of `1 day`. The script has the same rule.
+ */
+function largest(seconds: number): readonly [number, string] {
+  const [name, size] = units.find(([, size]) => fits(seconds / size)) ?? ['second', 1]
+  return [Math.round(seconds / size), name]
+}
+
+const fits = (count: number): boolean => count >= 1.9 || Math.abs(count - 1) < 0.02
+
+/** The distance between two times: `3 hours`. */
 export function distance(milliseconds: number): string {
-  const seconds = Math.max(0, Math.round(Math.abs(milliseconds) / 1_000))
-  const [name, size] = units.find(([, size]) => seconds >= size) ?? ['second', 1]
-  const count = Math.floor(seconds / size)
+  const [count, name] = largest(Math.round(Math.abs(milliseconds) / 1_000))
   return `${count} ${name}${count === 1 ? '' : 's'}`
 }
 
@@ -31,18 +40,30 @@ export function Time({
   at,
   now,
   exact = false,
+  isLength = false,
 }: {
   readonly at: string
   readonly now: Date
   readonly exact?: boolean
+  /** Shows only the time that has passed, without "ago". */
+  readonly isLength?: boolean
 }): ComponentChild {
   const time = new Date(at)
   const between = time.getTime() - now.getTime()
-  const words = between > 0 ? `in ${distance(between)}` : `${distance(between)} ago`
+  const words = isLength
+    ? distance(between)
+    : between > 0
+      ? `in ${distance(between)}`
+      : `${distance(between)} ago`
   const date = `${dates.format(time)} UTC`
   return h(
     'time',
-    { datetime: at, title: date, ...(exact ? { 'data-exact': '' } : {}) },
+    {
+      datetime: at,
+      title: date,
+      ...(exact ? { 'data-exact': '' } : {}),
+      ...(isLength ? { 'data-length': '' } : {}),
+    },
     exact ? `${words} (${date})` : words,
   )
 }

@@ -7,10 +7,19 @@ const deepest = 5
 const mostValues = 300
 
 /** A readable view of parameters: each name with its value. */
-export function Values({ values }: { readonly values: JsonObject }): ComponentChild {
+export function Values({
+  values,
+  beside,
+}: {
+  readonly values: JsonObject
+  /** What stands beside the name of each value. */
+  readonly beside?: Beside
+}): ComponentChild {
   const remaining: Remaining = { left: mostValues, characters: { short: mostOfShort, long: mostShown } }
-  return h('div', { class: 'values' }, fields(values, 0, remaining))
+  return h('div', { class: 'values' }, fields(values, 0, remaining, beside))
 }
+
+type Beside = (name: string) => ComponentChild
 
 /** A readable view of any value. */
 export function Value({ value }: { readonly value: Json }): ComponentChild {
@@ -34,7 +43,7 @@ function textIn({ characters }: Remaining, text: string, isCommand = false): Com
   return h(LongText, { text, most, isCommand })
 }
 
-function fields(values: JsonObject, depth: number, remaining: Remaining): ComponentChild {
+function fields(values: JsonObject, depth: number, remaining: Remaining, beside?: Beside): ComponentChild {
   const entries = Object.entries(values)
   if (entries.length === 0) return h('p', { class: 'quiet' }, 'no values')
   return h(
@@ -42,7 +51,7 @@ function fields(values: JsonObject, depth: number, remaining: Remaining): Compon
     { class: 'fields' },
     entries.map(([name, value]) =>
       h('div', { class: 'field' }, [
-        h('dt', null, h(Words, { text: name })),
+        h('dt', null, [h(Words, { text: name }), beside === undefined ? null : [' ', beside(name)]]),
         h('dd', null, valueAt(value, depth + 1, remaining, name === 'command')),
       ]),
     ),

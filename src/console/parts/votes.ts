@@ -12,17 +12,10 @@ export function Votes({
   readonly approval: ApprovalView
   readonly now: Date
 }): ComponentChild {
-  const { votes, detail, approver, expires_at, status } = approval
-  const missing = detail?.votes_missing ?? 0
+  const { votes, expires_at, status } = approval
   return h('section', { 'aria-labelledby': 'votes' }, [
     h('h2', { id: 'votes' }, 'Votes'),
-    status === 'pending'
-      ? h(
-          'p',
-          null,
-          `${missing} approving ${missing === 1 ? 'vote is' : 'votes are'} missing, of ${approver === 'owner' ? 'an owner' : 'an admin or owner'}. One rejection decides.`,
-        )
-      : null,
+    status === 'pending' ? h('p', null, neededWords(approval)) : null,
     votes.length === 0 ? h('p', { class: 'quiet' }, 'Nobody has voted.') : null,
     votes.length === 0
       ? null
@@ -54,4 +47,13 @@ export function Votes({
         ? h('p', null, ['Expires ', h(Time, { at: expires_at, now, exact: true })])
         : null,
   ])
+}
+
+/** `Needs 1 more approval by an admin or owner. One rejection ends it.` */
+function neededWords({ votes, detail, approver }: ApprovalView): string {
+  const missing = detail?.votes_missing ?? 0
+  const more = votes.length === 0 ? '' : ' more'
+  const what = missing === 1 ? `1${more} approval` : `${missing}${more} approvals`
+  const who = approver === 'owner' ? ['an owner', 'owners'] : ['an admin or owner', 'admins or owners']
+  return `Needs ${what} by ${who[missing === 1 ? 0 : 1]}. One rejection ends it.`
 }

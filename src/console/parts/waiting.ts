@@ -18,10 +18,13 @@ export function Waiting({
   run,
   role,
   visit,
+  sentences = new Map(),
 }: {
   readonly run: Pick<RunShown, 'id' | 'waiting_for'>
   readonly role: Role | null
   readonly visit: PersonsVisit
+  /** What the waiting calls would do, by the id of the approval. Other calls are named by their step or tool. */
+  readonly sentences?: ReadonlyMap<string, string>
 }): ComponentChild {
   const { waiting_for } = run
   const version = [
@@ -41,13 +44,16 @@ export function Waiting({
           h(
             'ul',
             { class: 'inbox' },
-            waiting_for
-              .slice(0, most)
-              .map((each) =>
-                each.approval_id === null
-                  ? h(Unknown, { waiting: each, run, role, visit })
-                  : h(Held, { waiting: each, role, now: visit.now }),
-              ),
+            waiting_for.slice(0, most).map((each) =>
+              each.approval_id === null
+                ? h(Unknown, { waiting: each, run, role, visit })
+                : h(Held, {
+                    waiting: each,
+                    sentence: sentences.get(each.approval_id),
+                    role,
+                    now: visit.now,
+                  }),
+            ),
           ),
           waiting_for.length > most
             ? h('p', { class: 'quiet' }, `and ${(waiting_for.length - most).toLocaleString('en')} more`)
@@ -74,15 +80,17 @@ function Place({
 
 function Held({
   waiting,
+  sentence,
   role,
   now,
 }: {
   readonly waiting: WaitingView
+  readonly sentence: string | undefined
   readonly role: Role | null
   readonly now: Date
 }): ComponentChild {
   const { approval_id, approver, expires_at, rule_name, since, step_id, tool } = waiting
-  const words = h(Place, { waiting })
+  const words = sentence === undefined ? h(Place, { waiting }) : h(Words, { text: sentence })
   return h('li', { class: 'plain-item stack' }, [
     h('p', { class: 'split' }, [
       // A viewer cannot open approvals.
@@ -100,8 +108,8 @@ function Held({
         ? null
         : [h('code', null, h(Words, { text: tool, most: 100 })), ' · '],
       rule_name === null ? null : ['Rule ', h(Words, { text: rule_name, most: 200 }), ' · '],
-      'since ',
-      h(Time, { at: since, now }),
+      'for ',
+      h(Time, { at: since, now, isLength: true }),
       expires_at === null ? null : [' · expires ', h(Time, { at: expires_at, now })],
     ]),
   ])

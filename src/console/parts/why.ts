@@ -25,7 +25,7 @@ export function Why({
           h(
             'ul',
             { class: 'bullets' },
-            risk.reasons.map((reason) => h('li', null, h(Words, { text: reason }))),
+            risk.reasons.map((reason) => h('li', null, h(Sentence, { text: reason }))),
           ),
         ]),
     labels.length === 0
@@ -53,6 +53,8 @@ function Held({
 }): ComponentChild {
   const explanation = approval.detail?.explanation ?? null
   if (explanation !== null) return h('p', null, h(Message, { text: explanation }))
+  if (approval.kind === 'run')
+    return h('p', null, 'The settings of the organization hold a run like this before it starts.')
   if (approval.rule_name === null) return null
   return h('p', null, [
     'Rule ',

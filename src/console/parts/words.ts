@@ -5,21 +5,37 @@ import { h, type ComponentChild } from 'preact'
  * are invisible or change the writing direction are shown by their numbers.
  */
 
+/** An emoji that can be joined with others: with its coloured form or a skin tone. */
+const joined = '\\p{Extended_Pictographic}\\ufe0f?\\p{Emoji_Modifier}?'
+
+/**
+ * Emoji of several characters, of which some are invisible: joined emoji, and flags of regions. Flags are those that
+ * every browser draws, because other letters after the flag would be a text that nobody sees.
+ */
+const emoji = `${joined}(?:\\u200d${joined})+|\\p{RGI_Emoji_Tag_Sequence}`
+
 /**
  * Invisible characters, and marks that change the writing direction. Line breaks and tabs are not included because they
  * are visible as layout. U+FE0F is not included because it only chooses the coloured form of an emoji.
  */
-const hidden = /(?!\n|\t|\ufe0f)(?:\p{Cc}|\p{Cf}|\p{Cs}|\p{Zl}|\p{Zp}|\p{Default_Ignorable_Code_Point})/gu
+const invisible =
+  '(?!\\n|\\t|\\ufe0f)(?:\\p{Cc}|\\p{Cf}|\\p{Cs}|\\p{Zl}|\\p{Zp}|\\p{Default_Ignorable_Code_Point})'
+
+/** Finds emoji, which stay as they are, and hidden characters outside of them, which are in the group `hidden`. */
+const special = new RegExp(`${emoji}|(?<hidden>${invisible})`, 'gv')
 
 /** The text as parts: visible text and hidden characters. null if it has more than `mostMarks` hidden characters. */
 function partsOf(shown: string): (string | { readonly hidden: string })[] | null {
   const parts: (string | { hidden: string })[] = []
   let from = 0
-  for (const { 0: found, index } of shown.matchAll(hidden)) {
+  let marks = 0
+  for (const { groups, index } of shown.matchAll(special)) {
+    const found = groups?.['hidden']
+    if (found === undefined) continue
     if (index > from) parts.push(shown.slice(from, index))
     parts.push({ hidden: found })
     from = index + found.length
-    if (parts.length > mostMarks) return null
+    if ((marks += 1) > mostMarks) return null
   }
   if (from < shown.length) parts.push(shown.slice(from))
   return parts
@@ -29,7 +45,10 @@ const numberOf = (character: string): string =>
   `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`
 
 /** The text as a string, for places where no elements are allowed, such as a page's title. */
-export const visible = (text: string): string => text.replaceAll(hidden, numberOf)
+export const visible = (text: string): string =>
+  text.replaceAll(special, (found: string, hidden?: string) =>
+    hidden === undefined ? found : numberOf(found),
+  )
 
 /** If a text has more hidden characters than this, each is written as plain text without its own element. */
 const mostMarks = 2_000
@@ -137,6 +156,6 @@ function CutText({
   const missing = (text.length - most).toLocaleString('en')
   return [
     h(LongText, { text: text.slice(0, most).toWellFormed(), isCommand }),
-    h('p', { class: 'alert' }, `${missing} more characters are not on this page. Read them with the API.`),
+    h('p', { class: 'alert' }, `${missing} more characters are not on this page. The API has them.`),
   ]
 }

@@ -23,6 +23,8 @@ interface Row {
   readonly matched_rules: readonly MatchedRule[] | null
   readonly label_sources: readonly LabelSource[] | null
   readonly settings: object
+  readonly observed_outcome: string | null
+  readonly observed_at: Date | null
   readonly votes: readonly VoteWithRole[]
 }
 
@@ -51,6 +53,10 @@ export async function readDetail(
     label_sources: row.label_sources ?? [],
     votes_missing: Math.max(0, required.needed - counting),
     vote_refused: refusal?.message ?? null,
+    observed:
+      row.observed_at === null
+        ? null
+        : { outcome: row.observed_outcome ?? 'finished', at: row.observed_at.toISOString() },
   }
 }
 

@@ -115,7 +115,11 @@ export function decideByVote(
     },
     logged: { tool, ...decisionOf(approval) },
   })
-  if (status === 'pending') return
+  if (status === 'pending') {
+    tx.notice('approval', approval.id)
+    tellRun(tx, approval, 'approval.voted', { counting, needed })
+    return
+  }
   close({ tx, ledger }, approval, status, actor.id)
   wakeRun(tx, approval, actor.id)
 }
@@ -186,6 +190,7 @@ export function reopenApproval(
   approval.decided_at = null
   ledger.dirtyApprovals.add(approval)
   tx.notice('approval', approval.id)
+  tellRun(tx, approval, 'approval.reopened', { counting, needed })
   tx.append({
     eventType: 'approval.reopened',
     action: 'run',
@@ -238,6 +243,11 @@ function close(
   announceDecided(tx, approval, status, by)
 }
 
+/** Adds an event about the approval to its run's stream. */
+function tellRun(tx: ChainTx, { id, run_id }: Named, type: string, data: Record<string, unknown>): void {
+  if (run_id !== null) tx.event(run_id, type, { approval_id: id, ...data })
+}
+
 type ClosedStatus = Exclude<ApprovalStatus, 'pending'>
 
 /** The event that webhooks get for each final status. */
@@ -256,5 +266,5 @@ function announceDecided(tx: ChainTx, { id, run_id }: Named, status: ClosedStatu
     status,
     ...(by === undefined ? {} : { decided_by: by }),
   })
-  if (run_id !== null) tx.event(run_id, 'approval.decided', { approval_id: id, status })
+  tellRun(tx, { id, run_id }, 'approval.decided', { status })
 }

@@ -30,6 +30,8 @@ export interface ApprovalView {
   /** The client's id of the agent session; `agent_session_id` is the service's id. */
   readonly session_id: string | null
   readonly agent_session_id: string | null
+  /** The name of the agent whose call it is. */
+  readonly agent_name: string | null
   readonly workflow_id: string | null
   /** The workflow's name now. */
   readonly workflow_name: string | null
@@ -82,6 +84,8 @@ export interface ApprovalDetail {
   readonly votes_missing: number
   /** The reason why the reader's vote would be refused now; null if the vote would count. */
   readonly vote_refused: string | null
+  /** Only for an agent's call that was made: `ok`, `error` or `finished`, as the agent's client reported it. */
+  readonly observed: { readonly outcome: string; readonly at: string } | null
 }
 
 /** The person who reads. The person's role decides whether parameters are shown. */
@@ -189,6 +193,13 @@ function shownColumns(db: Db) {
         .whereRef('agent_sessions.id', '=', 'approvals.session_id')
         .as('client_session_id'),
     )
+    .select((eb) =>
+      eb
+        .selectFrom('agent_sessions')
+        .select(['agent_sessions.agent_name'])
+        .whereRef('agent_sessions.id', '=', 'approvals.session_id')
+        .as('agent_name'),
+    )
 }
 
 async function approvalView(
@@ -197,6 +208,7 @@ async function approvalView(
   row: Selectable<ApprovalsTable> & {
     requester_email: string | null
     client_session_id: string | null
+    agent_name: string | null
     summary: string | null
     workflow_name: string | null
   },
@@ -215,6 +227,7 @@ async function approvalView(
     item_index: row.item_index,
     session_id: row.client_session_id,
     agent_session_id: row.session_id,
+    agent_name: row.agent_name,
     workflow_id: row.workflow_id,
     workflow_name: row.workflow_name,
     tool: row.tool,

@@ -19,7 +19,7 @@ export interface VoteWithRole {
 /** The requirement stored with an approval, or the organization's settings where they are stricter. */
 export const requirementOf = (
   approval: { readonly approver: 'admin' | 'owner'; readonly approvals_needed: number },
-  settings: GovernanceSettings,
+  settings: Pick<GovernanceSettings, 'allow_self_approval' | 'approval_threshold'>,
 ): Requirement => ({
   approver: approval.approver,
   needed: Math.max(approval.approvals_needed, settings.approval_threshold),

@@ -154,6 +154,7 @@ async function resolutionView(
     item_index: row.item_index < 0 ? null : row.item_index,
     session_id: null,
     agent_session_id: null,
+    agent_name: null,
     workflow_id: row.workflow_id,
     workflow_name: row.workflow_name,
     tool: row.tool,

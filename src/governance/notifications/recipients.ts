@@ -1,7 +1,13 @@
 import type { Db } from '../../db/schema/index.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 import type { Role } from '../../policy/types.ts'
-import { mayDecide, voteRefusal } from '../approvals/requirement.ts'
+import {
+  countingVotes,
+  mayDecide,
+  requirementOf,
+  voteRefusal,
+  type Requirement,
+} from '../approvals/requirement.ts'
 import type { Subject } from './subjects.ts'
 
 /** A member who may get messages. */
@@ -39,15 +45,39 @@ export async function readPeople(
   }))
 }
 
+/** The settings on which votes depend. */
+export type VoteSettings = Pick<GovernanceSettings, 'allow_self_approval' | 'approval_threshold'>
+
+type Voted = Pick<Subject, 'kind' | 'approver' | 'approvalsNeeded' | 'requestedBy' | 'votes'>
+
 /**
  * Whether this person may decide about the subject now: by a vote on the approval, or by settling the unknown outcome.
+ * A person who has voted has nothing left to decide.
  */
 export function canDecide(
   person: Pick<Person, 'userId' | 'role'>,
-  subject: Pick<Subject, 'kind' | 'approver' | 'requestedBy'>,
-  settings: Pick<GovernanceSettings, 'allow_self_approval'>,
+  subject: Voted,
+  settings: VoteSettings,
 ): boolean {
   if (subject.kind === 'call') return mayDecide(person.role, 'admin')
-  const required = { approver: subject.approver, needed: 1, allowSelfApproval: settings.allow_self_approval }
-  return voteRefusal({ user_id: person.userId, role: person.role }, subject.requestedBy, required) === null
+  const own = { user_id: person.userId, role: person.role }
+  return (
+    !hasVoted(person, subject) &&
+    voteRefusal(own, subject.requestedBy, requiredFor(subject, settings)) === null
+  )
 }
+
+export const hasVoted = ({ userId }: Pick<Person, 'userId'>, { votes }: Pick<Subject, 'votes'>): boolean =>
+  votes.some(({ user_id }) => user_id === userId)
+
+/** The number of approving votes that count now, and the number that the approval needs. */
+export function votesOf(
+  subject: Voted,
+  settings: VoteSettings,
+): { readonly given: number; readonly needed: number } {
+  const required = requiredFor(subject, settings)
+  return { given: countingVotes(subject.votes, subject.requestedBy, required), needed: required.needed }
+}
+
+const requiredFor = ({ approver, approvalsNeeded }: Voted, settings: VoteSettings): Requirement =>
+  requirementOf({ approver, approvals_needed: approvalsNeeded }, settings)

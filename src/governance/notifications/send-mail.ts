@@ -39,8 +39,8 @@ const leaseSeconds = 300
 export const mostAttempts = 5
 
 /**
- * Sends due mails that are still of use. A mail is removed instead if its approval has ended, or if its reader may no
- * longer decide or wants no mails. `intent_at` is committed before the final dot of SMTP, and a mail with `intent_at`
+ * Sends due mails that are still of use. A mail is removed instead if its approval has ended, or if its reader has
+ * voted, may no longer decide, or wants no mails. `intent_at` is committed before the final dot of SMTP, and a mail with `intent_at`
  * is never sent again. So each mail arrives at most once. If the server's answer is lost, the mail is `failed` with
  * `mail_outcome_unknown`.
  */
@@ -92,7 +92,12 @@ async function sendOne({ config, db }: Sending, mail: LeasedMail, send: SendRemi
   }
   const later = first.createdAt.getTime() + reader.delaySeconds * 1_000
   if (mail.event !== 'approval.reminder' && later > Date.now()) return postpone(db, mail, later)
-  const text = mailAbout(first, asked.length, mail.event === 'approval.reminder', publicBase(config))
+  const text = mailAbout(first, {
+    count: asked.length,
+    isReminder: mail.event === 'approval.reminder',
+    base: publicBase(config),
+    settings: present,
+  })
   let mayLeave = true
   try {
     await send({ ...text, to: reader.email }, async () => {

@@ -10,6 +10,7 @@ import {
 import type { Db } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import { assessRisk } from '../../policy/risk.ts'
+import type { VoteWithRole } from '../approvals/requirement.ts'
 import { isOverSql } from '../approvals/state.ts'
 
 /**
@@ -55,6 +56,9 @@ export interface Subject {
   readonly requestedBy: string
   readonly requesterEmail: string
   readonly approver: 'admin' | 'owner'
+  readonly approvalsNeeded: number
+  /** The votes so far; always empty for a call. */
+  readonly votes: readonly VoteWithRole[]
   readonly createdAt: Date
   readonly expiresAt: Date | null
   /** Mail addresses of the people whose votes decided the approval. */
@@ -111,6 +115,8 @@ function approvalSubject(row: ApprovalRow): Subject {
     requestedBy: row.requested_by,
     requesterEmail: row.requester_email,
     approver: row.approver,
+    approvalsNeeded: row.approvals_needed,
+    votes: row.votes,
     createdAt: row.created_at,
     expiresAt: row.expires_at,
     decidedBy: state === 'approved' || state === 'rejected' ? deciding.map(({ email }) => email) : [],
@@ -173,6 +179,8 @@ function callSubject(row: CallRow & { round: number }): Subject {
     requestedBy: row.requested_by,
     requesterEmail: row.requester_email,
     approver: 'admin',
+    approvalsNeeded: 1,
+    votes: [],
     createdAt: row.sent_at ?? row.created_at,
     expiresAt: null,
     decidedBy: [],

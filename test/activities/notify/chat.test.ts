@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { sql } from 'kysely'
 import { revokeConnection } from '../../../src/governance/connections/connections.ts'
 import { unlinkSlackAccount } from '../../../src/governance/people/slack-accounts.ts'
+import { supersedeApproval, writeAtOnce } from '../../../src/governance/approvals/moves.ts'
+import { loadApproval } from '../../../src/governance/approvals/records.ts'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { effectOf, holdRule, makeLate, opOf } from '../../governance/runs/engine-fixture.ts'
@@ -74,8 +77,8 @@ describe('a message', () => {
       'Replaced',
       async (id: string): Promise<unknown> =>
         home.engine.context.combiner.run(home.engine.organizationId, 'org.change', async (tx) => {
-          await tx.trx.updateTable('approvals').set({ superseded_by: 'apr_2' }).where('id', '=', id).execute()
-          tx.notice('approval', id)
+          const { approval } = (await loadApproval(tx, sql`id = ${id}`)) ?? {}
+          if (approval !== undefined) supersedeApproval(writeAtOnce(tx), approval, 'apr_2')
           tx.append({ eventType: 'organization.queue_changed', action: 'a', status: 'success', actor: { type: 'system', id: 'x' } })
         }), // prettier-ignore
     ],
@@ -87,6 +90,35 @@ describe('a message', () => {
     const texts = await copies(id)
     expect(texts).toHaveLength(3)
     for (const text of texts) expect(text.startsWith(`*${word}*`)).toBe(true)
+  })
+
+  test('says to each person what is left: nothing to the voter, and the count to the others', async () => {
+    const { engine } = home
+    await engine.settings({ approval_threshold: 2 })
+    try {
+      const id = await home.hold()
+      await home.settle()
+      for (const text of await copies(id))
+        expect(text).toMatch(/^\*Waits for your approval\* \(0 of 2 votes given\): /)
+      await engine.vote(id, 'admin')
+      await home.settle()
+      const [voter] = await textsOf('admin', id)
+      expect(voter).toMatch(/^\*You approved\*, 1 more vote is needed: `mail_send`/)
+      expect(voter).not.toContain('Open it to approve')
+      for (const name of ['owner', 'approver'])
+        expect((await textsOf(name, id))[0]).toMatch(/^\*Waits for your approval\* \(1 of 2 votes given\): /)
+      const later = await home.hold()
+      await home.plan()
+      await engine.vote(later, 'admin')
+      await home.settle()
+      expect(await textsOf('admin', later)).toEqual([])
+      expect(await textsOf('owner', later)).toHaveLength(1)
+      for (const each of [id, later]) await engine.vote(each, 'approver')
+      await home.settle()
+      for (const text of await copies(id)) expect(text).toMatch(/^\*Approved\* by `.*`, `.*`: /)
+    } finally {
+      await engine.settings({ approval_threshold: 1 })
+    }
   })
 
   test('is not sent after the wait has ended or while messages are off; earlier copies are still edited', async () => {
@@ -208,6 +240,35 @@ describe('items of a step', () => {
     expect(await mine()).toEqual([expect.stringMatching(/^\*None of 8 items waits any more\*/)])
     expect(await textsOf('member', runId)).toEqual([expect.stringMatching(/^\*8 items are decided\*/)])
   }) // prettier-ignore
+
+  test('say which of them the reader has approved, while others must vote', async () => {
+    const { engine } = home
+    await engine.settings({ approval_threshold: 2 })
+    try {
+      await engine.rules(holdRule())
+      const runId = await engine.run()
+      await engine.context.db.updateTable('run_steps').set({ item_count: 6 }).where('run_id', '=', runId).execute()
+      const ops = Array.from({ length: 6 }, (_, item) => opOf(runId, { item }))
+      for (const op of ops) await engine.decide(op)
+      const approve = async (from: number, to: number) => {
+        for (const op of ops.slice(from, to))
+          await engine.vote((await effectOf(engine.context, op))?.approval_id as string, 'approver')
+        await home.settle()
+      }
+      await home.settle()
+      await approve(0, 2)
+      expect(await textsOf('approver', runId)).toEqual([
+        expect.stringMatching(/^\*4 items wait for your approval\*.*\nSo far: 2 approved by you, more votes are needed\n/),
+      ])
+      await approve(2, 6)
+      expect(await textsOf('approver', runId)).toEqual([
+        expect.stringMatching(/^\*You approved\*, more votes are needed for 6 items: /),
+      ])
+      expect((await textsOf('owner', runId))[0]).toMatch(/^\*6 items wait for your approval\*/)
+    } finally {
+      await engine.settings({ approval_threshold: 1 })
+    }
+  }) // prettier-ignore
 })
 
 describe('if Slack fails', () => {
@@ -224,6 +285,7 @@ describe('if Slack fails', () => {
     ['502 comes back after it was carried out', 'fail after'],
     ['503 comes back', { status: 503 }],
     ['HTML comes back', 'garble'],
+    ['the answer comes slowly', 'slow'],
     ['it asks to wait', rateLimited],
     ['it refuses', { status: 200, body: '{"ok":false,"error":"channel_not_found"}' }],
   ] as const)('%s: each has one message, and its end is shown', async (_, fault) => {

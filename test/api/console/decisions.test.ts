@@ -114,83 +114,6 @@ describe('a request for changes', () => {
   })
 })
 
-describe('several at once', () => {
-  const bulk = async (fields: [string, string][]) =>
-    home.post('/console/approvals', [['token', await home.tokenOf('/console/approvals')], ...fields])
-
-  test('are approved only if tool, rule and labels are the same, each with its own vote', async () => {
-    const ids = [await home.held(), await home.held()]
-    const chosen = ids.map((id): [string, string] => ['id', id])
-    const answer = await bulk([['decision', 'approve'], ['comment', 'both'], ...chosen])
-    expect([answer.status, (await answer.text()).includes('You approved 2 calls.')]).toEqual([200, true])
-    expect(await (await home.get(`/console/approvals/${ids[0] ?? ''}`)).text()).toMatch(
-      /approver@[^<]*<\/bdi> approved\./,
-    )
-    for (const id of ids)
-      expect(await home.approvalOf(id)).toMatchObject({ status: 'approved', votes: [{ comment: 'both' }] })
-    const other = await home.held({ to: 'a@b.example' }, 'mcp__mail__send_mail')
-    const third = await home.held()
-    const refused = await bulk([
-      ['decision', 'approve'],
-      ['comment', 'keep me'],
-      ['id', other],
-      ['id', third],
-    ])
-    const page = await refused.text()
-    expect(refused.status).toBe(422)
-    expect(page).toMatch(/role="alert"><p>Nothing was decided. Only calls of one tool/)
-    expect(plain(page)).toContain('Differs from the first one in tool.')
-    for (const id of [other, third]) expect(page).toMatch(new RegExp(`<input[^>]*value="${id}"[^>]*checked`))
-    expect(page).toMatch(/bulk"[^>]* open/)
-    expect(page).toContain('>keep me</textarea>')
-    for (const id of [other, third]) expect(await home.approvalOf(id)).toMatchObject({ status: 'pending' })
-    await bulk([
-      ['decision', 'reject'],
-      ['id', other],
-      ['id', third],
-    ])
-    for (const id of [other, third]) expect(await home.approvalOf(id)).toMatchObject({ status: 'rejected' })
-  })
-
-  test('show what an agent would run only to people who may decide', async () => {
-    const id = await home.held({ command: `curl https://a.example/${'x'.repeat(300)}` })
-    await home.held({ note: 'n', to: 'bo@b.example' }, 'mcp__mail__send_mail')
-    const page = plain(await (await home.get('/console/approvals')).text())
-    expect(page).toContain('Run “curl https://a.example/xxx')
-    expect(page).toContain('more characters)')
-    expect(page).toContain('Call mcp__mail__send_mail with to “bo@b.example”')
-    expect((await home.approvalOf(id)).preview).toMatchObject({ fields: [{ name: 'command' }] })
-    const member = await (await home.get('/console/approvals', await home.cookieOf('member'))).text()
-    expect(member).not.toContain('https://a.example')
-  })
-
-  test('are listed by kind, rule, person and risk', async () => {
-    const id = await home.held()
-    const { rule_id, requested_by, risk } = await home.approvalOf(id)
-    const shows = async (query: string) =>
-      (await (await home.get(`/console/approvals?${query}`)).text()).includes(`/console/approvals/${id}"`)
-    for (const query of [
-      'kind=agent_call',
-      `rule_id=${rule_id}`,
-      `requested_by=${requested_by}`,
-      `risk=${risk.level}`,
-    ])
-      expect([query, await shows(query)]).toEqual([query, true])
-    for (const query of ['kind=run', 'rule_id=rule_1', 'requested_by=usr_1', 'risk=critical'])
-      expect([query, await shows(query)]).toEqual([query, false])
-    // The choices cover everything that waits in the organization, even while a filter shows nothing.
-    const page = plain(await (await home.get('/console/approvals?kind=run')).text())
-    const { server } = home
-    const path = `/organizations/${server.identities.organization_id}/approvals/summary`
-    const { body } = await server.call(server.identities.users.member.api_key, 'GET', path)
-    const [rule] = body.rules as { rule_name: string; count: number }[]
-    expect(page).toContain(`${rule?.rule_name} (${rule?.count})`)
-    expect(page).toContain(`Calls of agents (${body.total})`)
-    expect(page).not.toContain('Steps of runs (')
-    expect(page).toContain('Nothing that waits is like that.')
-  })
-})
-
 describe('text of strangers', () => {
   test('stays text: markup, marks of direction, line breaks and a megabyte', async () => {
     const long = `start-of-it${'x'.repeat(1_000_000)}`
@@ -289,5 +212,6 @@ test('a page shows the beginning of parameters that are too long for it, says so
   const text = await (await home.get(`/console/approvals/${id}`)).text()
   expect(text.length).toBeLessThan(3_100_000)
   expect(text.includes('500,000 more characters are not on this page')).toBe(true)
+  expect(text).toContain(`href="/console/approvals/${id}/parameters"`)
   expect(text).toMatch(/class="text code"[^>]*>git push --force</)
 })

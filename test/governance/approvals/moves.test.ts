@@ -61,13 +61,14 @@ test.each<[string, (approvalId: string, runId: string) => Promise<unknown>, () =
   }, () => ['approval.expired expired run']],
   ['withdrawn because its run is cancelled', (_id, runId) =>
     cancelRun(engine.context, { caller: engine.caller('member'), runId }), () => []],
-])('an approval that is %s has these audit entries, and one event says that it is decided', async (name, change, expected) => {
+])('an approval that is %s has these audit entries, and one event tells its run', async (name, change, expected) => {
   const runId = await engine.run()
   const id = await hold(engine, opOf(runId))
   await change(id, runId)
   expect(await auditOf(runId)).toEqual([requested, ...expected()])
-  const decided = (await eventsOf(engine.context, runId)).filter((type) => type === 'approval.decided')
-  expect(decided).toHaveLength(name.startsWith('voted') ? 0 : 1)
+  const events = (await eventsOf(engine.context, runId)).filter((type) => type.startsWith('approval.'))
+  const last = name.startsWith('voted') ? 'approval.voted' : 'approval.decided'
+  expect(events).toEqual(['approval.created', last])
 }) // prettier-ignore
 
 test('the request and each vote of an item name the item', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { catalog, getTool, type ToolName } from '../../../src/catalog/index.ts'
 import type { ToolDeclaration } from '../../../src/catalog/tool.ts'
-import { previewOf } from '../../../src/governance/approvals/preview.ts'
+import { agentPreviewOf, previewOf } from '../../../src/governance/approvals/preview.ts'
 import type { JsonObject } from '../../../src/policy/types.ts'
 
 const shown = (name: ToolName, params: JsonObject) =>
@@ -62,5 +62,34 @@ describe('the preview of a call', () => {
         { name: 'old', value: '1' },
       ],
     })
+  })
+})
+
+describe('the preview of an agent’s call', () => {
+  test.each([
+    ['Edit', { file_path: 'a.txt', old_string: 'one', new_string: 'two' }, 'the place where'],
+    [
+      'edit',
+      { filePath: 'a.txt', oldString: 'one', newString: 'two', replaceAll: true },
+      'every place where',
+    ],
+  ] as const)('%s of a file is a change', (tool, params, where) => {
+    const { diff, note } = agentPreviewOf(tool, params)
+    expect(diff).toEqual({ before: 'one', after: 'two', skipped: 0 })
+    expect(note).toContain(where)
+  })
+
+  test('that writes a file says that it replaces what is there', () => {
+    const { diff, note } = agentPreviewOf('Write', { file_path: 'a.txt', content: 'all of it' })
+    expect(diff).toEqual({ before: null, after: 'all of it', skipped: 0 })
+    expect(note).toContain('replaces the whole file')
+  })
+
+  test.each([
+    ['Bash', { command: 'ls', content: 'x' }],
+    ['Edit', { old_string: 'one', new_string: 2 }],
+    [null, { content: 'x' }],
+  ] as const)('of %s %j is no change of a file', (tool, params) => {
+    expect(agentPreviewOf(tool, params)).not.toHaveProperty('diff')
   })
 })

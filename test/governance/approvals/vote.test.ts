@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
 import { vote } from '../../../src/governance/approvals/vote.ts'
+import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import type { BootstrapName } from '../../../src/governance/people/bootstrap.ts'
 import { addOrganization } from '../../api/fixtures.ts'
 import {
@@ -267,6 +268,11 @@ describe('the number of votes', () => {
     await engine.vote(approval?.id ?? '', 'owner')
     expect(await status({ runId })).toBe('approved')
     expect(await wakesOf(runId)).toEqual([{ payload: { by: engine.caller('owner').userId } }])
+    await engine.settings({ approval_threshold: 3 })
+    expect(await enterRun(engine.context, runId)).toMatchObject({ state: 'wait', waitsFor: 'approval' })
+    expect(await status({ runId })).toBe('pending')
+    const names = (await eventsOf(engine.context, runId)).filter((type) => type.startsWith('approval.'))
+    expect(names).toEqual(['approval.created', 'approval.voted', 'approval.decided', 'approval.reopened'])
   })
 })
 

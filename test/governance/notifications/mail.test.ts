@@ -68,6 +68,9 @@ test('a mail leaves after the delay, once for each person who can decide, withou
     expect(mail.subject).toBe('Something waits for your decision: mail_send')
     const text = mail.raw.replaceAll(/=\r?\n/g, '')
     expect(text).toContain(`/console/approvals/${id}`)
+    expect(text).toMatch(/^Risk: high\r\n- delivers content to people or places\r$/m)
+    expect(text).toContain('/console/account\r\n')
+    expect(text).not.toContain('PUT /me')
     expect(text).not.toContain('the-parameter')
   }
   const sent = (await rows()).filter(({ event }) => event === 'approval.created')
@@ -86,6 +89,42 @@ test('nobody gets a mail about what was decided before it left', async () => {
   await send()
   expect(arrived()).toEqual([])
   expect(await rows()).toEqual([])
+})
+
+test('a person who has voted gets neither the mail nor the reminder, and the others read the count', async () => {
+  await engine.settings({ approval_threshold: 2 })
+  try {
+    const id = await held()
+    await engine.vote(id, 'admin')
+    await plan()
+    const others = deciders().filter((address) => address !== addressOf('admin'))
+    for (const seconds of [601, 2_200]) {
+      await pass(seconds)
+      await send()
+      const mails = arrived()
+      expect(mails.map(({ recipients }) => recipients[0])).toEqual(others)
+      for (const { raw } of mails) expect(raw).toContain('Votes: 1 of 2 given')
+    }
+    await engine.vote(id, 'approver', 'reject')
+  } finally {
+    await engine.settings({ approval_threshold: 1 })
+  }
+})
+
+test('a mail about a whole run says why the run waits', async () => {
+  await engine.settings({ approval_required_from: 'low' })
+  try {
+    await engine.run()
+    await plan()
+    await pass(601)
+    await send()
+    const [first] = arrived()
+    const text = (first?.raw ?? '').replaceAll(/=\r?\n/g, '')
+    expect(text).toContain('A whole run waits for your decision.')
+    expect(text).toContain('Why: the settings of the organization hold a run like this before it starts')
+  } finally {
+    await engine.settings({ approval_required_from: null })
+  }
 })
 
 test('a reminder follows before the expiry, and only while it waits', async () => {
@@ -171,7 +210,11 @@ test('items that begin to wait after the mail of their step has left share anoth
   await send()
   const [first, ...others] = arrived()
   expect(others).toEqual([])
-  expect(first?.raw.replaceAll(/=\r?\n/g, '')).toContain('1 more of this step wait')
+  const text = first?.raw.replaceAll(/=\r?\n/g, '')
+  expect(text).toContain('1 more of this step waits too')
+  // The mail is about both items, so its link leads to the run and not to one of them.
+  expect(text).toContain(`/console/runs/${runId}`)
+  expect(text).not.toContain('/console/approvals/')
   await holdItem(2)
   // The message is being sent now, so the next item needs a message of its own.
   await context.pool.query(`update notifications set attempts = 1 where state = 'pending'`)

@@ -22,7 +22,7 @@ describe('a tool policy without effect', () => {
     )
   })
 
-  test('of a tool that takes no limit is told to give `allowed`', async () => {
+  test('for a tool without limits, the error asks for `allowed`', async () => {
     const body = { tool_name: 'web_search', role: 'member' }
     await expect(create(engine, body)).rejects.toMatchObject(refusal('has no effect: give `allowed`'))
   })

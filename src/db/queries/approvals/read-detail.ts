@@ -12,7 +12,8 @@ export const readApprovalDetail = <Row>({
 }): RawBuilder<Row> => sql`
   select a.kind, a.status, a.requested_by, a.approver, a.approvals_needed,
     ${isOver} as is_over, s.agent_name, s.agent_kind,
-    a.rule_name, d.explanation, d.matched_rules, d.label_sources, o.settings,
+    a.rule_name, d.explanation, d.matched_rules, d.label_sources, o.settings, r.outcome as observed_outcome,
+    r.at as observed_at,
     coalesce((select json_agg(json_build_object('user_id', v.user_id, 'decision', v.decision, 'role', m.role))
               from approval_votes v
                 left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
@@ -21,4 +22,7 @@ export const readApprovalDetail = <Row>({
     left join agent_sessions s on s.id = a.session_id
     left join lateral (select explanation, matched_rules, label_sources from decisions where approval_id = a.id
                        order by decided_at limit 1) d on true
+    left join lateral (select o.outcome, o.at from decisions used join agent_observations o on o.decision_id = used.id
+                       where used.approval_id = a.id and used.verdict = 'allow'
+                       order by o.at limit 1) r on a.kind = 'agent_call'
   where a.id = ${approvalId} and a.organization_id = ${organizationId}`

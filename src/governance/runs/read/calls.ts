@@ -1,10 +1,12 @@
 import { sql } from 'kysely'
+import { getTool } from '../../../catalog/index.ts'
 import { isOutcome, type EffectState } from '../../../contract/status.ts'
 import { readFailedCalls } from '../../../db/queries/runs/read-failed-calls.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
 import type { Json, JsonObject } from '../../../policy/types.ts'
 import type { Viewer } from '../../approvals/read.ts'
+import { inPreviewOrder } from '../../approvals/preview.ts'
 import { mayDecide } from '../../approvals/requirement.ts'
 import type { Context } from '../../context.ts'
 import type { EffectKey } from '../../../contract/effect-key.ts'
@@ -81,7 +83,7 @@ export async function readCalls(
       item_index: row.item_index < 0 ? null : row.item_index,
       status: row.state,
       attempts: row.attempt,
-      ...(isShown ? await shownParams(context, key, row.params_sealed) : {}),
+      ...(isShown ? await shownParams(context, key, row.params_sealed, row.tool) : {}),
       params_hash: row.params_hash,
       labels: row.labels,
       error: await errorView(context, key, row, isShown),
@@ -111,10 +113,12 @@ async function shownParams(
   { sealer }: Pick<Context, 'sealer'>,
   key: EffectKey,
   sealed: Buffer | null,
+  tool: string | null = null,
 ): Promise<Pick<CallView, 'params' | 'item'>> {
   if (sealed === null) return {}
   const { params, item } = await openParams(sealer, key, sealed)
-  return { params, ...(item === undefined ? {} : { item }) }
+  const shown = tool === null ? params : inPreviewOrder(getTool(tool), params)
+  return { params: shown, ...(item === undefined ? {} : { item }) }
 }
 
 interface ErrorRow {

@@ -123,7 +123,7 @@ function sentenceOf(waiting: Waiting, waits: Waits): string {
   return `${what} ${isOne ? 'waits' : 'wait'} for approval by ${who}${why}: ${votesOf(waiting, waits)}`
 }
 
-/** `1 of 2 votes given, 1 missing`, over all items. Only votes that count now are included. */
+/** `1 of 2 votes given, 1 missing (1 for each item)`, over all items. Only votes that count now are included. */
 function votesOf(waiting: Waiting, { settings, votes }: Waits): string {
   const { approver, approvals_needed } = waiting
   if (approver === null || approvals_needed === null) return ''
@@ -138,7 +138,8 @@ function votesOf(waiting: Waiting, { settings, votes }: Waits): string {
   )
   const given = cast.reduce((sum, vote) => sum + countingVotes([vote], vote.requested_by, required), 0)
   const needed = required.needed * waiting.count
-  return `${given} of ${needed} ${needed === 1 ? 'vote' : 'votes'} given, ${Math.max(0, needed - given)} missing`
+  const counts = `${given} of ${needed} ${needed === 1 ? 'vote' : 'votes'} given, ${Math.max(0, needed - given)} missing`
+  return waiting.count === 1 ? counts : `${counts} (${required.needed} for each item)`
 }
 
 const away = 'Temporal cannot be reached'

@@ -73,11 +73,11 @@ describe('a run that waits says', () => {
     const ids = []
     for (const op of ops) ids.push(await hold(engine, op))
     expect(await reasonOf(runId)).toBe(
-      `3 items of step \`s\` wait for ${approvers}: 0 of 6 votes given, 6 missing`,
+      `3 items of step \`s\` wait for ${approvers}: 0 of 6 votes given, 6 missing (2 for each item)`,
     )
     await engine.vote(ids[0] as string, 'admin')
     expect(await reasonOf(runId)).toBe(
-      `3 items of step \`s\` wait for ${approvers}: 1 of 6 votes given, 5 missing`,
+      `3 items of step \`s\` wait for ${approvers}: 1 of 6 votes given, 5 missing (2 for each item)`,
     )
     for (const id of ids.slice(0, 2)) await engine.vote(id, 'owner')
     await engine.vote(ids[1] as string, 'admin')

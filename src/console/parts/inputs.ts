@@ -1,0 +1,57 @@
+import { h, type ComponentChild } from 'preact'
+import type { RunView } from '../../governance/runs/read/read.ts'
+import { Badge } from './state.ts'
+import { Values } from './values.ts'
+import { Words } from './words.ts'
+
+/** A run's inputs with the labels of each. */
+export type InputsShown = Pick<RunView, 'inputs' | 'input_labels'>
+
+/** Maximum number of inputs that are listed by name alone. */
+const mostNames = 50
+
+/** The inputs of a run with their labels; only their names if the reader may not see values. */
+export function Inputs({
+  run: { inputs, input_labels },
+  areShown,
+}: {
+  readonly run: InputsShown
+  /** Whether the reader may see the values. */
+  readonly areShown: boolean
+}): ComponentChild {
+  const names = Object.keys(inputs)
+  if (names.length === 0) return h('p', { class: 'quiet' }, 'No inputs.')
+  const labels = (name: string): ComponentChild => h(LabelsOf, { name, labels: input_labels })
+  if (areShown) return h(Values, { values: inputs, beside: labels })
+  return [
+    h(
+      'ul',
+      { class: 'stack' },
+      names
+        .slice(0, mostNames)
+        .map((name) =>
+          h('li', { class: 'badges' }, [h('code', null, h(Words, { text: name, most: 100 })), labels(name)]),
+        ),
+    ),
+    names.length > mostNames ? h('p', { class: 'quiet' }, `and ${names.length - mostNames} more`) : null,
+  ]
+}
+
+/** Maximum number of labels beside one input. */
+const mostLabels = 10
+
+function LabelsOf({
+  name,
+  labels: all,
+}: {
+  readonly name: string
+  readonly labels: InputsShown['input_labels']
+}): ComponentChild {
+  const labels = Object.hasOwn(all, name) ? (all[name] ?? []) : []
+  return [
+    labels.slice(0, mostLabels).map(({ label }) => h('span', { class: 'label' }, label)),
+    labels.length > mostLabels
+      ? h(Badge, { tone: 'off', word: `${labels.length - mostLabels} more labels` })
+      : null,
+  ]
+}

@@ -1,0 +1,23 @@
+import { expect, test } from '@jest/globals'
+import { distance } from '../../../src/console/parts/time.ts'
+
+const [second, minute, hour, day] = [1_000, 60_000, 3_600_000, 86_400_000] as const
+
+test.each([
+  [7 * day - 13 * second, '7 days'],
+  [7 * day, '7 days'],
+  [6.4 * day, '6 days'],
+  [36 * hour, '36 hours'],
+  [day - 13 * second, '1 day'],
+  [day, '1 day'],
+  [hour - 13 * second, '1 hour'],
+  [90 * minute, '90 minutes'],
+  [2 * hour - second, '2 hours'],
+  [100 * second, '100 seconds'],
+  [minute, '1 minute'],
+  [second, '1 second'],
+  [400, '0 seconds'],
+  [-5 * minute, '5 minutes'],
+])('%d milliseconds are %s', (milliseconds, words) => {
+  expect(distance(milliseconds)).toBe(words)
+})
