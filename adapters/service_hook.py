@@ -2184,6 +2184,10 @@ def hook_entry(place, python, client, event, command):
     else:
         line = shell_line(words, blocking)
     if client == "copilot":
+        if place.managed and os.name != "nt":
+            # Without a shell: variables such as BASH_ENV could stop it from running anything. If the program does not
+            # start, Copilot CLI blocks the call.
+            return {"type": "command", "exec": words[0], "args": words[1:], "timeoutSec": limit}
         powershell = powershell_line(words, blocking)
         return {"type": "command", "bash": shell_line(words, blocking), "powershell": powershell, "timeoutSec": limit}
     if client == "cursor":
@@ -3592,7 +3596,7 @@ def entries_of(place, client, findings):
     for entry in ours:
         inner = [one for one in entry["hooks"] if is_ours(one)] if isinstance(entry.get("hooks"), list) else [entry]
         one = inner[0] if inner and isinstance(inner[0], dict) else {}
-        line = one.get("bash") or one.get("command")
+        line = one.get("exec") or one.get("bash") or one.get("command")
         if not isinstance(line, str):
             findings.fail("the command of %s in %s cannot be read: run `install` again" % (first, path))
             continue
@@ -4078,10 +4082,11 @@ def texts_below(folder):
 
 # The command `doctor`: ways around the hook that the client leaves open (docs/agents-reference.md).
 
-# Known ways around a managed hook. No managed setting prevents them.
+# Known ways around a managed hook, which `install` cannot close.
 OPEN_WAYS = {
     "claude": "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
     "codex": "`.env` in a user's folder `.codex` can set variables with which no shell starts the hook",
+    "copilot": "a trusted repository's MCP servers start programs, and no hook is asked: name the allowed ones as `allowedMcpServers` in %s",
     "opencode": "a repository's plugins and tools run in opencode itself before any call, and a skill that a person calls by its name runs commands",
     "gemini": "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",
 }
@@ -4090,6 +4095,11 @@ OPEN_WAYS = {
 def by_its_client(client, findings):
     """Says what a user can still do about a managed hook. Then the hook works, and is not protected."""
     way = OPEN_WAYS.get(client)
+    if client == "copilot" and os.name != "nt":
+        path = Place(True).settings_file(COPILOT_POLICY)
+        if isinstance(look_up(settings_or_none(path), ("allowedMcpServers",)), list):
+            return
+        way = way % path
     if way is None:
         return
     findings.enforced = False

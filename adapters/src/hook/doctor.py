@@ -114,7 +114,7 @@ def entries_of(place, client, findings):
     for entry in ours:
         inner = [one for one in entry["hooks"] if is_ours(one)] if isinstance(entry.get("hooks"), list) else [entry]
         one = inner[0] if inner and isinstance(inner[0], dict) else {}
-        line = one.get("bash") or one.get("command")
+        line = one.get("exec") or one.get("bash") or one.get("command")
         if not isinstance(line, str):
             findings.fail("the command of %s in %s cannot be read: run `install` again" % (first, path))
             continue

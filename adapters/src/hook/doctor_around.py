@@ -1,9 +1,10 @@
 # The command `doctor`: ways around the hook that the client leaves open (docs/agents-reference.md).
 
-# Known ways around a managed hook. No managed setting prevents them.
+# Known ways around a managed hook, which `install` cannot close.
 OPEN_WAYS = {
     "claude": "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
     "codex": "`.env` in a user's folder `.codex` can set variables with which no shell starts the hook",
+    "copilot": "a trusted repository's MCP servers start programs, and no hook is asked: name the allowed ones as `allowedMcpServers` in %s",
     "opencode": "a repository's plugins and tools run in opencode itself before any call, and a skill that a person calls by its name runs commands",
     "gemini": "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",
 }
@@ -12,6 +13,11 @@ OPEN_WAYS = {
 def by_its_client(client, findings):
     """Says what a user can still do about a managed hook. Then the hook works, and is not protected."""
     way = OPEN_WAYS.get(client)
+    if client == "copilot" and os.name != "nt":
+        path = Place(True).settings_file(COPILOT_POLICY)
+        if isinstance(look_up(settings_or_none(path), ("allowedMcpServers",)), list):
+            return
+        way = way % path
     if way is None:
         return
     findings.enforced = False

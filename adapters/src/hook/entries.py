@@ -36,6 +36,10 @@ def hook_entry(place, python, client, event, command):
     else:
         line = shell_line(words, blocking)
     if client == "copilot":
+        if place.managed and os.name != "nt":
+            # Without a shell: variables such as BASH_ENV could stop it from running anything. If the program does not
+            # start, Copilot CLI blocks the call.
+            return {"type": "command", "exec": words[0], "args": words[1:], "timeoutSec": limit}
         powershell = powershell_line(words, blocking)
         return {"type": "command", "bash": shell_line(words, blocking), "powershell": powershell, "timeoutSec": limit}
     if client == "cursor":

@@ -17,6 +17,11 @@ export type Verdict = 'protected' | 'works' | 'NOT protected'
 export interface Open {
   readonly why: string
   readonly helps: string
+  /**
+   * The id of the same attack in a run in which the administrator has done what `helps` says. It holds there. Default:
+   * the action is not a setting of the client.
+   */
+  readonly closedBy?: string
 }
 
 /** The tool calls that the model makes. One of them creates the file. */

@@ -19,8 +19,6 @@ export const everySettings = (place: Place): readonly string[] => [
   projectSettings(place, 'settings.local.json'),
 ]
 
-/** `/bin/sh` is bash on many systems. bash reads SHELLOPTS from its environment. With `noexec` bash runs no command. */
-export const bashAsShell = 'mount --bind "$(readlink -f "$(command -v bash)")" "$(readlink -f /bin/sh)"'
 export const noexec = (place: Place): void => change(userSettings(place), { env: { SHELLOPTS: 'noexec' } })
 
 /**

@@ -1,10 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { change, keyOf } from '../machine.ts'
+import { bashAsShell, change, keyOf } from '../machine.ts'
 import { bySubagent, harmless, oneAttack, strangeKey, type AttackRun, type Open } from './attack.ts'
 import {
   allowing,
-  bashAsShell,
   everySettings,
   loader,
   managedSettings,
