@@ -2974,7 +2974,7 @@ def not_for_everybody(path, root=""):
 
 def too_old(python):
     """Why this program cannot run the hook; None if it can."""
-    code, _, _ = run_line([python, "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 8))"], b"")
+    code, _, _ = run_line([python, "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 8))"])
     return None if code == 0 else "`%s` is not Python 3.8 or newer" % python
 
 
@@ -3544,10 +3544,12 @@ def doctor(words):
                 try_trust(entries, place.managed, findings)
         if found:
             try_version(client, findings)
-            try_environment(client, any(place.managed for place, _ in found), findings)
+            managed = any(place.managed for place, _ in found)
+            settings_environment(client, managed, findings)
+            own_environment(client, managed, findings)
             if client == "codex":
                 codex_variables(findings)
-            if any(place.managed for place, _ in found):
+            if managed:
                 by_its_client(client, findings)
             else:
                 by_its_user(client, findings)
@@ -3662,13 +3664,40 @@ def by_its_user(client, findings):
             findings.fail(told % (".".join(steps), path))
 
 
-# Variables with which the loader of programs starts something else than the hook, or nothing.
+def try_entries(client, place, entries, findings):
+    """Whether the installed command line blocks an event that it cannot read."""
+    if len(entries) > 1:
+        findings.fail("%s asks %d times for each call: run `install` again" % (client, len(entries)))
+    for line in entries:
+        code, out, err = run_line(*as_started(client, line, place.managed), event=b"nonsense")
+        if code == 2 and err.strip() and is_json(out):
+            findings.ok("%s: the installed command blocks an event that it cannot read" % client)
+        else:
+            findings.fail("%s: the installed command does not block (exit code %s): run `install` again" % (client, code))
+
+
+def is_json(text):
+    try:
+        return isinstance(parse_json(text), dict)
+    except ValueError:
+        return False
+
+
+# --- hook/doctor_environment ------------------------------------------------------------------------------------------
+
+# The command `doctor`: variables and shells with which a hook does not start, or something else starts in its place.
+
+# With these variables the loader of programs starts something else than the hook, or nothing.
 LOADER_VARIABLES = ("LD_", "DYLD_")
 # With these a shell starts something else, or Claude Code puts a program before the command.
 SHELL_VARIABLES = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV", "BASH_FUNC_", "ENV", "PS4")
+# Variables of the client's environment: `ENV` and functions do not reach the hook's command line.
+SHELL_ENVIRONMENT = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV")
+# Many environments set these for their own programs.
+LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 
 
-def try_environment(client, managed, findings):
+def settings_environment(client, managed, findings):
     """Whether the `env` of settings in the user's home and in this folder can keep Claude Code's hook from running."""
     if client != "claude":
         return
@@ -3686,35 +3715,67 @@ def try_environment(client, managed, findings):
                 findings.fail("`env.%s` in %s can keep the hook from running: %s" % (plain(name, 100), path, advice))
 
 
-def run_line(line, event):
-    """Starts a hook's command as its client does. Returns exit code, standard output and standard error."""
+def own_environment(client, managed, findings):
+    """Whether a variable of this environment, which a client started here would pass on, can keep the hook from
+    running."""
+    # Gemini CLI's managed settings withhold these variables from hooks, and these two start no shell.
+    names = () if managed and client == "gemini" else LOADER_VARIABLES
+    if not managed or client not in ("claude", "copilot", "gemini"):
+        names += SHELL_ENVIRONMENT
+    for name in sorted(os.environ):
+        if not name.upper().startswith(names) or not os.environ[name]:
+            continue
+        if name in LIBRARY_PATHS:
+            findings.enforced = False
+            findings.note("`%s` is set here: libraries in its folders can keep a hook from running" % name)
+        else:
+            findings.fail("`%s` in the environment can keep the hook from running: remove it" % plain(name, 100))
+
+
+def as_started(client, line, managed):
+    """The program and its arguments with which a client starts this command, and the hook's environment."""
+    import shutil
+
+    if isinstance(line, list):
+        return line, None
+    if os.name == "nt":
+        return line, None
+    if client == "codex":
+        return [login_shell(), "-c", line], None
+    if client == "copilot" and os.path.exists("/bin/bash"):
+        return ["/bin/bash", "--norc", "--noprofile", "-c", line], None
+    if client == "gemini":
+        known = dict(os.environ)
+        if managed:
+            known = {name: value for name, value in known.items() if name not in STOPPING_VARIABLES}
+            known.update(gemini_path(Place(True)).get("env", {}))
+        return [shutil.which("bash", path=known.get("PATH")) or "bash", "-c", line], known
+    return ["/bin/sh", "-c", line], None
+
+
+def login_shell():
+    """The shell with which Codex starts hooks: the user's own one, if Codex knows it."""
+    try:
+        import pwd
+
+        found = pwd.getpwuid(os.getuid()).pw_shell
+    except (ImportError, KeyError):
+        found = ""
+    known = os.path.basename(found) in ("bash", "zsh", "sh") and os.path.exists(found)
+    return found if known else "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+
+
+def run_line(line, known=None, event=b""):
+    """Starts a hook's command. Returns exit code, standard output and standard error."""
     import subprocess
 
     pipe = subprocess.PIPE
+    options = {"stdout": pipe, "stderr": pipe, "timeout": 100, "env": known}
     try:
-        ran = subprocess.run(line, shell=isinstance(line, str), input=event, stdout=pipe, stderr=pipe, timeout=100)
+        ran = subprocess.run(line, shell=isinstance(line, str), input=event, **options)
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, "", str(error)
     return ran.returncode, ran.stdout.decode("utf-8", "replace"), ran.stderr.decode("utf-8", "replace")
-
-
-def try_entries(client, place, entries, findings):
-    """Whether the installed command line blocks an event that it cannot read."""
-    if len(entries) > 1:
-        findings.fail("%s asks %d times for each call: run `install` again" % (client, len(entries)))
-    for line in entries:
-        code, out, err = run_line(line, b"nonsense")
-        if code == 2 and err.strip() and is_json(out):
-            findings.ok("%s: the installed command blocks an event that it cannot read" % client)
-        else:
-            findings.fail("%s: the installed command does not block (exit code %s): run `install` again" % (client, code))
-
-
-def is_json(text):
-    try:
-        return isinstance(parse_json(text), dict)
-    except ValueError:
-        return False
 
 
 # --- hook/doctor_tries ------------------------------------------------------------------------------------------------
@@ -3887,7 +3948,7 @@ def try_call(folder, settings, session, changed):
         }
     )
     line = [sys.executable, "-I", "-S", os.path.abspath(__file__), "pre", "--dialect", "doctor", "--config", path]
-    return run_line(line, event)
+    return run_line(line, event=event)
 
 
 def try_key(settings, session, findings):
@@ -4085,7 +4146,7 @@ def texts_below(folder):
 # Known ways around a managed hook, which `install` cannot close.
 OPEN_WAYS = {
     "claude": "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
-    "codex": "`.env` in a user's folder `.codex` can set variables with which no shell starts the hook",
+    "codex": "variables such as `BASH_ENV`, in the environment or in `.env` of a user's folder `.codex`, keep the shell from starting the hook",
     "copilot": "a trusted repository's MCP servers start programs, and no hook is asked: name the allowed ones as `allowedMcpServers` in %s",
     "opencode": "a repository's plugins and tools run in opencode itself before any call, and a skill that a person calls by its name runs commands",
     "gemini": "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",

@@ -40,6 +40,7 @@ const parts = {
     'hook/starter_rules',
     'hook/install',
     'hook/doctor',
+    'hook/doctor_environment',
     'hook/doctor_tries',
     'hook/opencode_doctor',
     'hook/doctor_around',

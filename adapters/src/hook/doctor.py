@@ -62,10 +62,12 @@ def doctor(words):
                 try_trust(entries, place.managed, findings)
         if found:
             try_version(client, findings)
-            try_environment(client, any(place.managed for place, _ in found), findings)
+            managed = any(place.managed for place, _ in found)
+            settings_environment(client, managed, findings)
+            own_environment(client, managed, findings)
             if client == "codex":
                 codex_variables(findings)
-            if any(place.managed for place, _ in found):
+            if managed:
                 by_its_client(client, findings)
             else:
                 by_its_user(client, findings)
@@ -180,48 +182,12 @@ def by_its_user(client, findings):
             findings.fail(told % (".".join(steps), path))
 
 
-# Variables with which the loader of programs starts something else than the hook, or nothing.
-LOADER_VARIABLES = ("LD_", "DYLD_")
-# With these a shell starts something else, or Claude Code puts a program before the command.
-SHELL_VARIABLES = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV", "BASH_FUNC_", "ENV", "PS4")
-
-
-def try_environment(client, managed, findings):
-    """Whether the `env` of settings in the user's home and in this folder can keep Claude Code's hook from running."""
-    if client != "claude":
-        return
-    names = LOADER_VARIABLES if managed else LOADER_VARIABLES + SHELL_VARIABLES
-    files = [os.path.join(os.getcwd(), *name.split("/")) for name in PROJECT_FILES["claude"][0]]
-    for path in [Place(False).settings_file(client)] + files:
-        try:
-            found = look_up(parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}"), ("env",))
-        except (Refused, ValueError):
-            findings.doubt("`%s` cannot be read: check that its `env` does not keep the hook from running" % path)
-            continue
-        for name in found if isinstance(found, dict) else ():
-            if name.upper().startswith(names):
-                advice = "remove it" if managed else "remove it, or install --managed"
-                findings.fail("`env.%s` in %s can keep the hook from running: %s" % (plain(name, 100), path, advice))
-
-
-def run_line(line, event):
-    """Starts a hook's command as its client does. Returns exit code, standard output and standard error."""
-    import subprocess
-
-    pipe = subprocess.PIPE
-    try:
-        ran = subprocess.run(line, shell=isinstance(line, str), input=event, stdout=pipe, stderr=pipe, timeout=100)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return None, "", str(error)
-    return ran.returncode, ran.stdout.decode("utf-8", "replace"), ran.stderr.decode("utf-8", "replace")
-
-
 def try_entries(client, place, entries, findings):
     """Whether the installed command line blocks an event that it cannot read."""
     if len(entries) > 1:
         findings.fail("%s asks %d times for each call: run `install` again" % (client, len(entries)))
     for line in entries:
-        code, out, err = run_line(line, b"nonsense")
+        code, out, err = run_line(*as_started(client, line, place.managed), event=b"nonsense")
         if code == 2 and err.strip() and is_json(out):
             findings.ok("%s: the installed command blocks an event that it cannot read" % client)
         else:

@@ -166,7 +166,7 @@ def try_call(folder, settings, session, changed):
         }
     )
     line = [sys.executable, "-I", "-S", os.path.abspath(__file__), "pre", "--dialect", "doctor", "--config", path]
-    return run_line(line, event)
+    return run_line(line, event=event)
 
 
 def try_key(settings, session, findings):
