@@ -1655,6 +1655,14 @@ def held(decided, state):
 
 # The organization of a key.
 
+def refuse_nobody(config, settings):
+    """Refuses a managed settings file that names no organization: a user's key of any organization would count, and bring its
+    own rules."""
+    if config is not None and config == Place(True).config and settings.organization_id is None:
+        told = "`%s` names no organization, so a key of any one would count: run `install --managed` with SERVICE_ORG_ID"
+        raise Refused(told % config)
+
+
 def refuse_strange_key(settings, until):
     """Refuses a key of another organization than the one that an administrator has named, before the call is sent. The
     service says once whose key it is, and a note remembers it. A forged note opens nothing: a call is decided by the rules of
@@ -1772,6 +1780,7 @@ def question(answer, options):
         answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     settings = Settings(options.config)
     settings.check()
+    refuse_nobody(options.config, settings)
     if call.refused is not None:
         raise Refused(call.refused)
     command = call.arguments.get("command")
@@ -2305,6 +2314,53 @@ def with_ours(place, python, client, settings):
     return found
 
 
+# --- hook/codex -------------------------------------------------------------------------------------------------------
+
+# Codex: its managed requirements, which are TOML.
+
+def codex_wanted(place):
+    """The options beside the hooks: (table, key, value)."""
+    # With `unified_exec` Codex types into running programs, and no hook sees that.
+    return (
+        ("", "allow_managed_hooks_only", True),
+        ("features", "hooks", True),
+        ("features", "unified_exec", False),
+        ("hooks", "managed_dir", place.folder),
+    )
+
+
+def toml_values(lines):
+    """The values as they are written, by (table, key), and the numbers of the lines of tables, by (table,)."""
+    table, found = "", {}
+    for number, line in enumerate(lines):
+        bare = line.split("#")[0].strip()
+        if bare.startswith("["):
+            table = bare.strip("[]").strip()
+            found.setdefault((table,), number)
+        elif "=" in bare:
+            key, _, value = bare.partition("=")
+            found[(table, key.strip())] = value.strip()
+    return found
+
+
+def codex_entries(place, path, findings):
+    """Our `pre` command lines in the requirements. Reports options without which users can get around them."""
+    import json
+
+    text = read_text(path) or ""
+    marked = [line for line in text.splitlines() if OUR_FILE in line and line.startswith("command = ")]
+    lines = [parse_json(line[len("command = ") :].rsplit(TOML_MARK, 1)[0]) for line in marked]
+    lines = [line for line in lines if " pre " in line]
+    if not lines:
+        return []
+    have = toml_values(text.splitlines())
+    for table, key, value in codex_wanted(place):
+        if have.get((table, key)) != json.dumps(value):
+            told = "`%s` is not %s in %s, so users can get around the hook: run `install` again"
+            findings.fail(told % (".".join(filter(None, (table, key))), json.dumps(value), path))
+    return lines
+
+
 def toml_without_ours(text):
     return "".join(line for line in text.splitlines(True) if not line.rstrip().endswith(TOML_MARK.strip()))
 
@@ -2316,29 +2372,13 @@ def toml_with_ours(place, python, text):
     import json
 
     lines = toml_without_ours(text).splitlines(True)
-    table = ""
-    have = {}
-    for number, line in enumerate(lines):
-        bare = line.split("#")[0].strip()
-        if bare.startswith("["):
-            table = bare.strip("[]").strip()
-            have.setdefault((table,), number)
-        elif "=" in bare:
-            key, _, value = bare.partition("=")
-            have[(table, key.strip())] = value.strip()
+    have = toml_values(lines)
     for key in have:
         if key[0] == "" and len(key) > 1 and key[1].split(".")[0] in ("features", "hooks"):
             raise Refused("`%s` is written in one line: make it a table, `[%s]`" % (key[1], key[1].split(".")[0]))
 
-    # With `unified_exec` Codex types into running programs, and no hook sees that.
-    wanted = (
-        ("", "allow_managed_hooks_only", True),
-        ("features", "hooks", True),
-        ("features", "unified_exec", False),
-        ("hooks", "managed_dir", place.folder),
-    )
     above, behind, below = [], {}, []
-    for table, key, value in wanted:
+    for table, key, value in codex_wanted(place):
         written = json.dumps(value)
         found = have.get((table, key))
         if found is not None:
@@ -3574,10 +3614,7 @@ def entries_of(place, client, findings):
             return opencode_entries(place, findings)
         path = place.settings_file(client)
         if path.endswith(".toml"):
-            text = read_text(path) or ""
-            marked = [line for line in text.splitlines() if OUR_FILE in line and line.startswith("command = ")]
-            lines = [parse_json(line[len("command = ") :].rsplit(TOML_MARK, 1)[0]) for line in marked]
-            return [line for line in lines if " pre " in line]
+            return codex_entries(place, path, findings)
         settings = read_settings(path)
     except (Refused, ValueError) as error:
         findings.fail(str(error))
@@ -3586,7 +3623,7 @@ def entries_of(place, client, findings):
     entries = settings.get("hooks", {}).get(first, [])
     ours = [entry for entry in entries if isinstance(entry, dict) and is_ours(entry)] if isinstance(entries, list) else []
     if client == "claude":
-        switched_off(place, settings, ours, findings)
+        switched_off(place, path, settings, ours, findings)
     if ours and client == "gemini":
         gemini_switched_off(place, path, settings, ours, findings)
         gemini_around(place, settings, findings)
@@ -3617,14 +3654,34 @@ def entries_of(place, client, findings):
     return found
 
 
-def switched_off(place, settings, ours, findings):
-    if place.managed:
-        if ours and settings.get("disableSkillShellExecution") is not True:
-            findings.fail("`disableSkillShellExecution` is not true: skills run commands that no hook sees; run `install` again")
-        if settings.get("allowManagedHooksOnly") is True and not ours:
+def switched_off(place, path, settings, ours, findings):
+    """What in the file with the hook, or beside it, lets others switch Claude Code's hook off."""
+    if not place.managed:
+        if ours and settings.get("disableAllHooks") is True:
+            findings.fail("`disableAllHooks` switches the hook off: remove it, or install --managed")
+        return
+    if not ours:
+        if settings.get("allowManagedHooksOnly") is True:
             findings.fail("managed settings allow only managed hooks, and this hook is not one of them: install --managed")
-    elif ours and settings.get("disableAllHooks") is True:
-        findings.fail("`disableAllHooks` switches the hook off: remove it, or install --managed")
+        return
+    for (name,), wanted in options_of(place, "claude", settings).items():
+        if settings.get(name) != wanted:
+            told = "`%s` is not %s in %s, so users and repositories can get around the hook: run `install` again"
+            findings.fail(told % (name, to_json(wanted).decode("utf-8"), path))
+    for more in fragments(path):
+        own = settings_or_none(more)
+        for (name,), wanted in options_of(place, "claude", settings).items():
+            if own is None or own.get(name, wanted) != wanted:
+                findings.fail("%s changes `%s` of the managed settings: remove it there" % (more, name))
+
+
+def fragments(path):
+    """The files beside Claude Code's managed settings that it merges with them."""
+    folder = os.path.splitext(path)[0] + ".d"
+    try:
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".json")]
+    except OSError:
+        return []
 
 
 # The settings of a project that concern hooks: files below its folder, and paths in them.
@@ -3880,6 +3937,7 @@ def try_service(config, findings):
     try:
         settings = Settings(config)
         settings.check()
+        refuse_nobody(config, settings)
     except Refused as error:
         return findings.fail(str(error))
     if settings.secure:

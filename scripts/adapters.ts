@@ -31,6 +31,7 @@ const parts = {
     'hook/after',
     'hook/clients',
     'hook/entries',
+    'hook/codex',
     'hook/gemini',
     'hook/copilot',
     'hook/opencode',

@@ -92,10 +92,7 @@ def entries_of(place, client, findings):
             return opencode_entries(place, findings)
         path = place.settings_file(client)
         if path.endswith(".toml"):
-            text = read_text(path) or ""
-            marked = [line for line in text.splitlines() if OUR_FILE in line and line.startswith("command = ")]
-            lines = [parse_json(line[len("command = ") :].rsplit(TOML_MARK, 1)[0]) for line in marked]
-            return [line for line in lines if " pre " in line]
+            return codex_entries(place, path, findings)
         settings = read_settings(path)
     except (Refused, ValueError) as error:
         findings.fail(str(error))
@@ -104,7 +101,7 @@ def entries_of(place, client, findings):
     entries = settings.get("hooks", {}).get(first, [])
     ours = [entry for entry in entries if isinstance(entry, dict) and is_ours(entry)] if isinstance(entries, list) else []
     if client == "claude":
-        switched_off(place, settings, ours, findings)
+        switched_off(place, path, settings, ours, findings)
     if ours and client == "gemini":
         gemini_switched_off(place, path, settings, ours, findings)
         gemini_around(place, settings, findings)
@@ -135,14 +132,34 @@ def entries_of(place, client, findings):
     return found
 
 
-def switched_off(place, settings, ours, findings):
-    if place.managed:
-        if ours and settings.get("disableSkillShellExecution") is not True:
-            findings.fail("`disableSkillShellExecution` is not true: skills run commands that no hook sees; run `install` again")
-        if settings.get("allowManagedHooksOnly") is True and not ours:
+def switched_off(place, path, settings, ours, findings):
+    """What in the file with the hook, or beside it, lets others switch Claude Code's hook off."""
+    if not place.managed:
+        if ours and settings.get("disableAllHooks") is True:
+            findings.fail("`disableAllHooks` switches the hook off: remove it, or install --managed")
+        return
+    if not ours:
+        if settings.get("allowManagedHooksOnly") is True:
             findings.fail("managed settings allow only managed hooks, and this hook is not one of them: install --managed")
-    elif ours and settings.get("disableAllHooks") is True:
-        findings.fail("`disableAllHooks` switches the hook off: remove it, or install --managed")
+        return
+    for (name,), wanted in options_of(place, "claude", settings).items():
+        if settings.get(name) != wanted:
+            told = "`%s` is not %s in %s, so users and repositories can get around the hook: run `install` again"
+            findings.fail(told % (name, to_json(wanted).decode("utf-8"), path))
+    for more in fragments(path):
+        own = settings_or_none(more)
+        for (name,), wanted in options_of(place, "claude", settings).items():
+            if own is None or own.get(name, wanted) != wanted:
+                findings.fail("%s changes `%s` of the managed settings: remove it there" % (more, name))
+
+
+def fragments(path):
+    """The files beside Claude Code's managed settings that it merges with them."""
+    folder = os.path.splitext(path)[0] + ".d"
+    try:
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".json")]
+    except OSError:
+        return []
 
 
 # The settings of a project that concern hooks: files below its folder, and paths in them.

@@ -98,6 +98,7 @@ def try_service(config, findings):
     try:
         settings = Settings(config)
         settings.check()
+        refuse_nobody(config, settings)
     except Refused as error:
         return findings.fail(str(error))
     if settings.secure:

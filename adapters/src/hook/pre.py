@@ -71,6 +71,7 @@ def question(answer, options):
         answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     settings = Settings(options.config)
     settings.check()
+    refuse_nobody(options.config, settings)
     if call.refused is not None:
         raise Refused(call.refused)
     command = call.arguments.get("command")

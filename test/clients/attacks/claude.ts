@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { bashAsShell, change, keyOf } from '../machine.ts'
+import { bashAsShell, change, keyOf, machineOf } from '../machine.ts'
 import { bySubagent, harmless, oneAttack, strangeKey, type AttackRun, type Open } from './attack.ts'
 import {
   allowing,
@@ -129,6 +129,16 @@ const ofEverybody: readonly AttackRun[] = [
   }),
   managed('strange-key', 'a key of an organization without rules in `~/.countersign/key`', {
     setup: (place) => writeFileSync(keyOf(place), strangeKey),
+    blocksAll: true,
+    doctor: 'NOT protected',
+  }),
+  managed('no-organization', 'the same, and the managed settings of the hook name no organization', {
+    setup: (place) => {
+      writeFileSync(keyOf(place), strangeKey)
+      const file = join(machineOf(place), 'opt/countersign/hook.json')
+      const { organization_id: _, ...left } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, string>
+      writeFileSync(file, JSON.stringify(left))
+    },
     blocksAll: true,
     doctor: 'NOT protected',
   }),
