@@ -20,6 +20,7 @@ const parts = {
     'hook/arguments',
     'hook/command_line',
     'hook/prompts',
+    'hook/typed',
     'shared/json',
     'hook/json',
     'shared/settings',
