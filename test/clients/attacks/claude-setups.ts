@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Place } from '../client.ts'
 import { change, machineOf } from '../machine.ts'
@@ -25,6 +25,21 @@ export const noexec = (place: Place): void => change(userSettings(place), { env:
  * With this variable the dynamic loader only lists the libraries that a program needs, and does not start the program.
  */
 export const loader = { env: { LD_TRACE_LOADED_OBJECTS: '1' } }
+
+/** The hook over HTTP in place of the installed one, as docs/reference/adapters.md shows it. */
+export const httpHook = (place: Place): void => {
+  const file = join(machineOf(place), 'opt/countersign/hook.json')
+  const { api_url, organization_id } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, string>
+  const hook = {
+    ...{
+      type: 'http',
+      url: `${api_url}/api/v1/hooks/claude-code?wait=55&organization_id=${organization_id}`,
+    },
+    ...{ headers: { Authorization: 'Bearer $COUNTERSIGN_KEY' }, allowedEnvVars: ['COUNTERSIGN_KEY'] },
+    ...{ timeout: 90, onFailure: 'block' },
+  }
+  change(managedSettings(place), { hooks: { PreToolUse: [{ matcher: '*', hooks: [hook] }] } })
+}
 
 /** A program of the project that Claude Code puts before each command. It does not run our hooks. */
 export const prefixed = (file: string, { work }: Place): void => {

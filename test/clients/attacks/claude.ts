@@ -5,6 +5,7 @@ import { bySubagent, harmless, oneAttack, strangeKey, type AttackRun, type Open 
 import {
   allowing,
   everySettings,
+  httpHook,
   loader,
   managedSettings,
   mayUseSkills,
@@ -33,7 +34,9 @@ const writes: More = {
 const offByUser: Open = { why: 'A user can switch off their own hooks.', helps: 'Install with `--managed`.' }
 const throughTheLoader: Open = {
   why: 'The loader of programs obeys the variable and does not start Python, and Claude Code 2.1.329 reads its output as consent.',
-  helps: 'Use the http hook, which starts no program.',
+  helps:
+    'Use [the http hook](reference/adapters.md#without-python) in the managed settings, which starts no program.',
+  closedBy: 'claude-managed-http-loader',
 }
 const inSkill = "a repository's skill with a shell command in its text (``!`...` ``)"
 const rewritten = "a project's own hook makes another command of the call (`updatedInput`)"
@@ -113,6 +116,14 @@ const ofEverybody: readonly AttackRun[] = [
     expected: throughTheLoader,
     setup: (place) => change(userSettings(place), loader),
     doctor: 'NOT protected',
+  }),
+  managed('http-loader', 'the same, where the managed settings have the http hook', {
+    ...writes,
+    setup: (place) => {
+      change(userSettings(place), loader)
+      httpHook(place)
+    },
+    before: 'export COUNTERSIGN_KEY=csk_test',
   }),
   managed('project-loader', "the same in the project's settings", {
     ...writes,

@@ -44,8 +44,18 @@ export const denyingService = (): Promise<ScriptedService> =>
     const isProtected = JSON.stringify(named ?? '').includes(forbiddenName)
     const stranger = organization_id !== undefined && organization_id !== organization
     const isDenied = JSON.stringify(tool_input ?? '').includes('curl') || isProtected || stranger
+    if (path.startsWith('/api/v1/hooks/claude-code?')) return reply(socket, 200, isDenied ? httpDenial : {})
     reply(socket, 200, isDenied ? denied : { ...allowed, ok: true })
   })
+
+/** What the service answers to the http hook of Claude Code. */
+const httpDenial = {
+  hookSpecificOutput: {
+    hookEventName: 'PreToolUse',
+    permissionDecision: 'deny',
+    permissionDecisionReason: 'denied by a rule',
+  },
+}
 
 const readBody = (body: string): Asked => {
   try {
