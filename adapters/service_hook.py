@@ -2251,7 +2251,8 @@ SETTINGS_FILES = {
         "C:\\ProgramData\\opencode\\opencode.json",
     ),
 }
-HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
+# The variables that name another folder than the first one of the user's path.
+HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "copilot": "COPILOT_HOME"}
 
 # This version and newer ones read `onFailure`. An older Claude Code runs the call when a hook fails.
 CLAUDE_MINIMUM = "2.1.295"
@@ -2302,7 +2303,7 @@ class Place:
             return path
         folder = os.environ.get(HOME_VARIABLES.get(client, ""))
         if folder:
-            return os.path.join(folder, os.path.basename(user))
+            return os.path.join(folder, *user.split("/")[1:])
         if client == "opencode" and os.environ.get("XDG_CONFIG_HOME"):
             return os.path.join(os.environ["XDG_CONFIG_HOME"], *user.split("/")[1:])
         return os.path.join(os.path.expanduser("~"), *user.split("/"))
@@ -2665,26 +2666,27 @@ def gemini_around(place, hook_settings, findings):
 
 
 def dangerous_variables(folder, findings):
-    """Fails for variables of the `.env` file that Gemini CLI reads: the first one on the way up from the folder."""
-    while True:
+    """Fails for variables of the `.env` files that Gemini CLI reads: those on the way up from the folder, or else the user's."""
+    folders = [folder]
+    while os.path.dirname(folders[-1]) != folders[-1]:
+        folders.append(os.path.dirname(folders[-1]))
+    for folder in dict.fromkeys(folders + [os.path.expanduser("~")]):
         for name in (os.path.join(".gemini", ".env"), ".env"):
             path = os.path.join(folder, name)
             for variable in stopping_variables(path):
                 findings.fail("`%s` in %s keeps the hook from running: remove it, or install --managed" % (variable, path))
-        above = os.path.dirname(folder)
-        if above == folder:
-            return
-        folder = above
 
 
 def stopping_variables(path):
-    """The variables of a `.env` file that keep a hook from running."""
+    """The variables of a `.env` file that keep a hook from running. They are written `NAME=value` or `NAME: value`."""
+    import re
+
     try:
         lines = (read_text(path) or "").splitlines()
     except Refused:
         lines = []
-    set_here = {line.partition("=")[0].replace("export ", "").strip() for line in lines if "=" in line}
-    return sorted(set_here & set(STOPPING_VARIABLES))
+    named = [re.match(r"\s*(?:export\s+)?([\w.-]+)\s*[=:]", line) for line in lines]
+    return sorted({match.group(1) for match in named if match} & set(STOPPING_VARIABLES))
 
 
 # --- hook/copilot -----------------------------------------------------------------------------------------------------
@@ -2714,23 +2716,32 @@ def copilot_around(place, findings):
                 findings.fail(told % path)
         return
     for path in project_hooks(os.getcwd()):
-        told = "a project's hook in %s can change a call after it was judged: remove it, or install --managed"
+        told = "a hook in %s can change a call after it was judged: remove it, or install --managed"
         findings.fail(told % path)
+    for path in plugin_hooks(os.path.join(copilot_home(), "installed-plugins"), None, "preToolUse"):
+        findings.fail("a plugin's hook in %s can change a call after it was judged: remove it, or install --managed" % path)
+
+
+def copilot_home():
+    return os.environ.get("COPILOT_HOME") or os.path.join(os.path.expanduser("~"), ".copilot")
 
 
 def project_hooks(folder):
-    """The files of a project whose hooks Copilot CLI runs before a call."""
-    own = os.path.join(folder, ".github", "hooks")
-    try:
-        names = sorted(name for name in os.listdir(own) if name.endswith(".json"))
-    except OSError:
-        names = []
-    files = [os.path.join(own, name) for name in names]
-    files += [os.path.join(folder, *name.split("/")) for name in PROJECT_FILES["copilot"][0]]
+    """The files of a project and of the user with hooks before a call, which Copilot CLI runs beside ours."""
+    files = []
+    for own in (os.path.join(folder, ".github", "hooks"), os.path.join(copilot_home(), "hooks")):
+        try:
+            files += [os.path.join(own, name) for name in sorted(os.listdir(own)) if name.endswith(".json")]
+        except OSError:
+            pass
+    files += [os.path.join(at, *name.split("/")) for at in folders_up() for name in PROJECT_FILES["copilot"][0]]
+    files += [os.path.join(copilot_home(), name) for name in ("settings.json", "config.json")]
     found = []
     for path in files:
+        if path == Place(False).settings_file("copilot"):
+            continue
         try:
-            hooks = look_up(parse_json((read_text(path) or "{}").lstrip("\ufeff")), ("hooks",))
+            hooks = look_up(parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}"), ("hooks",))
         except (Refused, ValueError):
             hooks = {"preToolUse": True}  # it may be read in another way
         if isinstance(hooks, dict) and (hooks.get("preToolUse") or hooks.get("PreToolUse")):
@@ -3864,8 +3875,9 @@ def by_its_user(client, findings):
         "also an agent; `install --managed` prevents this" % client
     )
     names, steps, off = PROJECT_FILES.get(client, ((), (), None))
-    for name in names:
-        path = os.path.join(os.getcwd(), *name.split("/"))
+    # Copilot CLI reads the settings of the repository's root too.
+    folders = folders_up() if client == "copilot" else [os.getcwd()]
+    for path in [os.path.join(folder, *name.split("/")) for folder in folders for name in names]:
         try:
             settings = parse_json((read_text(path) or "{}").lstrip("\ufeff"))
         except (Refused, ValueError):
@@ -3988,6 +4000,85 @@ def run_line(line, known=None, event=b""):
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, "", str(error)
     return ran.returncode, ran.stdout.decode("utf-8", "replace"), ran.stderr.decode("utf-8", "replace")
+
+
+# --- hook/projects ----------------------------------------------------------------------------------------------------
+
+# What a project, its parents and plugins bring along that gets around a user's own hook.
+
+def folders_up():
+    """This folder and those above it, up to the repository's root. Without a repository, up to the root of the disk."""
+    found, at = [], os.getcwd()
+    while True:
+        found.append(at)
+        above = os.path.dirname(at)
+        if above == at or os.path.lexists(os.path.join(at, ".git")):
+            return found
+        at = above
+
+
+def project_folders():
+    """The folders in which Claude Code looks for skills, commands and agents of a project; in the home they are the user's."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    return [folder for folder in folders_up() if os.path.realpath(folder) != home]
+
+
+def texts_of(folder, kinds):
+    """The texts of a project's skills, commands or agents: [(path, text)]. Text that cannot be read has everything."""
+    found = []
+    for kind in kinds:
+        for path in sorted(texts_below(os.path.join(folder, ".claude", kind))):
+            try:
+                found.append((path, read_text(path) or ""))
+            except Refused:
+                found.append((path, "---\nhooks:\n---\n!`"))  # the client may read it in another way
+    return found
+
+
+def skills_with_commands():
+    """The skills and slash commands of a project with a shell command in their text."""
+    texts = [each for folder in project_folders() for each in texts_of(folder, ("skills", "commands"))]
+    return [path for path, text in texts if "!`" in text or "```!" in text]
+
+
+def texts_with_hooks():
+    """The skills, slash commands and agents of a project that bring hooks of their own."""
+    texts = [each for folder in project_folders() for each in texts_of(folder, ("skills", "commands", "agents"))]
+    return [path for path, text in texts if has_hooks(text)]
+
+
+def has_hooks(text):
+    """Whether the head of a text names hooks."""
+    lines = text.lstrip("\ufeff").splitlines()
+    if not lines or lines[0].strip() != "---":
+        return False
+    head = lines[1:]
+    ends = [at for at, line in enumerate(head) if line.strip() == "---"]
+    return any(line.strip("\"' ").startswith("hooks") for line in (head[: ends[0]] if ends else head))
+
+
+# The files in which a plugin names its hooks.
+PLUGIN_FILES = ("hooks.json", "plugin.json")
+
+
+def plugin_hooks(folder, names, event):
+    """The files below a folder of plugins with hooks before a call. `names` are those of switched-on plugins; None means all."""
+    found = []
+    for at, _, files in os.walk(folder):
+        parts = at[len(folder) :].split(os.sep)
+        if names is not None and not any(name in parts for name in names):
+            continue
+        for path in [os.path.join(at, name) for name in PLUGIN_FILES if name in files]:
+            settings = settings_or_none(path)
+            if settings is None or any(look_up(settings, ("hooks", name)) for name in (event, event[0].upper() + event[1:])):
+                found.append(path)
+    return sorted(found)
+
+
+def enabled_plugins(files):
+    """The names of the plugins that these settings switch on."""
+    known = [look_up(settings_or_none(path), ("enabledPlugins",)) for path in files]
+    return {name.partition("@")[0] for each in known if isinstance(each, dict) for name, on in each.items() if on}
 
 
 # --- hook/doctor_tries ------------------------------------------------------------------------------------------------
@@ -4404,11 +4495,16 @@ def by_its_project(client, findings):
         if look_up(settings, ("hooks", "PreToolUse")):
             told = "a project's hook in %s can change a call after it was judged: remove it, or install --managed"
             findings.fail(told % path)
+    for path in texts_with_hooks():
+        findings.fail("a hook in the head of %s can change a call after it was judged: remove it, or install --managed" % path)
+    plugins = os.path.join(os.path.dirname(own), "plugins")
+    for path in plugin_hooks(plugins, enabled_plugins(files + [own]), "PreToolUse"):
+        findings.fail("a plugin's hook in %s can change a call after it was judged: switch it off, or install --managed" % path)
     known.append(settings_or_none(own))
     asked = [look_up(settings, ("disableSkillShellExecution",)) for settings in known]
     if True in asked and False not in asked:
         return
-    for path in skills_with_commands(os.getcwd()):
+    for path in skills_with_commands():
         told = "%s has a shell command that runs before any hook is asked: remove it, set `disableSkillShellExecution`, or install --managed"
         findings.fail(told % path)
 
@@ -4447,22 +4543,6 @@ def settings_or_none(path):
         return parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}")
     except (Refused, ValueError):
         return None
-
-
-def skills_with_commands(folder):
-    """The skills and slash commands of a project with a shell command in their text."""
-    found = []
-    for kind in ("skills", "commands"):
-        for at, _, names in os.walk(os.path.join(folder, ".claude", kind)):
-            for name in sorted(name for name in names if name.endswith(".md")):
-                path = os.path.join(at, name)
-                try:
-                    text = read_text(path) or ""
-                except Refused:
-                    text = "!`"  # the client may read it in another way
-                if "!`" in text or "```!" in text:
-                    found.append(path)
-    return sorted(found)
 
 
 # --- hook/main --------------------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ const parts = {
     'hook/install',
     'hook/doctor',
     'hook/doctor_environment',
+    'hook/projects',
     'hook/doctor_tries',
     'hook/opencode_doctor',
     'hook/doctor_around',

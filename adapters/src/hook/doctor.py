@@ -187,8 +187,9 @@ def by_its_user(client, findings):
         "also an agent; `install --managed` prevents this" % client
     )
     names, steps, off = PROJECT_FILES.get(client, ((), (), None))
-    for name in names:
-        path = os.path.join(os.getcwd(), *name.split("/"))
+    # Copilot CLI reads the settings of the repository's root too.
+    folders = folders_up() if client == "copilot" else [os.getcwd()]
+    for path in [os.path.join(folder, *name.split("/")) for folder in folders for name in names]:
         try:
             settings = parse_json((read_text(path) or "{}").lstrip("\ufeff"))
         except (Refused, ValueError):

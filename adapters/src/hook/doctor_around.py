@@ -48,11 +48,16 @@ def by_its_project(client, findings):
         if look_up(settings, ("hooks", "PreToolUse")):
             told = "a project's hook in %s can change a call after it was judged: remove it, or install --managed"
             findings.fail(told % path)
+    for path in texts_with_hooks():
+        findings.fail("a hook in the head of %s can change a call after it was judged: remove it, or install --managed" % path)
+    plugins = os.path.join(os.path.dirname(own), "plugins")
+    for path in plugin_hooks(plugins, enabled_plugins(files + [own]), "PreToolUse"):
+        findings.fail("a plugin's hook in %s can change a call after it was judged: switch it off, or install --managed" % path)
     known.append(settings_or_none(own))
     asked = [look_up(settings, ("disableSkillShellExecution",)) for settings in known]
     if True in asked and False not in asked:
         return
-    for path in skills_with_commands(os.getcwd()):
+    for path in skills_with_commands():
         told = "%s has a shell command that runs before any hook is asked: remove it, set `disableSkillShellExecution`, or install --managed"
         findings.fail(told % path)
 
@@ -91,19 +96,3 @@ def settings_or_none(path):
         return parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}")
     except (Refused, ValueError):
         return None
-
-
-def skills_with_commands(folder):
-    """The skills and slash commands of a project with a shell command in their text."""
-    found = []
-    for kind in ("skills", "commands"):
-        for at, _, names in os.walk(os.path.join(folder, ".claude", kind)):
-            for name in sorted(name for name in names if name.endswith(".md")):
-                path = os.path.join(at, name)
-                try:
-                    text = read_text(path) or ""
-                except Refused:
-                    text = "!`"  # the client may read it in another way
-                if "!`" in text or "```!" in text:
-                    found.append(path)
-    return sorted(found)

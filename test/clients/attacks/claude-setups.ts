@@ -89,6 +89,16 @@ export const rewritingSkill =
     const hooks = JSON.stringify({ PreToolUse: [rewritingGroup(id, place)] })
     write(skillFile(place), `${head}hooks: ${hooks}\n---\nLook.\n`)
   }
+/** The rewriting hook as a hook of an agent of the project, in place of the usual subagent. */
+export const rewritingAgent =
+  (id: string) =>
+  (place: Place): void => {
+    const hooks = JSON.stringify({ PreToolUse: [rewritingGroup(id, place)] })
+    const projects = { [place.work]: { hasTrustDialogAccepted: true } }
+    change(join(place.home, '.claude.json'), { projects })
+    const text = `---\nname: own\ndescription: does everything\nhooks: ${hooks}\n---\nYou help.\n`
+    write(join(place.work, '.claude', 'agents', 'own.md'), text)
+  }
 /** The rewriting hook as a hook of a plugin in the project. */
 export const rewritingPlugin =
   (id: string) =>

@@ -161,7 +161,7 @@ function beforehand(
     writeFileSync(join(bin, run.client), script, { mode: 0o755 })
     const more = run.installation === 'managed' ? ' --managed' : ''
     const doctor = `${hookFile} doctor --dialect ${run.client}${more}`
-    lines.push(`PATH='${bin}':"$PATH" '${python}' ${doctor} > DOCTOR 2>&1`)
+    lines.push(`PATH='${bin}':"$PATH" '${python}' ${doctor} > '${join(place.work, 'DOCTOR')}' 2>&1`)
   }
   return lines.length === 0 ? words : ['sh', '-c', `${lines.join('\n')}\nexec "$@"`, 'sh', ...words]
 }
