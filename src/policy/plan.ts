@@ -63,6 +63,8 @@ export interface PlanAnalysis {
   readonly deniedBy: {
     readonly stepId: string
     readonly ruleName: string
+    /** null: no rule alone denies the step. */
+    readonly ruleId: string | null
     readonly isBlocked: boolean
     readonly lacksApprovals: boolean
     readonly isTolerated: boolean
@@ -143,6 +145,7 @@ function deniedBy(denied: StepAnalysis, policy: CompiledPolicy, plan: Plan): Pla
   return {
     stepId: denied.stepId,
     ruleName: policy.frozen === null ? reason : 'organization frozen',
+    ruleId: policy.frozen === null && blocked === null ? (deciding?.ruleId ?? null) : null,
     isBlocked: policy.frozen === null && blocked !== null,
     lacksApprovals:
       policy.frozen === null && !policy.approvalsEnabled && deciding?.verdict === 'require_approval',

@@ -7,6 +7,7 @@ import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import {
   approvalsOf,
+  denyRule,
   effectOf,
   go,
   hold,
@@ -138,6 +139,21 @@ describe('a whole run that is', () => {
     expect(end).toMatchObject({ run_id: runId, status, error_code: status })
     expect(end).not.toHaveProperty('step_id')
   })
+})
+
+test('a run that a rule refuses names the rule and the step', async () => {
+  await engine.rules(denyRule())
+  const mail = { id: 's', tool: 'mail_send', params: { to: 'a@b.test', subject: 'x', text: 'y' } }
+  const lines = await linesOf(() =>
+    expect(engine.run({ steps: [mail] })).rejects.toMatchObject({ code: 'run_denied' }),
+  )
+  expect(lines.filter(({ msg }) => msg === 'workflow refused')).toEqual([
+    expect.objectContaining({
+      error_code: 'run_denied',
+      step_id: 's',
+      rule_id: expect.stringMatching(/^rule_/),
+    }),
+  ])
 })
 
 test('a queued run has one line when it gets its slot, and none while it waits', async () => {
