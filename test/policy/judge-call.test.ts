@@ -12,7 +12,7 @@ import { labels, source, value } from './arbitraries.ts'
 
 /* A call whose values are all known gets one verdict, whether a plan, a preview or a run asks. */
 
-const tools = ['mail_send0', 'mail_send1', 'mail_send2']
+const tools = ['mail_send', 'mail_send1', 'mail_send12']
 const params = fc.record(
   { to: value, body: value, list: value },
   { requiredKeys: [] },

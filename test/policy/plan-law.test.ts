@@ -46,7 +46,7 @@ describe('the law of plan analysis', () => {
     fc.assert(
       fc.property(
         source,
-        accessTo(['tool0', 'tool1', 'tool2']),
+        accessTo(['tool', 'mail_send', 'github_comment']),
         plan,
         worlds,
         fc.constantFrom<Known>('all inputs', 'one input', 'no input'),
