@@ -151,7 +151,7 @@ describe('live events', () => {
 
   test('end after `limit` events, also in an open run, and `after` goes on', async () => {
     const run = await openRun()
-    await happen(run, ...Array.from({ length: 700 }, () => 'step.started'))
+    await happen(run, ...Array.from({ length: 300 }, () => 'step.started'))
     const idsOf = async (query: string): Promise<string[]> => {
       const stream = await open(`/runs/${run}/events?${query}`, viewer())
       const ids: string[] = []
@@ -161,7 +161,7 @@ describe('live events', () => {
     }
     expect(await idsOf('limit=2')).toEqual(['1', '2'])
     expect(await idsOf('limit=2&after=2')).toEqual(['3', '4'])
-    expect(await idsOf('limit=600')).toHaveLength(600)
+    expect(await idsOf('limit=200&after=100')).toHaveLength(200)
     const refused = await server.call(viewer(), 'GET', `/runs/${run}/events?limit=0`)
     expect(refused.status).toBe(422)
   })

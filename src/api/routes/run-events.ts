@@ -16,7 +16,7 @@ export const getRunEvents = streamRoute({
   contentType: 'text/event-stream',
   query: z.object({
     after: wholeNumber(0, 999_999_999).optional(),
-    limit: wholeNumber(1, 999_999_999).optional(),
+    limit: wholeNumber(1, 200).optional(),
   }),
   responses: { 200: null },
   async stream(call, request, response) {

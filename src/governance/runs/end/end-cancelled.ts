@@ -1,6 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import { catalog } from '../../../catalog/index.ts'
 import type { ToolDeclaration } from '../../../catalog/tool.ts'
+import { readDueCancellations } from '../../../db/queries/runs/due-cancellations.ts'
 import type { Context } from '../../context.ts'
 import { runEnded } from '../../../contract/status.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
@@ -91,14 +92,11 @@ export async function endCancelled(
   context: Ending,
   { now = sql`clock_timestamp()`, failed = failedHere }: Pass = {},
 ): Promise<number> {
-  const { rows } = await sql<Due>`
-    select id, organization_id from (
-      select r.id, r.organization_id, r.cancel_requested_at,
-        row_number() over (partition by r.organization_id order by r.cancel_requested_at) as turn
-      from runs r
-      where r.finished_at is null and r.cancel_requested_at is not null and r.id <> all(${failed.waiting()})
-        and ${isDue(now)}) due
-    order by turn, cancel_requested_at limit ${passSize}`.execute(context.db)
+  const { rows } = await readDueCancellations({
+    isDue: isDue(now),
+    except: failed.waiting(),
+    most: passSize,
+  }).execute(context.db)
   const byOrganization = Map.groupBy(rows, (row) => row.organization_id)
   // One after the other in an organization, which has one chain; a slow chain does not delay others.
   const ended = await Promise.all(
