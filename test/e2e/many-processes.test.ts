@@ -71,7 +71,7 @@ describe('a change saved by one API applies to the next decision', () => {
         },
       },
       {
-        reason: 'tool blocked by the organization',
+        reason: 'A tool policy of the organization blocks `mail_send`',
         save: async () => {
           await there.owner.good('POST', policies, { tool_name: 'mail_send', allowed: false })
           return () => home.owner.good('DELETE', `${policies}/mail_send`)
