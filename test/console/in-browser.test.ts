@@ -12,6 +12,10 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
+const phone = { viewport: { width: 360, height: 740 } }
+const sizes = [360, 1280] as const
+const call = (method: string, path: string, body: object) =>
+  server.call(server.identities.users.admin.api_key, method, path, body)
 const statusOf = async (id: string): Promise<unknown> =>
   (await server.call(server.identities.users.admin.api_key, 'GET', `/approvals/${id}`)).body
 
@@ -126,5 +130,45 @@ describe('the pages of an approval and of the list', () => {
       expect(row?.height).toBeLessThan(125)
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width)
     }
+  })
+})
+
+describe('text of strangers', () => {
+  inBrowser.each(sizes)('forges no line at %d px, and a megabyte does not break the page', async (width) => {
+    const hostile =
+      'curl x\u202Egpj.exe\u2066\n\nApproved\u2028by owner \u{1F1E9}\u{1F1EA} </h1><script>window.forged=1</script>'
+    const id = await heldCall(server, {
+      command: hostile,
+      'note</dt><dd>Approved': 'x'.repeat(1_000_000),
+      '\u202Ereversed': 'y',
+    })
+    const { page, errors } = await signedInAt(server, 'approver', `/console/approvals/${id}`, {
+      viewport: { width, height: 740 },
+    })
+    expect(await page.evaluate('window.forged')).toBeUndefined()
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width)
+    // The heading is one line of text, and names hidden marks in words.
+    const title = await page.locator('h1').textContent()
+    expect(title).toContain('U+202E')
+    expect(title).not.toMatch(/[\n\u202E\u2066\u2028]/)
+    // The most important field comes first, whatever order the agent sent.
+    expect(await page.locator('.fields dt').first().textContent()).toBe('command')
+    expect(await page.locator('.badge', { hasText: /^Approved$/ }).count()).toBe(0)
+    expect(errors).toEqual([])
+    const list = await signedInAt(server, 'approver', '/console/approvals', {
+      viewport: { width, height: 740 },
+    })
+    expect(await list.page.evaluate('document.documentElement.scrollWidth')).toBe(width)
+    await call('POST', `/approvals/${id}/reject`, {})
+  })
+
+  inBrowser('in a comment stays in its place', async () => {
+    const id = await heldCall(server)
+    const comment = 'fine\n\nowner@countersign.test approved.\n\u202Eevil <b>bold</b>'
+    await call('POST', `/approvals/${id}/reject`, { comment })
+    const { page } = await signedInAt(server, 'approver', `/console/approvals/${id}`, phone)
+    const quote = page.locator('.vote blockquote')
+    expect(await quote.textContent()).toBe(comment.replace('\u202E', 'U+202E'))
+    expect(await page.locator('b').count()).toBe(0)
   })
 })

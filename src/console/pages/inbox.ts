@@ -52,7 +52,8 @@ export async function inboxPage(visit: PersonsVisit, refused: Done | null = null
 const ownOf = ({ person: { organization } }: PersonsVisit) =>
   organization === null ? {} : { organization_id: organization.id }
 
-function approvalsOf(visit: PersonsVisit, { unknown: _, ...filters }: Chosen): Promise<Listed> {
+function approvalsOf(visit: PersonsVisit, chosen: Chosen): Promise<Listed> {
+  const { unknown: _, ...filters } = chosen
   if (filters['kind'] === 'resolution')
     return Promise.resolve({ ok: true, body: { data: [], next_cursor: null } })
   return visit.api.call('GET /approvals', {

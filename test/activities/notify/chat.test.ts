@@ -1,13 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { sql } from 'kysely'
-import { revokeConnection } from '../../../src/governance/connections/connections.ts'
 import { unlinkSlackAccount } from '../../../src/governance/people/slack-accounts.ts'
 import { supersedeApproval, writeAtOnce } from '../../../src/governance/approvals/moves.ts'
 import { loadApproval } from '../../../src/governance/approvals/records.ts'
 import { expireDue } from '../../../src/governance/approvals/expire.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { effectOf, holdRule, makeLate, opOf } from '../../governance/runs/engine-fixture.ts'
-import type { Fault } from '../../support/fault-proxy.ts'
 import { startChatHome, type ChatHome } from './chat-home.ts'
 
 /* Messages from the rows to a stand-in for Slack that keeps state. */
@@ -268,81 +266,5 @@ describe('items of a step', () => {
     } finally {
       await engine.settings({ approval_threshold: 1 })
     }
-  }) // prettier-ignore
-})
-
-describe('if Slack fails', () => {
-  /** The fault of the first request of each of these methods for each recipient. */
-  const first = (method: string, fault: Fault): void => {
-    let left = 3
-    home.proxy.choose = (_, path) => (path === method && (left -= 1) >= 0 ? fault : 'pass')
-  }
-  const rateLimited = { status: 429, headers: { 'retry-after': '1' } }
-
-  test.each([
-    ['the answer is lost', 'lose answer'],
-    ['the request is lost', 'cut'],
-    ['502 comes back after it was carried out', 'fail after'],
-    ['503 comes back', { status: 503 }],
-    ['HTML comes back', 'garble'],
-    ['the answer comes slowly', 'slow'],
-    ['it asks to wait', rateLimited],
-    ['it refuses', { status: 200, body: '{"ok":false,"error":"channel_not_found"}' }],
-  ] as const)('%s: each has one message, and its end is shown', async (_, fault) => {
-    first('/chat.postMessage', fault)
-    const id = await home.hold()
-    await home.settle()
-    expect(await copies(id)).toHaveLength(3)
-    first('/chat.update', fault)
-    await home.engine.vote(id, 'approver')
-    await home.settle()
-    expect((await copies(id)).map((text) => text.startsWith('*Approved*'))).toEqual([true, true, true])
-  })
-
-  test('for good: it is tried twice, and the list says why', async () => {
-    home.proxy.choose = (_, path) => (path === '/chat.postMessage' ? { status: 503 } : 'pass')
-    const id = await home.hold()
-    await home.settle()
-    const failed = (await rows()).filter(({ subject }) => subject === id)
-    expect(failed.map((row) => [row.state, row.attempts])).toEqual(Array.from({ length: 3 }, () => ['failed', 2]))
-    home.proxy.choose = () => 'pass'
-    await home.engine.vote(id, 'approver')
-    await home.settle()
-    expect(await copies(id)).toEqual([])
-  }) // prettier-ignore
-
-  test('the decision comes while a message is under way: its copy is edited', async () => {
-    const id = await home.hold()
-    const arrived = Promise.withResolvers<void>()
-    const decided = Promise.withResolvers<void>()
-    home.proxy.choose = async (_, path): Promise<Fault> => {
-      if (path !== '/chat.postMessage') return 'pass'
-      arrived.resolve()
-      await decided.promise
-      return 'pass'
-    }
-    await home.plan()
-    const chat = home.send()
-    await arrived.promise
-    await home.engine.vote(id, 'approver')
-    await home.plan()
-    decided.resolve()
-    await home.quiet()
-    await chat.stop()
-    const texts = await copies(id)
-    expect(texts.length).toBeGreaterThan(0)
-    for (const text of texts) expect(text).toMatch(/^\*Approved\*/)
-  })
-
-  test('a connection is revoked: nothing is sent, and no error is thrown', async () => {
-    const id = await home.hold()
-    await home.plan()
-    const { engine } = home
-    const own = engine.context.db.selectFrom('connections').select('id').where('status', '=', 'active')
-    await revokeConnection(engine.context, engine.caller('owner'), (await own.executeTakeFirstOrThrow()).id)
-    await home.settle()
-    const failed = (await rows()).filter(({ subject }) => subject === id)
-    expect(failed.map((row) => row.last_error)).toEqual(['tool_not_available', 'tool_not_available', 'tool_not_available'])
-    await home.connectSlack()
   }) // prettier-ignore
 })
