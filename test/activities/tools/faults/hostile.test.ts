@@ -54,6 +54,22 @@ describe.each(byTitle)('%s', (_, service) => {
     })
   })
 
+  // GitHub stands for all services here: their looks read answers with the same code.
+  if (service.name === 'github')
+    describe.each(writes)('%s, if its answer is lost and each look for it is answered by', (tool) => {
+      test.each(hostileAnswers.filter(({ code }) => code !== 'unavailable'))('$name', async ({ answer }) => {
+        const call = await proxied.start(tool)
+        let writes = 0
+        proxied.ofWrites = () => {
+          writes += 1
+          return 'lose answer'
+        }
+        proxied.ofLooks = () => answer
+        expect(await (await call.untilOver()).ended()).toEqual(unknown(1))
+        expect(writes).toBe(1)
+      })
+    })
+
   if (reads.length === 0) return
 
   describe.each(reads)('%s, if it is answered by', (tool) => {
