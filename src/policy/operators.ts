@@ -5,7 +5,7 @@ import { isOwnedBy, isWithin, ruleDomain } from './readers/hosts.ts'
 import { type PlaceKind, WantedPlaces, spellingsOf } from './readers/places.ts'
 import { type Host, hostsIn, settledHosts } from './readers/recipients.ts'
 import { maybe, no, type Tri, tri, yes } from './tri.ts'
-import type { Found, Hole, Leaf } from './values.ts'
+import { type Found, type Hole, type Leaf, placeOfLeaf } from './values.ts'
 
 type Scalar = string | number | boolean
 
@@ -75,7 +75,7 @@ function membership(values: readonly Scalar[], isNegative: boolean, isRestrictiv
       budget.spendOnText(leaf.value)
       const isListed = set.has(leaf.value)
       if (isListed || leaf.kind === null || !places.hasTexts) return one(isListed !== isNegative)
-      const place = leaf.place(budget)
+      const place = placeOfLeaf(leaf, leaf.kind, budget)
       budget.spend(1)
       if (place === null) return one(isRestrictive)
       return one(places.wholes(leaf.kind).has(place) !== isNegative)
@@ -145,7 +145,7 @@ function byPlace(
   budget: Budget,
 ): number {
   if (!wanted.hasTexts) return failed
-  const place = leaf.place(budget)
+  const place = placeOfLeaf(leaf, kind, budget)
   if (place === null) return one(isRestrictive)
   const parts = wanted.parts(kind)
   budget.spend(parts.size)

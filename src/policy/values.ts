@@ -33,7 +33,7 @@ export class Hole {
 export type Partial =
   string | number | boolean | null | Hole | readonly Partial[] | { readonly [key: string]: Partial }
 
-export class Leaf {
+export interface Leaf {
   /** Text in the form used for comparison: a Google link becomes its file id. */
   readonly value: string | number | boolean
   /** The value as written. */
@@ -44,28 +44,14 @@ export class Leaf {
   readonly isIncidental: boolean | 'maybe'
   /** What the text names; null for other values, and for parameters that name no place. */
   readonly kind: PlaceKind | null
-  #place: string | null | undefined = undefined
+  /** What `placeOfLeaf` has read; undefined before the first rule needs it. */
+  place: string | null | undefined
+}
 
-  constructor(
-    raw: string | number | boolean,
-    inList: boolean,
-    isIncidental: boolean | 'maybe',
-    kind: PlaceKind | null,
-  ) {
-    this.value = typeof raw === 'string' ? comparable(raw) : raw
-    this.raw = raw
-    this.inList = inList
-    this.isIncidental = isIncidental
-    this.kind = typeof raw === 'string' ? kind : null
-  }
-
-  /** The place that the text names, read as the tool reads it. null if no reader can read it. */
-  place(budget: Budget): string | null {
-    if (this.#place !== undefined) return this.#place
-    const read = this.kind === null ? null : placeWithin(this.kind, String(this.raw), budget)
-    this.#place = read
-    return read
-  }
+/** The place that the text names, read as the tool reads it. null if no reader can read it. */
+export function placeOfLeaf(leaf: Leaf, kind: PlaceKind, budget: Budget): string | null {
+  if (leaf.place === undefined) leaf.place = placeWithin(kind, String(leaf.raw), budget)
+  return leaf.place
 }
 
 /** What the parameters of a tool name, by parameter. null: nothing is declared, as for agents' tools. */
@@ -185,7 +171,10 @@ function flatten(
   if (depth > deepest) throw new RangeError('parameters are nested too deeply')
   if (value === null) return
   if (value instanceof Hole) found.holes.push(value.in(kind))
-  else if (typeof value !== 'object') found.leaves.push(new Leaf(value, inList, isIncidental, kind))
+  else if (typeof value === 'string') {
+    found.leaves.push({ value: comparable(value), raw: value, inList, isIncidental, kind, place: undefined })
+  } else if (typeof value !== 'object')
+    found.leaves.push({ value, raw: value, inList, isIncidental, kind: null, place: undefined })
   else if (isList(value)) for (const each of value) flatten(each, depth + 1, kind, true, isIncidental, found)
   else {
     const address = addressKey(value)

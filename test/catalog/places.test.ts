@@ -41,7 +41,7 @@ describe('what parameters name', () => {
   test.each(tools.filter(([, tool]) => serviceOf(tool) !== null))(
     '%s: every parameter that takes a text names a place, or is known to name none',
     (name, { params, places = {} }) => {
-      const shape: Readonly<Record<string, z.ZodType>> = params.shape as Record<string, z.ZodType>
+      const shape: Readonly<Record<string, z.ZodType>> = params.shape
       const open = Object.keys(shape).filter((param) => !takesNoText(shape[param] as z.ZodType))
       expect([...Object.keys(places), ...(texts[name] ?? [])].sort()).toEqual(open.sort())
     },

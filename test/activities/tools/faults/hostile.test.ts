@@ -54,7 +54,6 @@ describe.each(byTitle)('%s', (_, service) => {
     })
   })
 
-<<<<<<< HEAD
   test.each(writes)('%s reads before its write what is tested here', async (tool) => {
     const call = await proxied.start(tool)
     let count = 0
@@ -84,7 +83,9 @@ describe.each(byTitle)('%s', (_, service) => {
         const isNoMarks = tool === 'sheets_append' && nth === 2 && name === 'wrong types'
         const failed = { state: 'failed', made: 0, error: service.reads?.codes[code] }
         expect(ended).toEqual(isNoMarks ? once : failed)
-=======
+      })
+    })
+
   // GitHub stands for all services here: their looks read answers with the same code.
   if (service.name === 'github')
     describe.each(writes)('%s, if its answer is lost and each look for it is answered by', (tool) => {
@@ -98,7 +99,6 @@ describe.each(byTitle)('%s', (_, service) => {
         proxied.ofLooks = () => answer
         expect(await (await call.untilOver()).ended()).toEqual(unknown(1))
         expect(writes).toBe(1)
->>>>>>> wt-c
       })
     })
 
