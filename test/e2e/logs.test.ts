@@ -163,6 +163,47 @@ describe('a run that searches the web and asks a model', () => {
   })
 })
 
+describe('a run that works on GitHub', () => {
+  const issue = { number: 7, title: secret, body: secret, labels: [], state: 'open', html_url: `u/${secret}` }
+  const once = { retry: { attempts: 1, backoff_seconds: 1 }, on_error: 'continue' }
+  const of = (id: string, tool: string, params: object) => ({ id, tool, params, ...once })
+  beforeAll(async () => {
+    model.answer = ({ path, method, body }) => {
+      if (path === '/user') return { status: 200, body: { login: `login-${secret}` } }
+      if (method === 'GET') return { status: 200, body: issue }
+      if (body.includes('refuse'))
+        return { status: 422, body: { message: secret, errors: [{ message: secret }] } }
+      return { status: 201, body: { id: 8, ...issue } }
+    }
+    const credential = { token: `ghp_${secret}`, base_url: model.url }
+    await home.member.good('POST', '/tools/github_comment/connect', { credential, scope: 'personal' })
+  })
+
+  test('shows parameters and answers to its people alone', async () => {
+    const id = await workflow([
+      of('read', 'github_get_issue', { repo: 'acme/app', number: 7 }),
+      of('make', 'github_create_issue', {
+        repo: 'acme/app',
+        title: '{{input.text}}',
+        body: '{{read.output.body}}',
+      }),
+      of('say', 'github_comment', { repo: 'acme/app', number: 7, body: '{{input.text}}' }),
+      of('no', 'github_comment', { repo: 'acme/app', number: 7, body: 'refuse {{input.text}}' }),
+      of('lost', 'github_comment', { repo: '{{input.text}}', number: 7, body: 'b' }),
+    ])
+    const runId = await home.member.execute(id, { text: secret })
+    const { steps } = await home.member.untilStatus(runId, 'completed')
+    expect(steps.map(({ error }) => error?.code)).toEqual([
+      ...[undefined, undefined, undefined],
+      ...['github_refused', 'invalid_params'],
+    ])
+    expect(JSON.stringify(steps.map(({ error }) => error))).not.toContain(secret)
+    expect(model.arrived.some(({ headers }) => headers['authorization'] === `Bearer ghp_${secret}`)).toBe(
+      true,
+    )
+  })
+})
+
 describe('a run that writes to Slack and reads from Google', () => {
   const ok = (body: object) => ({ status: 200, body: { ok: true, ...body } })
   const granted = {

@@ -14,15 +14,15 @@ export function pagesOf(base: string): string {
 const linkStart = /^(?:(https?:)\/\/)?((?:[a-z\d-]+\.)*[a-z\d-]+(?::\d+)?|\[[\da-f:]+\](?::\d+)?)(?=[/?#]|$)/i
 
 /**
- * The text with a link into `pages` as a link of github.com, which the policy's reader understands. `elsewhere`: the
- * link leads to another host. Other texts stay as they are. The first part of `owner/name` has neither a dot nor a
+ * The text with a link into `pages` as a link of github.com, which the policy's reader understands. null: the link
+ * leads to another host. Other texts stay as they are. The first part of `owner/name` has neither a dot nor a
  * colon.
  */
-export function localLink(text: string, pages: string): string | 'elsewhere' {
+export function localLink(text: string, pages: string): string | null {
   const { protocol, host } = new URL(pages)
   const [start = '', scheme = protocol, of = ''] = linkStart.exec(text) ?? []
   if (!/[.:]/.test(start)) return text
   const linked = of.toLowerCase()
-  if ((host === 'github.com' ? linked.replace(/^www\./, '') : linked) !== host) return 'elsewhere'
+  if ((host === 'github.com' ? linked.replace(/^www\./, '') : linked) !== host) return null
   return scheme.toLowerCase() === protocol ? `https://github.com${text.slice(start.length)}` : text
 }

@@ -21,7 +21,7 @@ interface Named extends Repository {
  */
 function named(text: string, pages: string): Named {
   const local = localLink(text, pages)
-  if (local === 'elsewhere')
+  if (local === null)
     throw new ToolError(
       'github_other_host',
       `the link in \`repo\` leads to another host than the connection: give \`owner/name\`, or a link of \`${pages}\``,
