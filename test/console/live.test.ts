@@ -31,6 +31,10 @@ describe('an approval that needs two votes', () => {
     const [id = ''] = await approvalsOf(server, runId)
     const { page } = await signedInAt(server, 'approver', `/console/approvals/${id}`)
     expect(await page.locator('[data-events]').count()).toBe(1)
+    // The stream begins with the earlier events, which make the page look once.
+    const looked = page.waitForResponse((answer) => answer.request().resourceType() === 'fetch')
+    await page.reload()
+    await looked
     await approve(id)
     await page.getByText('Needs 1 more approval by an admin or owner', { exact: false }).waitFor()
     await page.locator('.vote', { hasText: 'Approves' }).waitFor()
