@@ -68,6 +68,17 @@ jestTest(
   },
 )
 
+jestTest('the same attack is blocked where an administrator has done what an open row says', () => {
+  const holds = attackRuns
+    .flatMap(({ attacks }) => attacks)
+    .filter(({ expected }) => expected === 'holds')
+    .map(({ id }) => id)
+  const closing = attackRuns
+    .flatMap(({ attacks }) => attacks)
+    .flatMap(({ expected }) => (expected === 'holds' ? [] : (expected.closedBy ?? [])))
+  expect(closing.filter((id) => !holds.includes(id))).toEqual([])
+})
+
 jestTest('ids are unique, and name the client and the installation', () => {
   const ids = attackRuns.flatMap(({ attacks }) => attacks.map(({ id }) => id))
   expect(ids).toEqual([...new Set(ids)])

@@ -2,7 +2,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Place } from '../client.ts'
 import { change, machineOf } from '../machine.ts'
-import { deniedCommand, type Turns } from './attack.ts'
+import type { ToolCall } from '../script.ts'
+import { deniedCommand, type Attack, type Turns } from './attack.ts'
 
 /* What users and repositories can write to get around the hook of Claude Code. */
 
@@ -122,4 +123,20 @@ export const allowing = {
       ],
     },
   ],
+}
+
+/** A subagent of the project's own kind makes a harmless call. */
+export const ownAgent: Pick<Attack, 'turns' | 'part'> = {
+  turns: (client) => [
+    [
+      {
+        tool: 'Agent',
+        input: {
+          ...(client.delegate('part').flat()[0] as ToolCall).input,
+          subagent_type: 'own',
+        },
+      },
+    ],
+  ],
+  part: (client) => [[client.shell('echo harmless')]],
 }

@@ -1,6 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ToolCall } from '../script.ts'
 import { bashAsShell, change, keyOf, machineOf } from '../machine.ts'
 import {
   bySubagent,
@@ -19,6 +18,7 @@ import {
   httpHook,
   loader,
   managedSettings,
+  ownAgent,
   mayUseSkills,
   noexec,
   prefixed,
@@ -57,21 +57,6 @@ const hooksOfRepositories: Open = {
 const inSkills: Open = {
   why: 'Claude Code runs the command before the model reads the text, and asks no hook.',
   helps: 'Install with `--managed`, or set `disableSkillShellExecution`. A rule on `Skill` blocks skills.',
-}
-/** A subagent of the project's own kind makes a harmless call. */
-const ownAgent: More = {
-  turns: (client) => [
-    [
-      {
-        tool: 'Agent',
-        input: {
-          ...(client.delegate('part').flat()[0] as ToolCall).input,
-          subagent_type: 'own',
-        },
-      },
-    ],
-  ],
-  part: (client) => [[client.shell('echo harmless')]],
 }
 const inSkill = "a repository's skill with a shell command in its text (``!`...` ``)"
 const rewritten = "a project's own hook makes another command of the call (`updatedInput`)"
