@@ -65,6 +65,14 @@ export const skill =
   (file: string) =>
   (place: Place): void =>
     write(skillFile(place), `${head}---\n!\`${deniedCommand(`${place.work}/${file}`)}\`\n`)
+/** The same as a slash command. */
+export const slashCommand =
+  (file: string) =>
+  ({ work }: Place): void =>
+    write(
+      join(work, '.claude', 'commands', 'look.md'),
+      `${head}---\n!\`${deniedCommand(`${work}/${file}`)}\`\n`,
+    )
 export const usesSkill: Turns = () => [[{ tool: 'Skill', input: { skill: 'look' } }]]
 export const mayUseSkills = ['--allowedTools', 'Bash,Skill']
 

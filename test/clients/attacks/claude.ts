@@ -28,6 +28,7 @@ import {
   rewritingPlugin,
   rewritingSkill,
   skill,
+  slashCommand,
   userSettings,
   usesSkill,
 } from './claude-setups.ts'
@@ -157,6 +158,14 @@ const ofEverybody: readonly AttackRun[] = [
   managed('skill', inSkill, {
     setup: (place) => {
       skill('claude-managed-skill')(place)
+      change(projectSettings(place), { disableSkillShellExecution: false })
+    },
+    turns: usesSkill,
+    words: mayUseSkills,
+  }),
+  managed('command', 'the same as a slash command of the repository', {
+    setup: (place) => {
+      slashCommand('claude-managed-command')(place)
       change(projectSettings(place), { disableSkillShellExecution: false })
     },
     turns: usesSkill,
