@@ -28,6 +28,12 @@ afterAll(() => service.close())
  */
 const mounts = canMount()
 
+/** Where such a run must be possible, a row that this machine cannot run fails in place of being skipped. */
+const mustMount = process.env['TEST_MOUNTS'] === 'required'
+jestTest('this machine can run the rows of managed installations, if `TEST_MOUNTS=required` says so', () => {
+  expect(mounts || !mustMount).toBe(true)
+})
+
 for (const run of attackRuns) {
   const needsMachine = run.installation === 'managed' || run.before !== undefined
   const here = needsMachine && !mounts ? (name: string) => jestTest.skip(name, () => {}) : test
