@@ -1860,6 +1860,19 @@ def note_of_key(settings):
     return os.path.join(own_folder(), "key-checked"), b"%08x" % crc32(name.encode("utf-8", "replace"))
 
 
+def checked_keys(place):
+    """The note of this user, if no hook is left that reads it. HOME may lead anywhere, so another file is not touched."""
+    path = os.path.join(own_folder(), "key-checked")
+    if not place.managed and os.path.exists(Place(True).hook):
+        return []
+    try:
+        with open(path, "rb") as file:
+            text = file.read(100)
+    except OSError:
+        return []
+    return [path] if len(text) == 8 and not text.strip(b"0123456789abcdef") else []
+
+
 # --- hook/pre ---------------------------------------------------------------------------------------------------------
 
 # The command `pre`: may this call run?
@@ -3564,11 +3577,13 @@ def install(words):
             gone = [each for each in before if client is None or each in parts_of(place, client)]
             made = [place.at(folder) for each in gone for folder in before[each].get("folders", [])]
             made.sort(key=len, reverse=True)
+            notes = [] if options.root or not all_gone(changes, place) else checked_keys(place)
         else:
+            notes = []
             changes, ends = additions(place, recorded, before, client, chosen_python(options)), []
         rules = StarterRules(parse_json(changes[1].after), options.starter_rules) if options.starter_rules else None
         changes = [each for each in changes if each.is_needed()]
-        if not changes and not ends and not (rules and rules.changes):
+        if not changes and not ends and not notes and not (rules and rules.changes):
             print("nothing to change")
             return 0
         for each in changes:
@@ -3578,6 +3593,8 @@ def install(words):
         if ends:
             several = "1 session whose end" if len(ends) == 1 else "%d sessions whose ends" % len(ends)
             print("remove %s, with %s could not be reported" % (spool(), several))
+        for path in notes:
+            print("remove %s" % path)
         sys.stdout.flush()
         if not options.yes and not agreed():
             print("nothing was changed")
@@ -3588,15 +3605,16 @@ def install(words):
                     raise Refused("`%s` was changed meanwhile and was not touched: run `install` again" % each.path)
             for each in changes:
                 each.apply(not place.managed)
-            for name in ends:
-                os.unlink(os.path.join(spool(), name))
+            for path in [os.path.join(spool(), name) for name in ends] + notes:
+                os.unlink(path)
         if rules:
             rules.save()
             note = rules.note()
             if note:
                 print("next: " + note)
         if options.uninstall:
-            remove_empty(([] if place.managed else [spool()]) + [place.at(place.folder)] + made)
+            remove_empty([] if options.root else [spool()])
+            remove_empty([place.at(place.folder)] + made + ([] if options.root else [own_folder()]))
     except (Refused, OSError) as error:
         sys.stderr.write("install: %s\n" % error)
         return 1
@@ -3654,6 +3672,12 @@ def removals(place, recorded, record, client):
     # A managed hook writes its notes to the same folder.
     shared = place.managed or os.path.exists(Place(True).hook)
     return changes, [] if shared else left_ends(spool())
+
+
+def all_gone(changes, place):
+    """Whether no client is left: then the hook itself goes, or is gone already."""
+    hook = place.at(place.hook)
+    return read_text(hook) is None or any(change.path == hook and change.after is None for change in changes)
 
 
 def remove_empty(folders):
@@ -4382,7 +4406,7 @@ def opencode_around(place, findings):
         findings.fail("`OPENCODE_TEST_MANAGED_CONFIG_DIR` replaces the managed settings: remove it from the environment")
     if not place.managed and is_yes(said("OPENCODE_PURE")):
         findings.fail("`OPENCODE_PURE` switches the hook off: remove it from the environment, or install --managed")
-    if '"plugin"' in said("OPENCODE_CONFIG_CONTENT", ""):
+    if '"plugin' in said("OPENCODE_CONFIG_CONTENT", ""):
         findings.fail("`OPENCODE_CONFIG_CONTENT` names plugins, which can get around the hook: remove it")
     folders, files = [], [said("OPENCODE_CONFIG")]
     own = os.path.dirname(os.path.dirname(Place(False).settings_file("opencode")))
@@ -4390,11 +4414,20 @@ def opencode_around(place, findings):
         folders += [own, os.path.join(os.path.expanduser("~"), ".opencode")]
     folders += [each for each in [said("OPENCODE_CONFIG_DIR")] if each]
     skills = []
-    at = None if is_yes(said("OPENCODE_DISABLE_PROJECT_CONFIG")) else os.getcwd()
+    # The variable does not stop opencode from loading plugins of the project (docs/agents-reference.md).
+    is_off = is_yes(said("OPENCODE_DISABLE_PROJECT_CONFIG"))
+    at = os.getcwd()
     while at is not None:
-        folders.append(os.path.join(at, ".opencode"))
+        own = os.path.join(at, ".opencode")
         files += [os.path.join(at, name) for name in ("opencode.json", "opencode.jsonc")]
-        skills += [os.path.join(at, name, "skills") for name in (".claude", ".agents")]
+        if not is_off:
+            folders.append(own)
+        else:
+            files += [os.path.join(own, name) for name in ("opencode.json", "opencode.jsonc")]
+            for path in programs_of(own, ("plugin", "plugins")):
+                findings.fail("opencode runs %s as a part of itself, so it can get around the hook: remove it" % path)
+        if not is_yes(said("OPENCODE_DISABLE_EXTERNAL_SKILLS")):
+            skills += [os.path.join(at, name, "skills") for name in (".claude", ".agents")]
         above = os.path.dirname(at)
         at = above if above != at else None
     for folder in dict.fromkeys(folders):
@@ -4417,10 +4450,10 @@ def is_yes(value):
     return (value or "").lower() in ("1", "true")
 
 
-def programs_of(folder):
+def programs_of(folder, kinds=("plugin", "plugins", "tool", "tools")):
     """The plugins and tools of a folder. opencode loads each into its own process when it starts."""
     found = []
-    for kind in ("plugin", "plugins", "tool", "tools"):
+    for kind in kinds:
         try:
             names = sorted(os.listdir(os.path.join(folder, kind)))
         except OSError:
@@ -4431,12 +4464,13 @@ def programs_of(folder):
 
 
 def names_plugins(path):
-    """Whether settings name plugins. A file with comments is searched as text."""
+    """Whether settings name plugins, under the old or the new name. A file with comments is searched as text."""
     text = read_text(path) or ""
     try:
-        return bool(look_up(parse_json(text.lstrip("\ufeff") or "{}"), ("plugin",)))
+        settings = parse_json(text.lstrip("\ufeff") or "{}")
+        return bool(look_up(settings, ("plugin",)) or look_up(settings, ("plugins",)))
     except ValueError:
-        return '"plugin"' in text
+        return '"plugin' in text
 
 
 def texts_below(folder):
@@ -4452,7 +4486,7 @@ OPEN_WAYS = {
     "claude": "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
     "codex": "variables such as `BASH_ENV`, in the environment or in `.env` of a user's folder `.codex`, keep the shell from starting the hook",
     "copilot": "a trusted repository's MCP servers start programs, and no hook is asked: name the allowed ones as `allowedMcpServers` in %s",
-    "opencode": "a repository's plugins and tools run in opencode itself before any call, and a skill that a person calls by its name runs commands",
+    "opencode": "a repository's plugins run in opencode itself before any call, and nothing prevents that; tools and skills with commands need OPENCODE_DISABLE_PROJECT_CONFIG=1 and OPENCODE_DISABLE_EXTERNAL_SKILLS=1",
     "gemini": "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",
 }
 

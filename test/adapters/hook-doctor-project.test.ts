@@ -108,6 +108,23 @@ test('not protected beside an extension of Gemini CLI with a hook that can chang
   expect(await verdict()).toMatch(new RegExp(`\nFAIL .*${file}.*\n(.*\n)*NOT protected\n$`))
 })
 
+test('not protected in a folder whose project knows the name of the hook for Gemini CLI', async () => {
+  place(join(home, 'bin', 'gemini'), '#!/bin/sh\necho 0.61.0\n')
+  chmodSync(join(home, 'bin', 'gemini'), 0o755)
+  await run(home, 'install', '--dialect', 'gemini', '--yes')
+  const installed = readFileSync(join(home, '.gemini', 'settings.json'), 'utf8')
+  const [name = ''] = /countersign-\w{16}/.exec(installed) ?? []
+  const cwd = temporaryFolder()
+  const doctorAfter = async (disabled: string): Promise<string> => {
+    place(join(cwd, '.gemini', 'settings.json'), JSON.stringify({ hooksConfig: { disabled: [disabled] } }))
+    return (await run(cwd, 'doctor', '--dialect', 'gemini')).stdout
+  }
+  expect(await doctorAfter('countersign-0000000000000000')).toMatch(/\nworks\n$/)
+  const stdout = await doctorAfter(name)
+  expect(stdout).toContain(`FAIL  \`hooksConfig.disabled\` in ${cwd}/.gemini/settings.json`)
+  expect(stdout).toMatch(/\nNOT protected\n$/)
+})
+
 test.each(['SHELLOPTS=noexec', 'export LD_TRACE_LOADED_OBJECTS=1'])(
   'not protected while ~/.codex/.env has %s',
   async (line) => {

@@ -28,6 +28,12 @@ afterAll(() => service.close())
  */
 const mounts = canMount()
 
+/** Where such a run must be possible, a row that this machine cannot run fails in place of being skipped. */
+const mustMount = process.env['TEST_MOUNTS'] === 'required'
+jestTest('this machine can run the rows of managed installations, if `TEST_MOUNTS=required` says so', () => {
+  expect(mounts || !mustMount).toBe(true)
+})
+
 for (const run of attackRuns) {
   const needsMachine = run.installation === 'managed' || run.before !== undefined
   const here = needsMachine && !mounts ? (name: string) => jestTest.skip(name, () => {}) : test
@@ -67,6 +73,17 @@ jestTest(
     expect([...new Set(named.map(kindOf))]).toEqual(['copilot managed'])
   },
 )
+
+jestTest('the same attack is blocked where an administrator has done what an open row says', () => {
+  const holds = attackRuns
+    .flatMap(({ attacks }) => attacks)
+    .filter(({ expected }) => expected === 'holds')
+    .map(({ id }) => id)
+  const closing = attackRuns
+    .flatMap(({ attacks }) => attacks)
+    .flatMap(({ expected }) => (expected === 'holds' ? [] : (expected.closedBy ?? [])))
+  expect(closing.filter((id) => !holds.includes(id))).toEqual([])
+})
 
 jestTest('ids are unique, and name the client and the installation', () => {
   const ids = attackRuns.flatMap(({ attacks }) => attacks.map(({ id }) => id))

@@ -48,3 +48,16 @@ def note_of_key(settings):
 
     name = "\n".join((settings.api_url, settings.organization_id, settings.key))
     return os.path.join(own_folder(), "key-checked"), b"%08x" % crc32(name.encode("utf-8", "replace"))
+
+
+def checked_keys(place):
+    """The note of this user, if no hook is left that reads it. HOME may lead anywhere, so another file is not touched."""
+    path = os.path.join(own_folder(), "key-checked")
+    if not place.managed and os.path.exists(Place(True).hook):
+        return []
+    try:
+        with open(path, "rb") as file:
+            text = file.read(100)
+    except OSError:
+        return []
+    return [path] if len(text) == 8 and not text.strip(b"0123456789abcdef") else []

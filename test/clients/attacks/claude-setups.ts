@@ -2,7 +2,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Place } from '../client.ts'
 import { change, machineOf } from '../machine.ts'
-import { deniedCommand, type Turns } from './attack.ts'
+import type { ToolCall } from '../script.ts'
+import { deniedCommand, type Attack, type Turns } from './attack.ts'
 
 /* What users and repositories can write to get around the hook of Claude Code. */
 
@@ -64,6 +65,14 @@ export const skill =
   (file: string) =>
   (place: Place): void =>
     write(skillFile(place), `${head}---\n!\`${deniedCommand(`${place.work}/${file}`)}\`\n`)
+/** The same as a slash command. */
+export const slashCommand =
+  (file: string) =>
+  ({ work }: Place): void =>
+    write(
+      join(work, '.claude', 'commands', 'look.md'),
+      `${head}---\n!\`${deniedCommand(`${work}/${file}`)}\`\n`,
+    )
 export const usesSkill: Turns = () => [[{ tool: 'Skill', input: { skill: 'look' } }]]
 export const mayUseSkills = ['--allowedTools', 'Bash,Skill']
 
@@ -122,4 +131,20 @@ export const allowing = {
       ],
     },
   ],
+}
+
+/** A subagent of the project's own kind makes a harmless call. */
+export const ownAgent: Pick<Attack, 'turns' | 'part'> = {
+  turns: (client) => [
+    [
+      {
+        tool: 'Agent',
+        input: {
+          ...(client.delegate('part').flat()[0] as ToolCall).input,
+          subagent_type: 'own',
+        },
+      },
+    ],
+  ],
+  part: (client) => [[client.shell('echo harmless')]],
 }

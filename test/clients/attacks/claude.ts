@@ -1,6 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ToolCall } from '../script.ts'
 import { bashAsShell, change, keyOf, machineOf } from '../machine.ts'
 import {
   bySubagent,
@@ -19,6 +18,7 @@ import {
   httpHook,
   loader,
   managedSettings,
+  ownAgent,
   mayUseSkills,
   noexec,
   prefixed,
@@ -28,6 +28,7 @@ import {
   rewritingPlugin,
   rewritingSkill,
   skill,
+  slashCommand,
   userSettings,
   usesSkill,
 } from './claude-setups.ts'
@@ -57,21 +58,6 @@ const hooksOfRepositories: Open = {
 const inSkills: Open = {
   why: 'Claude Code runs the command before the model reads the text, and asks no hook.',
   helps: 'Install with `--managed`, or set `disableSkillShellExecution`. A rule on `Skill` blocks skills.',
-}
-/** A subagent of the project's own kind makes a harmless call. */
-const ownAgent: More = {
-  turns: (client) => [
-    [
-      {
-        tool: 'Agent',
-        input: {
-          ...(client.delegate('part').flat()[0] as ToolCall).input,
-          subagent_type: 'own',
-        },
-      },
-    ],
-  ],
-  part: (client) => [[client.shell('echo harmless')]],
 }
 const inSkill = "a repository's skill with a shell command in its text (``!`...` ``)"
 const rewritten = "a project's own hook makes another command of the call (`updatedInput`)"
@@ -172,6 +158,14 @@ const ofEverybody: readonly AttackRun[] = [
   managed('skill', inSkill, {
     setup: (place) => {
       skill('claude-managed-skill')(place)
+      change(projectSettings(place), { disableSkillShellExecution: false })
+    },
+    turns: usesSkill,
+    words: mayUseSkills,
+  }),
+  managed('command', 'the same as a slash command of the repository', {
+    setup: (place) => {
+      slashCommand('claude-managed-command')(place)
       change(projectSettings(place), { disableSkillShellExecution: false })
     },
     turns: usesSkill,

@@ -74,6 +74,11 @@ const copied: Open = {
   why: 'Gemini CLI 0.61.0 runs the first of two hooks with one name and command. Everybody can read both.',
   helps: 'Give users a home whose `.gemini/settings.json` they cannot change.',
 }
+const copiedByProject: Open = {
+  ...{ why: copied.why },
+  helps:
+    'A repository cannot guess the name: deny agents to read the managed settings and to write `.gemini/settings.json`. `doctor` finds a copy.',
+}
 const switchable: Open = {
   why: "The user's and the project's files can switch off this hook.",
   helps: 'Install with `--managed`.',
@@ -141,7 +146,7 @@ const ofEverybody: readonly AttackRun[] = [
     doctor: 'NOT protected',
   }),
   managed('project-copy', 'the same in the settings of a trusted project', {
-    expected: copied,
+    expected: copiedByProject,
     setup: (place) => copyInto(projectSettings(place), place),
     doctor: 'NOT protected',
   }),
