@@ -156,16 +156,7 @@ def install(words):
         if not changes and not ends and not notes and not (rules and rules.changes):
             print("nothing to change")
             return 0
-        for each in changes:
-            sys.stdout.write(each.shown())
-        for words, _, _, _ in rules.changes if rules else ():
-            print(words)
-        if ends:
-            several = "1 session whose end" if len(ends) == 1 else "%d sessions whose ends" % len(ends)
-            print("remove %s, with %s could not be reported" % (spool(), several))
-        for path in notes:
-            print("remove %s" % path)
-        sys.stdout.flush()
+        show(changes, rules, ends, notes)
         if not options.yes and not agreed():
             print("nothing was changed")
             return 1
@@ -242,6 +233,20 @@ def removals(place, recorded, record, client):
     # A managed hook writes its notes to the same folder.
     shared = place.managed or os.path.exists(Place(True).hook)
     return changes, [] if shared else left_ends(spool())
+
+
+def show(changes, rules, ends, notes):
+    """Prints what would be changed."""
+    for each in changes:
+        sys.stdout.write(each.shown())
+    for words, _, _, _ in rules.changes if rules else ():
+        print(words)
+    if ends:
+        several = "1 session whose end" if len(ends) == 1 else "%d sessions whose ends" % len(ends)
+        print("remove %s, with %s could not be reported" % (spool(), several))
+    for path in notes:
+        print("remove %s" % path)
+    sys.stdout.flush()
 
 
 def all_gone(changes, place):
