@@ -102,7 +102,8 @@ function parse(
       parser.once(limit, () => fail(new ApiError('too_large', 'the form has too many fields')))
     parser.once('finish', () => resolve(form))
     parser.once('error', () => fail(isCut()))
-    void feed(parser, blocks, place)
+    // An error of the parser itself must end this request alone, and not the process.
+    feed(parser, blocks, place).catch(() => fail(isCut()))
   })
 }
 
@@ -172,9 +173,10 @@ function collect(
 const tooLarge = (): ApiError =>
   new ApiError('too_large', `a file has at most ${maxDocumentSize / 1024 / 1024} MiB: split it`)
 
-function unknownField(name: string): ApiError {
+/** @param name undefined: the form names no field. The parser's types leave this out. */
+function unknownField(name: string | undefined): ApiError {
   const message = `the form has only the fields \`file\` and \`labels\``
   return new ApiError('validation_error', message, [
-    { path: name.slice(0, 100), message: 'is not a field of the form' },
+    { path: (name ?? '').slice(0, 100), message: 'is not a field of the form' },
   ])
 }

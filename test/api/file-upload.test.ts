@@ -1,6 +1,7 @@
-import { createServer, request as httpRequest } from 'node:http'
+import { createServer, request as httpRequest, type IncomingMessage } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
 import { expect, test } from '@jest/globals'
 import { readFileUpload } from '../../src/api/file-upload.ts'
 
@@ -30,4 +31,24 @@ test('a form that does not arrive in time is refused, so that it does not hold m
     server.closeAllConnections()
     await new Promise((resolve) => server.close(resolve))
   }
+})
+
+const place = { admit: async () => {}, works: () => {} }
+
+/** Reads these bytes as a form with the boundary `b`. */
+function readForm(bytes: string): Promise<unknown> {
+  const headers = { 'content-type': 'multipart/form-data; boundary=b' }
+  const request = Object.assign(Readable.from([Buffer.from(bytes, 'latin1')]), { headers })
+  return readFileUpload(request as unknown as IncomingMessage, place)
+}
+
+const part = (...headers: string[]): string => `--b\r\n${headers.join('\r\n')}\r\n\r\nhello\r\n--b--\r\n`
+
+test.each([
+  ['a field', part('content-disposition: form-data')],
+  ['a field with a file before it', `--b\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\nx\r\n${part('content-disposition: form-data')}`], // prettier-ignore
+  ['a file', part('content-disposition: form-data; filename="a.txt"')],
+  ['a file by its type', part('content-disposition: form-data', 'content-type: application/octet-stream')],
+])('%s without a name is refused, and ends no process', async (_, bytes) => {
+  await expect(readForm(bytes)).rejects.toMatchObject({ code: 'validation_error', details: [{ path: '' }] })
 })

@@ -120,6 +120,8 @@ describe('parameters that name no one thing with certainty are refused before an
     ['github_list_issues', { repo, labels: ['a,b'] }],
     ['github_list_pull_requests', { repo: 'admin' }],
     ['github_search_code', { query: 'a OR b', repo }],
+    ['github_search_code', { query: 'a repo:admin/secret', repo }],
+    ['github_search_code', { query: 'a org:admin', repo }],
     ['github_comment', { repo, body: 'b' }],
   ]
   test.each(wrong)('%s %j', async (name, params) => {

@@ -14,15 +14,23 @@ const refused = (code: string, message: string): ToolError =>
 
 export const searchCode: ToolBody<'github_search_code'> = async (call, context) => {
   const { query, repo, limit = defaultLimit } = call.params
+  const scope = searchScope(query)
   // With alternatives or brackets, the repository would limit only a part of the query.
-  if (repo !== undefined && searchScope(query) === null)
+  if (repo !== undefined && scope === null)
     throw refused(
       'invalid_params',
       '`query` with `repo` takes words and qualifiers, without OR, NOT and brackets',
     )
   const github = await githubOf(call, context, 'github_search_code')
   const within = repo === undefined ? undefined : repositoryAt(repo, github.pages)
-  const q = within === undefined ? query : `${query} repo:${within.owner}/${within.repo}`
+  const only = within === undefined ? null : `${within.owner}/${within.repo}`
+  // GitHub searches every repository that a search names, and rules on `repo` have decided about this one alone.
+  if (only !== null && scope?.names.some((name) => name !== only) === true)
+    throw refused(
+      'invalid_params',
+      '`query` names another repository or an owner: leave it out of `query`, or leave out `repo`',
+    )
+  const q = only === null ? query : `${query} repo:${only}`
   const found = await github.read(foundCode, (octokit) =>
     octokit.rest.search.code({ q, per_page: limit, mediaType: { format: 'text-match' } }),
   )
