@@ -79,7 +79,7 @@ const needNoLine: Readonly<Record<string, readonly string[]>> = {
   'the row about labels of one condition is about each of its lists': ['all_of.maxItems=100', 'none_of.maxItems=100'],
   'a list cannot have more entries than there are values': ['applies_to.maxItems=2', 'side_effects.maxItems=3', 'events.maxItems=12'],
   'the number of a thing that has a limit of its own': [
-    'version.maximum=1000000000', 'after.maximum=999999999', 'limit.maximum=999999999', 'item_index.maximum=10000', 'item_indexes.items.maximum=10000',
+    'version.maximum=1000000000', 'after.maximum=999999999', 'item_index.maximum=10000', 'item_indexes.items.maximum=10000',
   ],
   'an id or token of the service is shorter': ['files.items.maxLength=100', 'replacement_id.maxLength=200', 'token.maxLength=200'],
 } // prettier-ignore

@@ -36,7 +36,7 @@ function start(...args: string[]): Started {
 
 test('counts the passed tests, prints nothing else, and leaves nothing behind', async () => {
   const { folder, ended, output } = start('test/support/counts')
-  expect(await ended).toEqual({ code: 0, lastLine: '7 passed, 0 failed' })
+  expect(await ended).toEqual({ code: 0, lastLine: '9 passed, 0 failed' })
   expect(output()).toMatch(/^PASS test\/support\/counts/)
   expect(output()).not.toMatch(/results written|No tests found/)
   expect(readdirSync(folder)).toEqual([])
