@@ -51,16 +51,6 @@ export function Approval(props: ApprovalProps): ComponentChild {
   const { now } = visit
   const isOpen = approval.status === 'pending'
   const events = approval.run_id !== null && approval.kind !== 'agent_call'
-  // The parts that can change while the page is open: the approval, its votes, and the state of its call and run.
-  const version = [
-    approval.status,
-    approval.votes.length,
-    approval.detail?.vote_refused ?? '',
-    approval.used_at === null ? '' : 'used',
-    approval.detail?.observed?.outcome ?? '',
-    call ?? '',
-    run === null ? '' : [run.status, ...run.steps.map(({ status }) => status)].join(' '),
-  ].join('/')
   const isEnded =
     !isOpen &&
     !mayBeReported(approval, now) &&
@@ -70,7 +60,7 @@ export function Approval(props: ApprovalProps): ComponentChild {
     {
       class: 'approval',
       'data-live': 'approval',
-      'data-version': version,
+      'data-version': versionOf(props),
       ...(isEnded ? {} : { 'data-poll': '' }),
       ...(events && !isEnded ? { 'data-events': `/api/v1/runs/${approval.run_id}/events` } : {}),
     },
@@ -109,6 +99,20 @@ export function Approval(props: ApprovalProps): ComponentChild {
     ],
   )
 }
+
+/** The parts that can change while the page is open: the approval, its votes, and the state of its call and run. */
+const versionOf = ({ approval, call, run }: ApprovalProps): string =>
+  [
+    approval.status,
+    approval.votes.length,
+    approval.detail?.votes_missing ?? '',
+    approval.detail?.vote_refused ?? '',
+    approval.superseded_by ?? '',
+    approval.used_at === null ? '' : 'used',
+    approval.detail?.observed?.outcome ?? '',
+    call ?? '',
+    run === null ? '' : [run.status, ...run.steps.map(({ status }) => status)].join(' '),
+  ].join('/')
 
 /** States of steps that can still change. */
 const moving = new Set(['pending', 'running', 'held', 'unknown_outcome'])
