@@ -630,13 +630,20 @@ def patch_headers(patch, cwd):
     return found
 
 
+# Codex applies a patch that one of these gets in a shell command, and has both as programs on the PATH.
+PATCH_PROGRAMS = ("apply_patch", "applypatch")
+
+
 def shell_patches(command, cwd):
-    """The changes of files that Codex makes itself when a shell command is `apply_patch` with a patch: [(tool, arguments)].
+    """The changes of files that Codex makes itself when a shell command applies a patch: [(tool, arguments)].
     A folder that the command enters first counts beside the client's, because the patch may be read in either."""
-    if not isinstance(command, str) or "apply_patch" not in command or "*** Begin Patch" not in command:
+    if not isinstance(command, str) or "*** Begin Patch" not in command:
+        return []
+    commands = Line(command).commands
+    if not any(base_name(word) in PATCH_PROGRAMS for simple in commands for word in simple.words):
         return []
     folders = [cwd]
-    for simple in Line(command).commands:
+    for simple in commands:
         if simple.words[0] == "cd" and len(simple.words) > 1:
             if any(c in simple.words[-1] for c in "$~*?[{"):
                 raise Refused("the folder of the patch cannot be read: write its path in full")
@@ -899,12 +906,17 @@ class Line:
 
 # Programs that read commands from their terminal if at most this many arguments follow.
 PROMPTS = dict(
-    [(name, 0) for name in "bash sh zsh dash ash ksh mksh fish csh tcsh rbash python python2 python3 ipython pypy".split()]
-    + [(name, 0) for name in "node deno bun ruby irb perl php lua R redis-cli tmux screen pwsh powershell tclsh".split()]
-    + [(name, 0) for name in "ghci jshell scala erl iex julia octave unshare nsenter login newgrp m4 dc at batch".split()]
-    + [(name, 1) for name in "ssh telnet nc ncat socat su ftp sftp sqlite3 chroot".split()]
+    [(name, 0) for name in "bash sh zsh dash ash ksh mksh fish csh tcsh rbash xonsh nu elvish python ipython pypy".split()]
+    + [(name, 0) for name in "node deno bun ruby irb perl php lua luajit R redis-cli tmux screen pwsh powershell tclsh".split()]
+    + [(name, 0) for name in "ghci jshell scala erl iex julia octave unshare nsenter login newgrp m4 dc at batch pry guile".split()]
+    + [(name, 1) for name in "ssh telnet nc ncat socat su ftp sftp sqlite sqlite3 chroot".split()]
     + [(name, 99) for name in "psql mysql mongosh gdb lldb script vi vim nvim view ex ed emacs nano less more man".split()]
 )
+# Their `-c` takes code of their own language, not a command line.
+PROGRAMMED = ("python", "pypy", "ipython", "lua", "R", "octave")
+SHELLS = frozenset("bash sh zsh dash ash ksh mksh fish csh tcsh rbash".split())
+# The first argument with which many programs open a prompt: `poetry shell`, `rails console`.
+PROMPT_COMMANDS = frozenset("shell console repl dbshell develop enter attach interactive".split())
 # Their options that take the next word.
 WITH_VALUE = "--rcfile --init-file -O +O -o +o -W -X -r --require --import -I -M".split()
 NO_PROMPT = ("-c", "-e", "-f", "--eval", "--command", "--execute", "--file", "--version", "--help", "-V", "-h", "--batch")
@@ -916,9 +928,12 @@ WRAPPERS = frozenset(
     """exec env sudo doas command builtin nohup time nice ionice chrt taskset timeout stdbuf setsid flock watch xargs parallel
     strace ltrace prlimit setarch busybox toybox eatmydata firejail proot torify proxychains sshpass dbus-run-session coproc
     unshare nsenter chroot systemd-run runuser setpriv sg npx uvx poetry pipenv rlwrap unbuffer expect winpty catchsegv numactl
-    cpulimit fakeroot entr script tmux screen su ssh find""".split()
+    cpulimit fakeroot entr script tmux screen su ssh find uv pipx pdm hatch rye conda mamba micromamba mise asdf direnv bundle bunx
+    pnpx nix nix-shell guix flatpak snap distrobox toolbox vagrant heroku fly""".split()
 )
-CONTAINERS = ("docker", "podman", "kubectl", "nerdctl")
+CONTAINERS = ("docker", "podman", "kubectl", "nerdctl", "oc", "docker-compose", "podman-compose")
+OPENING = ("run", "exec", "attach", "start", "debug")
+AWKS = ("awk", "gawk", "mawk", "nawk")
 # Programs behind a wrapper whose own arguments are no programs.
 ORDINARY = frozenset("apt apt-get dnf yum apk brew pip pip3 npm yarn pnpm cargo go git make grep rg sed awk ls cat cp mv rm mkdir tar".split())
 
@@ -936,9 +951,15 @@ def base_name(word):
     return word.rsplit("/", 1)[-1]
 
 
+def program_name(word):
+    """A program's name without its folder and version: `python` for `/usr/bin/python3.12`."""
+    name = base_name(word)
+    return name if name in FILTERS or name in WRAPPERS else name.rstrip("0123456789.-") or name
+
+
 def asks(words, depth):
     """Whether this program runs what is typed into it."""
-    name = base_name(words[0])
+    name = program_name(words[0])
     if any(c in name for c in "$*?[{") and not any(not word.startswith("-") for word in words[1:]):
         return True  # the program's name is not known, and it is given nothing to do
     if name == "eval":
@@ -947,15 +968,96 @@ def asks(words, depth):
     most = PROMPTS.get(name)
     if most is not None and prompts(name, words[1:], most, depth):
         return True
+    if reads_as_code(name, words[1:]):
+        return True
+    operands = [word for word in words[1:] if not word.startswith("-")]
+    if any(word in PROMPT_COMMANDS for word in operands[: 2 if most is not None else 1]) and name not in ORDINARY and name not in FILTERS:
+        return True
     if name in CONTAINERS:
-        typed = any(word[:1] == "-" and "i" in word for word in words[1:])
-        return typed and wraps(words[1:], depth)
+        return opens_container(name, words[1:])
+    if name in ("sudo", "doas") and opens_own_shell(words[1:]):
+        return True
+    if most is None and not operands and name.endswith(("sh", "-shell")) and "." not in name:
+        return True  # a shell by its name
     if name not in WRAPPERS or (name == "command" and words[1:2] and words[1] in ("-v", "-V")):
         return False
     if name == "find":
         started = [at for at, word in enumerate(words) if word in ("-exec", "-execdir", "-ok", "-okdir")]
         return bool(started) and wraps(words[started[0] + 1 :], depth)
     return wraps(words[1:], depth)
+
+
+# Options of `sudo` that take the next word.
+SUDO_VALUES = "-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --chdir --chroot --role --type".split()
+
+
+def opens_own_shell(arguments):
+    """Whether `sudo` starts a shell without a command."""
+    left, shell = list(arguments), False
+    while left:
+        word = left.pop(0)
+        if word in SUDO_VALUES:
+            left = left[1:]
+        elif word in ("--shell", "--login") or (word[:1] == "-" and word[1:2] != "-" and ("s" in word or "i" in word)):
+            shell = True
+        elif not word.startswith("-"):
+            return False
+    return shell
+
+
+def opens_container(name, arguments):
+    """Whether typed text reaches a program in a container. Which program the image starts is not known."""
+    if not any(word in OPENING for word in arguments):
+        return False
+    short = [word for word in arguments if word[:1] == "-" and word[1:2] != "-"]
+    if "compose" in arguments or name.endswith("-compose"):
+        return ("exec" in arguments or "run" in arguments) and not any("T" in word for word in short)
+    given = any(word.split("=")[0] in ("--interactive", "--stdin", "--attach") for word in arguments)
+    return given or "attach" in arguments or any("i" in word for word in short)
+
+
+# Words of code that reads standard input, and of code that runs a text or a program.
+READS_INPUT = ("input", "stdin", "STDIN", "readline", "gets", "ARGF", "<>", "open(0", "/dev/tty", "/dev/fd/0")
+RUNS_TEXT = ("exec", "eval", "system", "popen", "spawn", "subprocess", "child_process", "Function", "import(", "`", "%x", "qx", "shell")
+
+
+def reads_as_code(name, arguments):
+    """Whether this interpreter is given code that reads its input and runs a text or a program."""
+    if name in AWKS:
+        operands = [word for word in arguments if not word.startswith("-")]
+        code, files = (operands[0], operands[1:]) if operands else ("", [])
+        runs = "system" in code or "|" in code or any(word.startswith("-f") for word in arguments)
+        return runs and (not files or any(word in TERMINALS for word in files))
+    if name == "sed":
+        operands = [word for word in arguments if not word.startswith("-")]
+        return len(operands) <= 1 and any(map(sed_runs, arguments))
+    if name in SHELLS or name not in PROMPTS:
+        return False
+    left, code, reads, files = list(arguments), [], False, 0
+    while left:
+        word = left.pop(0)
+        short = word[:1] == "-" and word[1:2] != "-"
+        if word.startswith("--eval=") or word.startswith("--print="):
+            code.append(word.partition("=")[2])
+        elif word in ("--eval", "--print", "-r") or (short and word[-1] in "ceEp" and len(word) > 1):
+            # `-n` and `-p` of perl and ruby run the code once for each line of the input.
+            reads = reads or (name in ("perl", "ruby") and ("n" in word or "p" in word))
+            code += left[:1]
+            left = left[1:]
+        elif short and name in ("perl", "ruby") and ("n" in word or "p" in word):
+            reads = True
+        elif not word.startswith("-"):
+            files += 1
+    text = "\n".join(code)
+    reads = (reads and files == 0) or any(word in text for word in READS_INPUT)
+    return bool(code) and reads and any(word in text for word in RUNS_TEXT)
+
+
+def sed_runs(script):
+    """Whether a script of GNU sed runs commands: the command `e`, or the flag `e` of `s`."""
+    import re
+
+    return bool(re.search(r"(^|[;{}\n\d$/!\s])e(\s|;|}|$)", script) or re.search(r"s(.).*\1.*\1\w*e", script))
 
 
 def wraps(arguments, depth):
@@ -968,11 +1070,11 @@ def wraps(arguments, depth):
             return True
         if word.startswith("-") or "=" in word:
             continue
-        name = base_name(word)
+        name = program_name(word)
+        if (name in PROMPTS or name in AWKS or name == "sed") and asks(words[at:], depth + 1):
+            return True
         if name in ORDINARY:
             return False
-        if name in PROMPTS and asks(words[at:], depth + 1):
-            return True
     return False
 
 
@@ -981,15 +1083,23 @@ def prompts(name, arguments, most, depth):
     quiet = False
     while left:
         word = left.pop(0)
+        short = word[:1] == "-" and word[1:2] != "-"
         if word in ASKS_ON or word in TERMINALS:
             return True
-        if word in ("-c", "--command") or (word[:1] == "-" and word[1:2] != "-" and word.endswith("c") and most == 0):
+        if name in SHELLS and short and "c" in word and given == 0:
+            left = [each for each in left if not each.startswith("-")]
             return bool(left) and opens_prompt(left[0], depth + 1)
+        if word in ("-c", "--command") or (short and word.endswith("c") and most == 0):
+            return bool(left) and name not in PROGRAMMED and opens_prompt(left[0], depth + 1)
         if word == "-m":
             module = left.pop(0) if left else None
             given += 1
         elif word in WITH_VALUE and most == 0:
             left = left[1:]
+        elif name in SHELLS and word in ("-e", "-f", "-h"):
+            pass  # options of a shell that reads its commands from standard input
+        elif most == 0 and name not in SHELLS and short and word[-1] in "eE":
+            quiet = True
         elif (word in NO_PROMPT and (word != "-h" or most < 99)) or word.startswith(("--eval=", "--command=", "--file=")):
             quiet = True
         elif not word.startswith("-"):
@@ -1050,6 +1160,51 @@ def opens_prompt(command, depth=0):
         elif not simple.fed and (asks(words, depth) or name in ("xargs", "parallel")):
             return True
     return False
+
+
+# --- hook/typed -------------------------------------------------------------------------------------------------------
+
+# Programs that may run what Codex types into them later.
+
+# Programs that run no command that is typed into them. Others may, because `write_stdin` is a call that no hook sees.
+HARMLESS = SOURCES | set(FILTERS) | ORDINARY | set(PROMPTS) | WRAPPERS | set(CONTAINERS)
+HARMLESS |= set(
+    """: . [ [[ cd fi done alias bg break case continue declare disown esac eval export false fc fg for getopts hash in jobs kill let local
+    popd pushd readonly return select set shift shopt source test times trap type typeset ulimit umask unalias unset until wait
+    exit echo printf true chmod chown chgrp touch ln df du ps pgrep pkill killall sleep cmp diff diff3 patch file stat readlink realpath
+    install mktemp mkfifo rmdir sync truncate split csplit join comm expand nproc free uptime lsof ss netstat ip dig host nslookup
+    ping whoami id groups tty stty tput clear history lscpu md5sum sha1sum sha256sum sha512sum shasum cksum zip unzip bzip2
+    bunzip2 xz unxz zstd ar nm objdump strip ldd strings make cmake ninja meson bazel gradle mvn ant gcc cc clang ld as rustc
+    rustfmt rustup clippy-driver gofmt javac tsc tsx eslint prettier biome jest vitest mocha playwright pytest tox nox ruff black mypy
+    pylint flake8 isort pyright coverage pre-commit dotnet swift xcodebuild composer bundle gem rake hg svn gh glab fd tree bat
+    jq yq terraform tofu helm kustomize ansible-playbook packer apply_patch applypatch codex shellcheck shfmt hadolint""".split()
+)
+
+
+def may_run_typed(command):
+    """Whether a program of this command may run what is typed into it later: one that is not known, and reads the terminal."""
+    for simple in Line(command).commands:
+        words = program_words(simple.words)
+        if not words or simple.fed or words[0].startswith(("./", "../", "$")) or words[0].endswith("()"):
+            continue  # with a path or a variable it counts as a script anyway
+        if simple.source is not None and not comes_from_terminal(simple):
+            continue
+        if base_name(words[0]) not in HARMLESS and program_name(words[0]) not in HARMLESS:
+            return True
+    return False
+
+
+def calls_of(call, config):
+    """The calls that this one is at the same time. A session of Codex that may run what is typed into it is also the typing,
+    which no hook sees. A managed Codex cannot type (`unified_exec = false`)."""
+    found = [call] + list(call.also)
+    command = call.arguments.get("command")
+    if call.dialect != "codex" or call.tool != "Bash" or not isinstance(command, str) or call.refused is not None:
+        return found
+    if (config is None or config != Place(True).config) and may_run_typed(command):
+        use_id = call.use_id and call.use_id + ":write_stdin"
+        found.append(Call(call.dialect, call.event, call.session_id, "write_stdin", {"command": command}, use_id, None))
+    return found
 
 
 # --- shared/json ------------------------------------------------------------------------------------------------------
@@ -1655,6 +1810,14 @@ def held(decided, state):
 
 # The organization of a key.
 
+def refuse_nobody(config, settings):
+    """Refuses a managed settings file that names no organization: a user's key of any organization would count, and bring its
+    own rules."""
+    if config is not None and config == Place(True).config and settings.organization_id is None:
+        told = "`%s` names no organization, so a key of any one would count: run `install --managed` with SERVICE_ORG_ID"
+        raise Refused(told % config)
+
+
 def refuse_strange_key(settings, until):
     """Refuses a key of another organization than the one that an administrator has named, before the call is sent. The
     service says once whose key it is, and a note remembers it. A forged note opens nothing: a call is decided by the rules of
@@ -1695,6 +1858,19 @@ def note_of_key(settings):
 
     name = "\n".join((settings.api_url, settings.organization_id, settings.key))
     return os.path.join(own_folder(), "key-checked"), b"%08x" % crc32(name.encode("utf-8", "replace"))
+
+
+def checked_keys(place):
+    """The note of this user, if no hook is left that reads it. HOME may lead anywhere, so another file is not touched."""
+    path = os.path.join(own_folder(), "key-checked")
+    if not place.managed and os.path.exists(Place(True).hook):
+        return []
+    try:
+        with open(path, "rb") as file:
+            text = file.read(100)
+    except OSError:
+        return []
+    return [path] if len(text) == 8 and not text.strip(b"0123456789abcdef") else []
 
 
 # --- hook/pre ---------------------------------------------------------------------------------------------------------
@@ -1772,6 +1948,7 @@ def question(answer, options):
         answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     settings = Settings(options.config)
     settings.check()
+    refuse_nobody(options.config, settings)
     if call.refused is not None:
         raise Refused(call.refused)
     command = call.arguments.get("command")
@@ -1780,7 +1957,7 @@ def question(answer, options):
             "this may run what Codex types into it later, which cannot be checked: give the program its commands as "
             "arguments or in a file"
         )
-    return call, settings, [authorize_body(each, settings) for each in [call] + list(call.also)]
+    return call, settings, [authorize_body(each, settings) for each in calls_of(call, options.config)]
 
 
 def decision(answer, settings, body):
@@ -1854,7 +2031,7 @@ def post(answer, options):
     call = read_call(detect(options.dialect, event), event)
     settings = Settings(options.config)
     settings.check()
-    for each in [call] + list(call.also):
+    for each in calls_of(call, options.config):
         report(each, outcome_of(event), settings, answer)
     answer.allow()
 
@@ -2087,7 +2264,8 @@ SETTINGS_FILES = {
         "C:\\ProgramData\\opencode\\opencode.json",
     ),
 }
-HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
+# The variables that name another folder than the first one of the user's path.
+HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "copilot": "COPILOT_HOME"}
 
 # This version and newer ones read `onFailure`. An older Claude Code runs the call when a hook fails.
 CLAUDE_MINIMUM = "2.1.295"
@@ -2138,7 +2316,7 @@ class Place:
             return path
         folder = os.environ.get(HOME_VARIABLES.get(client, ""))
         if folder:
-            return os.path.join(folder, os.path.basename(user))
+            return os.path.join(folder, *user.split("/")[1:])
         if client == "opencode" and os.environ.get("XDG_CONFIG_HOME"):
             return os.path.join(os.environ["XDG_CONFIG_HOME"], *user.split("/")[1:])
         return os.path.join(os.path.expanduser("~"), *user.split("/"))
@@ -2184,6 +2362,10 @@ def hook_entry(place, python, client, event, command):
     else:
         line = shell_line(words, blocking)
     if client == "copilot":
+        if place.managed and os.name != "nt":
+            # Without a shell: variables such as BASH_ENV could stop it from running anything. If the program does not
+            # start, Copilot CLI blocks the call.
+            return {"type": "command", "exec": words[0], "args": words[1:], "timeoutSec": limit}
         powershell = powershell_line(words, blocking)
         return {"type": "command", "bash": shell_line(words, blocking), "powershell": powershell, "timeoutSec": limit}
     if client == "cursor":
@@ -2301,6 +2483,53 @@ def with_ours(place, python, client, settings):
     return found
 
 
+# --- hook/codex -------------------------------------------------------------------------------------------------------
+
+# Codex: its managed requirements, which are TOML.
+
+def codex_wanted(place):
+    """The options beside the hooks: (table, key, value)."""
+    # With `unified_exec` Codex types into running programs, and no hook sees that.
+    return (
+        ("", "allow_managed_hooks_only", True),
+        ("features", "hooks", True),
+        ("features", "unified_exec", False),
+        ("hooks", "managed_dir", place.folder),
+    )
+
+
+def toml_values(lines):
+    """The values as they are written, by (table, key), and the numbers of the lines of tables, by (table,)."""
+    table, found = "", {}
+    for number, line in enumerate(lines):
+        bare = line.split("#")[0].strip()
+        if bare.startswith("["):
+            table = bare.strip("[]").strip()
+            found.setdefault((table,), number)
+        elif "=" in bare:
+            key, _, value = bare.partition("=")
+            found[(table, key.strip())] = value.strip()
+    return found
+
+
+def codex_entries(place, path, findings):
+    """Our `pre` command lines in the requirements. Reports options without which users can get around them."""
+    import json
+
+    text = read_text(path) or ""
+    marked = [line for line in text.splitlines() if OUR_FILE in line and line.startswith("command = ")]
+    lines = [parse_json(line[len("command = ") :].rsplit(TOML_MARK, 1)[0]) for line in marked]
+    lines = [line for line in lines if " pre " in line]
+    if not lines:
+        return []
+    have = toml_values(text.splitlines())
+    for table, key, value in codex_wanted(place):
+        if have.get((table, key)) != json.dumps(value):
+            told = "`%s` is not %s in %s, so users can get around the hook: run `install` again"
+            findings.fail(told % (".".join(filter(None, (table, key))), json.dumps(value), path))
+    return lines
+
+
 def toml_without_ours(text):
     return "".join(line for line in text.splitlines(True) if not line.rstrip().endswith(TOML_MARK.strip()))
 
@@ -2312,29 +2541,13 @@ def toml_with_ours(place, python, text):
     import json
 
     lines = toml_without_ours(text).splitlines(True)
-    table = ""
-    have = {}
-    for number, line in enumerate(lines):
-        bare = line.split("#")[0].strip()
-        if bare.startswith("["):
-            table = bare.strip("[]").strip()
-            have.setdefault((table,), number)
-        elif "=" in bare:
-            key, _, value = bare.partition("=")
-            have[(table, key.strip())] = value.strip()
+    have = toml_values(lines)
     for key in have:
         if key[0] == "" and len(key) > 1 and key[1].split(".")[0] in ("features", "hooks"):
             raise Refused("`%s` is written in one line: make it a table, `[%s]`" % (key[1], key[1].split(".")[0]))
 
-    # With `unified_exec` Codex types into running programs, and no hook sees that.
-    wanted = (
-        ("", "allow_managed_hooks_only", True),
-        ("features", "hooks", True),
-        ("features", "unified_exec", False),
-        ("hooks", "managed_dir", place.folder),
-    )
     above, behind, below = [], {}, []
-    for table, key, value in wanted:
+    for table, key, value in codex_wanted(place):
         written = json.dumps(value)
         found = have.get((table, key))
         if found is not None:
@@ -2466,26 +2679,27 @@ def gemini_around(place, hook_settings, findings):
 
 
 def dangerous_variables(folder, findings):
-    """Fails for variables of the `.env` file that Gemini CLI reads: the first one on the way up from the folder."""
-    while True:
+    """Fails for variables of the `.env` files that Gemini CLI reads: those on the way up from the folder, or else the user's."""
+    folders = [folder]
+    while os.path.dirname(folders[-1]) != folders[-1]:
+        folders.append(os.path.dirname(folders[-1]))
+    for folder in dict.fromkeys(folders + [os.path.expanduser("~")]):
         for name in (os.path.join(".gemini", ".env"), ".env"):
             path = os.path.join(folder, name)
             for variable in stopping_variables(path):
                 findings.fail("`%s` in %s keeps the hook from running: remove it, or install --managed" % (variable, path))
-        above = os.path.dirname(folder)
-        if above == folder:
-            return
-        folder = above
 
 
 def stopping_variables(path):
-    """The variables of a `.env` file that keep a hook from running."""
+    """The variables of a `.env` file that keep a hook from running. They are written `NAME=value` or `NAME: value`."""
+    import re
+
     try:
         lines = (read_text(path) or "").splitlines()
     except Refused:
         lines = []
-    set_here = {line.partition("=")[0].replace("export ", "").strip() for line in lines if "=" in line}
-    return sorted(set_here & set(STOPPING_VARIABLES))
+    named = [re.match(r"\s*(?:export\s+)?([\w.-]+)\s*[=:]", line) for line in lines]
+    return sorted({match.group(1) for match in named if match} & set(STOPPING_VARIABLES))
 
 
 # --- hook/copilot -----------------------------------------------------------------------------------------------------
@@ -2515,23 +2729,32 @@ def copilot_around(place, findings):
                 findings.fail(told % path)
         return
     for path in project_hooks(os.getcwd()):
-        told = "a project's hook in %s can change a call after it was judged: remove it, or install --managed"
+        told = "a hook in %s can change a call after it was judged: remove it, or install --managed"
         findings.fail(told % path)
+    for path in plugin_hooks(os.path.join(copilot_home(), "installed-plugins"), None, "preToolUse"):
+        findings.fail("a plugin's hook in %s can change a call after it was judged: remove it, or install --managed" % path)
+
+
+def copilot_home():
+    return os.environ.get("COPILOT_HOME") or os.path.join(os.path.expanduser("~"), ".copilot")
 
 
 def project_hooks(folder):
-    """The files of a project whose hooks Copilot CLI runs before a call."""
-    own = os.path.join(folder, ".github", "hooks")
-    try:
-        names = sorted(name for name in os.listdir(own) if name.endswith(".json"))
-    except OSError:
-        names = []
-    files = [os.path.join(own, name) for name in names]
-    files += [os.path.join(folder, *name.split("/")) for name in PROJECT_FILES["copilot"][0]]
+    """The files of a project and of the user with hooks before a call, which Copilot CLI runs beside ours."""
+    files = []
+    for own in (os.path.join(folder, ".github", "hooks"), os.path.join(copilot_home(), "hooks")):
+        try:
+            files += [os.path.join(own, name) for name in sorted(os.listdir(own)) if name.endswith(".json")]
+        except OSError:
+            pass
+    files += [os.path.join(at, *name.split("/")) for at in folders_up() for name in PROJECT_FILES["copilot"][0]]
+    files += [os.path.join(copilot_home(), name) for name in ("settings.json", "config.json")]
     found = []
     for path in files:
+        if path == Place(False).settings_file("copilot"):
+            continue
         try:
-            hooks = look_up(parse_json((read_text(path) or "{}").lstrip("\ufeff")), ("hooks",))
+            hooks = look_up(parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}"), ("hooks",))
         except (Refused, ValueError):
             hooks = {"preToolUse": True}  # it may be read in another way
         if isinstance(hooks, dict) and (hooks.get("preToolUse") or hooks.get("PreToolUse")):
@@ -2970,7 +3193,7 @@ def not_for_everybody(path, root=""):
 
 def too_old(python):
     """Why this program cannot run the hook; None if it can."""
-    code, _, _ = run_line([python, "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 8))"], b"")
+    code, _, _ = run_line([python, "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 8))"])
     return None if code == 0 else "`%s` is not Python 3.8 or newer" % python
 
 
@@ -3297,7 +3520,7 @@ def client_change(place, python, client, record, uninstall):
     first = text is None or (OUR_NAME not in text and (client in EVENTS or client not in record))
     if first or client not in record:
         noted = dict(noted, created=text is None)
-    # A file that somebody has changed since the last installation is more than its copy and our entries.
+    # If somebody has changed the file since the last installation, the copy and our entries no longer describe it.
     untouched = first or noted.get("written") == checksum(text)
     return Change(target, text, after, mode, copied=first or None), dict(noted, written=checksum(after) if untouched else None)
 
@@ -3354,11 +3577,13 @@ def install(words):
             gone = [each for each in before if client is None or each in parts_of(place, client)]
             made = [place.at(folder) for each in gone for folder in before[each].get("folders", [])]
             made.sort(key=len, reverse=True)
+            notes = [] if options.root or not all_gone(changes, place) else checked_keys(place)
         else:
+            notes = []
             changes, ends = additions(place, recorded, before, client, chosen_python(options)), []
         rules = StarterRules(parse_json(changes[1].after), options.starter_rules) if options.starter_rules else None
         changes = [each for each in changes if each.is_needed()]
-        if not changes and not ends and not (rules and rules.changes):
+        if not changes and not ends and not notes and not (rules and rules.changes):
             print("nothing to change")
             return 0
         for each in changes:
@@ -3368,6 +3593,8 @@ def install(words):
         if ends:
             several = "1 session whose end" if len(ends) == 1 else "%d sessions whose ends" % len(ends)
             print("remove %s, with %s could not be reported" % (spool(), several))
+        for path in notes:
+            print("remove %s" % path)
         sys.stdout.flush()
         if not options.yes and not agreed():
             print("nothing was changed")
@@ -3378,15 +3605,16 @@ def install(words):
                     raise Refused("`%s` was changed meanwhile and was not touched: run `install` again" % each.path)
             for each in changes:
                 each.apply(not place.managed)
-            for name in ends:
-                os.unlink(os.path.join(spool(), name))
+            for path in [os.path.join(spool(), name) for name in ends] + notes:
+                os.unlink(path)
         if rules:
             rules.save()
             note = rules.note()
             if note:
                 print("next: " + note)
         if options.uninstall:
-            remove_empty(([] if place.managed else [spool()]) + [place.at(place.folder)] + made)
+            remove_empty([] if options.root else [spool()])
+            remove_empty([place.at(place.folder)] + made + ([] if options.root else [own_folder()]))
     except (Refused, OSError) as error:
         sys.stderr.write("install: %s\n" % error)
         return 1
@@ -3444,6 +3672,12 @@ def removals(place, recorded, record, client):
     # A managed hook writes its notes to the same folder.
     shared = place.managed or os.path.exists(Place(True).hook)
     return changes, [] if shared else left_ends(spool())
+
+
+def all_gone(changes, place):
+    """Whether no client is left: then the hook itself goes, or is gone already."""
+    hook = place.at(place.hook)
+    return read_text(hook) is None or any(change.path == hook and change.after is None for change in changes)
 
 
 def remove_empty(folders):
@@ -3540,10 +3774,12 @@ def doctor(words):
                 try_trust(entries, place.managed, findings)
         if found:
             try_version(client, findings)
-            try_environment(client, any(place.managed for place, _ in found), findings)
+            managed = any(place.managed for place, _ in found)
+            settings_environment(client, managed, findings)
+            own_environment(client, managed, findings)
             if client == "codex":
                 codex_variables(findings)
-            if any(place.managed for place, _ in found):
+            if managed:
                 by_its_client(client, findings)
             else:
                 by_its_user(client, findings)
@@ -3568,10 +3804,7 @@ def entries_of(place, client, findings):
             return opencode_entries(place, findings)
         path = place.settings_file(client)
         if path.endswith(".toml"):
-            text = read_text(path) or ""
-            marked = [line for line in text.splitlines() if OUR_FILE in line and line.startswith("command = ")]
-            lines = [parse_json(line[len("command = ") :].rsplit(TOML_MARK, 1)[0]) for line in marked]
-            return [line for line in lines if " pre " in line]
+            return codex_entries(place, path, findings)
         settings = read_settings(path)
     except (Refused, ValueError) as error:
         findings.fail(str(error))
@@ -3580,7 +3813,7 @@ def entries_of(place, client, findings):
     entries = settings.get("hooks", {}).get(first, [])
     ours = [entry for entry in entries if isinstance(entry, dict) and is_ours(entry)] if isinstance(entries, list) else []
     if client == "claude":
-        switched_off(place, settings, ours, findings)
+        switched_off(place, path, settings, ours, findings)
     if ours and client == "gemini":
         gemini_switched_off(place, path, settings, ours, findings)
         gemini_around(place, settings, findings)
@@ -3592,7 +3825,7 @@ def entries_of(place, client, findings):
     for entry in ours:
         inner = [one for one in entry["hooks"] if is_ours(one)] if isinstance(entry.get("hooks"), list) else [entry]
         one = inner[0] if inner and isinstance(inner[0], dict) else {}
-        line = one.get("bash") or one.get("command")
+        line = one.get("exec") or one.get("bash") or one.get("command")
         if not isinstance(line, str):
             findings.fail("the command of %s in %s cannot be read: run `install` again" % (first, path))
             continue
@@ -3611,14 +3844,34 @@ def entries_of(place, client, findings):
     return found
 
 
-def switched_off(place, settings, ours, findings):
-    if place.managed:
-        if ours and settings.get("disableSkillShellExecution") is not True:
-            findings.fail("`disableSkillShellExecution` is not true: skills run commands that no hook sees; run `install` again")
-        if settings.get("allowManagedHooksOnly") is True and not ours:
+def switched_off(place, path, settings, ours, findings):
+    """What in the file with the hook, or beside it, lets others switch Claude Code's hook off."""
+    if not place.managed:
+        if ours and settings.get("disableAllHooks") is True:
+            findings.fail("`disableAllHooks` switches the hook off: remove it, or install --managed")
+        return
+    if not ours:
+        if settings.get("allowManagedHooksOnly") is True:
             findings.fail("managed settings allow only managed hooks, and this hook is not one of them: install --managed")
-    elif ours and settings.get("disableAllHooks") is True:
-        findings.fail("`disableAllHooks` switches the hook off: remove it, or install --managed")
+        return
+    for (name,), wanted in options_of(place, "claude", settings).items():
+        if settings.get(name) != wanted:
+            told = "`%s` is not %s in %s, so users and repositories can get around the hook: run `install` again"
+            findings.fail(told % (name, to_json(wanted).decode("utf-8"), path))
+    for more in fragments(path):
+        own = settings_or_none(more)
+        for (name,), wanted in options_of(place, "claude", settings).items():
+            if own is None or own.get(name, wanted) != wanted:
+                findings.fail("%s changes `%s` of the managed settings: remove it there" % (more, name))
+
+
+def fragments(path):
+    """The files beside Claude Code's managed settings that it merges with them."""
+    folder = os.path.splitext(path)[0] + ".d"
+    try:
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".json")]
+    except OSError:
+        return []
 
 
 # The settings of a project that concern hooks: files below its folder, and paths in them.
@@ -3646,8 +3899,9 @@ def by_its_user(client, findings):
         "also an agent; `install --managed` prevents this" % client
     )
     names, steps, off = PROJECT_FILES.get(client, ((), (), None))
-    for name in names:
-        path = os.path.join(os.getcwd(), *name.split("/"))
+    # Copilot CLI reads the settings of the repository's root too.
+    folders = folders_up() if client == "copilot" else [os.getcwd()]
+    for path in [os.path.join(folder, *name.split("/")) for folder in folders for name in names]:
         try:
             settings = parse_json((read_text(path) or "{}").lstrip("\ufeff"))
         except (Refused, ValueError):
@@ -3658,13 +3912,40 @@ def by_its_user(client, findings):
             findings.fail(told % (".".join(steps), path))
 
 
-# Variables with which the loader of programs starts something else than the hook, or nothing.
+def try_entries(client, place, entries, findings):
+    """Whether the installed command line blocks an event that it cannot read."""
+    if len(entries) > 1:
+        findings.fail("%s asks %d times for each call: run `install` again" % (client, len(entries)))
+    for line in entries:
+        code, out, err = run_line(*as_started(client, line, place.managed), event=b"nonsense")
+        if code == 2 and err.strip() and is_json(out):
+            findings.ok("%s: the installed command blocks an event that it cannot read" % client)
+        else:
+            findings.fail("%s: the installed command does not block (exit code %s): run `install` again" % (client, code))
+
+
+def is_json(text):
+    try:
+        return isinstance(parse_json(text), dict)
+    except ValueError:
+        return False
+
+
+# --- hook/doctor_environment ------------------------------------------------------------------------------------------
+
+# The command `doctor`: variables and shells with which a hook does not start, or something else starts in its place.
+
+# With these variables the loader of programs starts something else than the hook, or nothing.
 LOADER_VARIABLES = ("LD_", "DYLD_")
 # With these a shell starts something else, or Claude Code puts a program before the command.
 SHELL_VARIABLES = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV", "BASH_FUNC_", "ENV", "PS4")
+# Variables of the client's environment: `ENV` and functions do not reach the hook's command line.
+SHELL_ENVIRONMENT = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV")
+# Many environments set these for their own programs.
+LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 
 
-def try_environment(client, managed, findings):
+def settings_environment(client, managed, findings):
     """Whether the `env` of settings in the user's home and in this folder can keep Claude Code's hook from running."""
     if client != "claude":
         return
@@ -3682,35 +3963,146 @@ def try_environment(client, managed, findings):
                 findings.fail("`env.%s` in %s can keep the hook from running: %s" % (plain(name, 100), path, advice))
 
 
-def run_line(line, event):
-    """Starts a hook's command as its client does. Returns exit code, standard output and standard error."""
+def own_environment(client, managed, findings):
+    """Whether a variable of this environment, which a client started here would pass on, can keep the hook from
+    running."""
+    # Gemini CLI's managed settings withhold these variables from hooks, and these two start no shell.
+    names = () if managed and client == "gemini" else LOADER_VARIABLES
+    if not managed or client not in ("claude", "copilot", "gemini"):
+        names += SHELL_ENVIRONMENT
+    for name in sorted(os.environ):
+        if not name.upper().startswith(names) or not os.environ[name]:
+            continue
+        if name in LIBRARY_PATHS:
+            findings.enforced = False
+            findings.note("`%s` is set here: libraries in its folders can keep a hook from running" % name)
+        else:
+            findings.fail("`%s` in the environment can keep the hook from running: remove it" % plain(name, 100))
+
+
+def as_started(client, line, managed):
+    """The program and its arguments with which a client starts this command, and the hook's environment."""
+    import shutil
+
+    if isinstance(line, list):
+        return line, None
+    if os.name == "nt":
+        return line, None
+    if client == "codex":
+        return [login_shell(), "-c", line], None
+    if client == "copilot" and os.path.exists("/bin/bash"):
+        return ["/bin/bash", "--norc", "--noprofile", "-c", line], None
+    if client == "gemini":
+        known = dict(os.environ)
+        if managed:
+            known = {name: value for name, value in known.items() if name not in STOPPING_VARIABLES}
+            known.update(gemini_path(Place(True)).get("env", {}))
+        return [shutil.which("bash", path=known.get("PATH")) or "bash", "-c", line], known
+    return ["/bin/sh", "-c", line], None
+
+
+def login_shell():
+    """The shell with which Codex starts hooks: the user's own one, if Codex knows it."""
+    try:
+        import pwd
+
+        found = pwd.getpwuid(os.getuid()).pw_shell
+    except (ImportError, KeyError):
+        found = ""
+    known = os.path.basename(found) in ("bash", "zsh", "sh") and os.path.exists(found)
+    return found if known else "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+
+
+def run_line(line, known=None, event=b""):
+    """Starts a hook's command. Returns exit code, standard output and standard error."""
     import subprocess
 
     pipe = subprocess.PIPE
+    options = {"stdout": pipe, "stderr": pipe, "timeout": 100, "env": known}
     try:
-        ran = subprocess.run(line, shell=isinstance(line, str), input=event, stdout=pipe, stderr=pipe, timeout=100)
+        ran = subprocess.run(line, shell=isinstance(line, str), input=event, **options)
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, "", str(error)
     return ran.returncode, ran.stdout.decode("utf-8", "replace"), ran.stderr.decode("utf-8", "replace")
 
 
-def try_entries(client, place, entries, findings):
-    """Whether the installed command line blocks an event that it cannot read."""
-    if len(entries) > 1:
-        findings.fail("%s asks %d times for each call: run `install` again" % (client, len(entries)))
-    for line in entries:
-        code, out, err = run_line(line, b"nonsense")
-        if code == 2 and err.strip() and is_json(out):
-            findings.ok("%s: the installed command blocks an event that it cannot read" % client)
-        else:
-            findings.fail("%s: the installed command does not block (exit code %s): run `install` again" % (client, code))
+# --- hook/projects ----------------------------------------------------------------------------------------------------
+
+# What a project, its parents and plugins bring along that gets around a user's own hook.
+
+def folders_up():
+    """This folder and those above it, up to the repository's root. Without a repository, up to the root of the disk."""
+    found, at = [], os.getcwd()
+    while True:
+        found.append(at)
+        above = os.path.dirname(at)
+        if above == at or os.path.lexists(os.path.join(at, ".git")):
+            return found
+        at = above
 
 
-def is_json(text):
-    try:
-        return isinstance(parse_json(text), dict)
-    except ValueError:
+def project_folders():
+    """The folders in which Claude Code looks for skills, commands and agents of a project; in the home they are the user's."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    return [folder for folder in folders_up() if os.path.realpath(folder) != home]
+
+
+def texts_of(folder, kinds):
+    """The texts of a project's skills, commands or agents: [(path, text)]. Text that cannot be read has everything."""
+    found = []
+    for kind in kinds:
+        for path in sorted(texts_below(os.path.join(folder, ".claude", kind))):
+            try:
+                found.append((path, read_text(path) or ""))
+            except Refused:
+                found.append((path, "---\nhooks:\n---\n!`"))  # the client may read it in another way
+    return found
+
+
+def skills_with_commands():
+    """The skills and slash commands of a project with a shell command in their text."""
+    texts = [each for folder in project_folders() for each in texts_of(folder, ("skills", "commands"))]
+    return [path for path, text in texts if "!`" in text or "```!" in text]
+
+
+def texts_with_hooks():
+    """The skills, slash commands and agents of a project that bring hooks of their own."""
+    texts = [each for folder in project_folders() for each in texts_of(folder, ("skills", "commands", "agents"))]
+    return [path for path, text in texts if has_hooks(text)]
+
+
+def has_hooks(text):
+    """Whether the head of a text names hooks."""
+    lines = text.lstrip("\ufeff").splitlines()
+    if not lines or lines[0].strip() != "---":
         return False
+    head = lines[1:]
+    ends = [at for at, line in enumerate(head) if line.strip() == "---"]
+    return any(line.strip("\"' ").startswith("hooks") for line in (head[: ends[0]] if ends else head))
+
+
+# The files in which a plugin names its hooks.
+PLUGIN_FILES = ("hooks.json", "plugin.json")
+
+
+def plugin_hooks(folder, names, event):
+    """The files below a folder of plugins with hooks before a call. `names` are those of switched-on plugins; None means all."""
+    found = []
+    for at, _, files in os.walk(folder):
+        parts = at[len(folder) :].split(os.sep)
+        if names is not None and not any(name in parts for name in names):
+            continue
+        for path in [os.path.join(at, name) for name in PLUGIN_FILES if name in files]:
+            settings = settings_or_none(path)
+            if settings is None or any(look_up(settings, ("hooks", name)) for name in (event, event[0].upper() + event[1:])):
+                found.append(path)
+    return sorted(found)
+
+
+def enabled_plugins(files):
+    """The names of the plugins that these settings switch on."""
+    known = [look_up(settings_or_none(path), ("enabledPlugins",)) for path in files]
+    return {name.partition("@")[0] for each in known if isinstance(each, dict) for name, on in each.items() if on}
 
 
 # --- hook/doctor_tries ------------------------------------------------------------------------------------------------
@@ -3815,6 +4207,7 @@ def try_service(config, findings):
     try:
         settings = Settings(config)
         settings.check()
+        refuse_nobody(config, settings)
     except Refused as error:
         return findings.fail(str(error))
     if settings.secure:
@@ -3883,7 +4276,7 @@ def try_call(folder, settings, session, changed):
         }
     )
     line = [sys.executable, "-I", "-S", os.path.abspath(__file__), "pre", "--dialect", "doctor", "--config", path]
-    return run_line(line, event)
+    return run_line(line, event=event)
 
 
 def try_key(settings, session, findings):
@@ -4013,7 +4406,7 @@ def opencode_around(place, findings):
         findings.fail("`OPENCODE_TEST_MANAGED_CONFIG_DIR` replaces the managed settings: remove it from the environment")
     if not place.managed and is_yes(said("OPENCODE_PURE")):
         findings.fail("`OPENCODE_PURE` switches the hook off: remove it from the environment, or install --managed")
-    if '"plugin"' in said("OPENCODE_CONFIG_CONTENT", ""):
+    if '"plugin' in said("OPENCODE_CONFIG_CONTENT", ""):
         findings.fail("`OPENCODE_CONFIG_CONTENT` names plugins, which can get around the hook: remove it")
     folders, files = [], [said("OPENCODE_CONFIG")]
     own = os.path.dirname(os.path.dirname(Place(False).settings_file("opencode")))
@@ -4021,11 +4414,20 @@ def opencode_around(place, findings):
         folders += [own, os.path.join(os.path.expanduser("~"), ".opencode")]
     folders += [each for each in [said("OPENCODE_CONFIG_DIR")] if each]
     skills = []
-    at = None if is_yes(said("OPENCODE_DISABLE_PROJECT_CONFIG")) else os.getcwd()
+    # The variable does not stop opencode from loading plugins of the project (docs/agents-reference.md).
+    is_off = is_yes(said("OPENCODE_DISABLE_PROJECT_CONFIG"))
+    at = os.getcwd()
     while at is not None:
-        folders.append(os.path.join(at, ".opencode"))
+        own = os.path.join(at, ".opencode")
         files += [os.path.join(at, name) for name in ("opencode.json", "opencode.jsonc")]
-        skills += [os.path.join(at, name, "skills") for name in (".claude", ".agents")]
+        if not is_off:
+            folders.append(own)
+        else:
+            files += [os.path.join(own, name) for name in ("opencode.json", "opencode.jsonc")]
+            for path in programs_of(own, ("plugin", "plugins")):
+                findings.fail("opencode runs %s as a part of itself, so it can get around the hook: remove it" % path)
+        if not is_yes(said("OPENCODE_DISABLE_EXTERNAL_SKILLS")):
+            skills += [os.path.join(at, name, "skills") for name in (".claude", ".agents")]
         above = os.path.dirname(at)
         at = above if above != at else None
     for folder in dict.fromkeys(folders):
@@ -4048,10 +4450,10 @@ def is_yes(value):
     return (value or "").lower() in ("1", "true")
 
 
-def programs_of(folder):
+def programs_of(folder, kinds=("plugin", "plugins", "tool", "tools")):
     """The plugins and tools of a folder. opencode loads each into its own process when it starts."""
     found = []
-    for kind in ("plugin", "plugins", "tool", "tools"):
+    for kind in kinds:
         try:
             names = sorted(os.listdir(os.path.join(folder, kind)))
         except OSError:
@@ -4062,12 +4464,13 @@ def programs_of(folder):
 
 
 def names_plugins(path):
-    """Whether settings name plugins. A file with comments is searched as text."""
+    """Whether settings name plugins, under the old or the new name. A file with comments is searched as text."""
     text = read_text(path) or ""
     try:
-        return bool(look_up(parse_json(text.lstrip("\ufeff") or "{}"), ("plugin",)))
+        settings = parse_json(text.lstrip("\ufeff") or "{}")
+        return bool(look_up(settings, ("plugin",)) or look_up(settings, ("plugins",)))
     except ValueError:
-        return '"plugin"' in text
+        return '"plugin' in text
 
 
 def texts_below(folder):
@@ -4078,11 +4481,12 @@ def texts_below(folder):
 
 # The command `doctor`: ways around the hook that the client leaves open (docs/agents-reference.md).
 
-# Known ways around a managed hook. No managed setting prevents them.
+# Known ways around a managed hook, which `install` cannot close.
 OPEN_WAYS = {
     "claude": "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
-    "codex": "`.env` in a user's folder `.codex` can set variables with which no shell starts the hook",
-    "opencode": "a repository's plugins and tools run in opencode itself before any call, and a skill that a person calls by its name runs commands",
+    "codex": "variables such as `BASH_ENV`, in the environment or in `.env` of a user's folder `.codex`, keep the shell from starting the hook",
+    "copilot": "a trusted repository's MCP servers start programs, and no hook is asked: name the allowed ones as `allowedMcpServers` in %s",
+    "opencode": "a repository's plugins run in opencode itself before any call, and nothing prevents that; tools and skills with commands need OPENCODE_DISABLE_PROJECT_CONFIG=1 and OPENCODE_DISABLE_EXTERNAL_SKILLS=1",
     "gemini": "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",
 }
 
@@ -4090,6 +4494,11 @@ OPEN_WAYS = {
 def by_its_client(client, findings):
     """Says what a user can still do about a managed hook. Then the hook works, and is not protected."""
     way = OPEN_WAYS.get(client)
+    if client == "copilot" and os.name != "nt":
+        path = Place(True).settings_file(COPILOT_POLICY)
+        if isinstance(look_up(settings_or_none(path), ("allowedMcpServers",)), list):
+            return
+        way = way % path
     if way is None:
         return
     findings.enforced = False
@@ -4120,11 +4529,16 @@ def by_its_project(client, findings):
         if look_up(settings, ("hooks", "PreToolUse")):
             told = "a project's hook in %s can change a call after it was judged: remove it, or install --managed"
             findings.fail(told % path)
+    for path in texts_with_hooks():
+        findings.fail("a hook in the head of %s can change a call after it was judged: remove it, or install --managed" % path)
+    plugins = os.path.join(os.path.dirname(own), "plugins")
+    for path in plugin_hooks(plugins, enabled_plugins(files + [own]), "PreToolUse"):
+        findings.fail("a plugin's hook in %s can change a call after it was judged: switch it off, or install --managed" % path)
     known.append(settings_or_none(own))
     asked = [look_up(settings, ("disableSkillShellExecution",)) for settings in known]
     if True in asked and False not in asked:
         return
-    for path in skills_with_commands(os.getcwd()):
+    for path in skills_with_commands():
         told = "%s has a shell command that runs before any hook is asked: remove it, set `disableSkillShellExecution`, or install --managed"
         findings.fail(told % path)
 
@@ -4163,22 +4577,6 @@ def settings_or_none(path):
         return parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}")
     except (Refused, ValueError):
         return None
-
-
-def skills_with_commands(folder):
-    """The skills and slash commands of a project with a shell command in their text."""
-    found = []
-    for kind in ("skills", "commands"):
-        for at, _, names in os.walk(os.path.join(folder, ".claude", kind)):
-            for name in sorted(name for name in names if name.endswith(".md")):
-                path = os.path.join(at, name)
-                try:
-                    text = read_text(path) or ""
-                except Refused:
-                    text = "!`"  # the client may read it in another way
-                if "!`" in text or "```!" in text:
-                    found.append(path)
-    return sorted(found)
 
 
 # --- hook/main --------------------------------------------------------------------------------------------------------

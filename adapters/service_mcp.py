@@ -2293,7 +2293,7 @@ class UpstreamHttp(Upstream):
         if number == session.first:
             found = answered.getheader("Mcp-Session-Id")
             if found is not None and not (0 < len(found) <= 1000 and all("!" <= c <= "~" for c in found)):
-                raise Failed("named a session that cannot be written")
+                raise Failed("sent a session id that cannot be used in a header")
             session.id = found
         kind = kind_of(answered)
         try:

@@ -9,7 +9,9 @@ import { readApprovalsReport } from '../src/governance/reports/approvals-report.
 import { readReport } from '../src/governance/reports/report.ts'
 import { compilePolicy } from '../src/policy/decide.ts'
 import { analyzePlan } from '../src/policy/plan.ts'
+import type { Plan, PlanStep } from '../src/policy/plan-types.ts'
 import { compileToolAccess } from '../src/policy/tool-access.ts'
+import type { Restrictions } from '../src/policy/tool-limits.ts'
 import { readConfig } from '../src/shared/config.ts'
 import { fillApprovals, fillAudit, organizationId } from './support/policy-rows.ts'
 import { withClient, withPostgres } from './support/postgres.ts'
@@ -18,30 +20,63 @@ import { planOf, rulesOf } from './support/rule-shapes.ts'
 
 const tries = 15
 
+/** The decisions among the entries. */
+const decisionShare = 0.95
+
 const limitedBy = (tool: string) => getTool(tool)?.constraints ?? {}
 
-/** Limits that the plan's calls do not exceed, so that all rules are evaluated too. */
-const policies = ([null, 'member'] as const).map((role) => ({
-  toolName: 'mail_send',
-  role,
-  allowed: null,
-  restrictions: { max_message_length: 100_000_000 },
-}))
+const listed = (name: (n: number) => string): string[] => Array.from({ length: 102 }, (_, n) => name(n))
 
-/** `npm run bench policy [entries] [approvals]`: analysing a plan, reading the reports, and pages of the audit log. */
+/** Limits of the plan's tools that its calls do not exceed, so that all rules are evaluated too. */
+const limits: Readonly<Record<string, Restrictions>> = {
+  mail_send: {
+    allowed_domains: [...listed((n) => `partner${n * 5}.example`), 'larkspur.example', 'acme.com'],
+    max_message_length: 100_000_000,
+  },
+  github_comment: { allowed_repos: listed((n) => `acme/app-${n}`), max_message_length: 100_000_000 },
+  slack_send_message: { allowed_channels: listed((n) => `#team-${n}`), max_message_length: 100_000_000 },
+}
+const policies = Object.entries(limits).flatMap(([toolName, restrictions]) =>
+  ([null, 'member'] as const).map((role) => ({ toolName, role, allowed: null, restrictions })),
+)
+
+/** A third of the steps each: mails, comments on GitHub, messages in Slack. */
+function mixedPlan(steps: number): Plan {
+  const plan = planOf(steps)
+  const mixed = plan.steps.map((step, index): PlanStep => {
+    const text = step.params['text'] ?? ''
+    if (index % 3 === 1)
+      return {
+        ...step,
+        tool: 'github_comment',
+        params: { repo: `https://github.com/acme/app-${index}/issues/7`, number: 7, body: text },
+      }
+    if (index % 3 === 2)
+      return { ...step, tool: 'slack_send_message', params: { channel: `#team-${index}`, text } }
+    return step
+  })
+  return { ...plan, steps: mixed }
+}
+
+/** `npm run bench policy [decisions] [approvals]`: analysing a plan, reading the reports, and pages of the audit log. */
 export async function run(args: readonly string[]): Promise<void> {
-  const entries = Number(args[0] ?? 1_000_000)
+  const decisions = Number(args[0] ?? 1_000_000)
+  const entries = Math.ceil(decisions / decisionShare)
   const approvals = Number(args[1] ?? 100_000)
   say(
-    `policy: ${count(entries)} entries, ${count(approvals)} approvals, medians of ${tries} tries; ${machine()}`,
+    `policy: ${count(entries)} entries with ${count(decisions)} decisions, ${count(approvals)} approvals, medians of ${tries} tries; ${machine()}`,
   )
-  const policy = compilePolicy({ rules: rulesOf('star', 1_000), labelRules: [], approvalsEnabled: true })
-  const plan = planOf(100)
+  const rules = rulesOf('star', 1_000).map((rule) => ({ ...rule, tools: Object.keys(limits) }))
+  const policy = compilePolicy({ rules, labelRules: [], approvalsEnabled: true })
+  const plan = mixedPlan(100)
   const access = compileToolAccess({ policies, overrides: [], fallback: 'allow' }, limitedBy)
   const refuses: Parameters<typeof analyzePlan>[2] = (call, budget) =>
     access.refusal({ ...call, role: 'member' }, budget)
+  const { steps } = analyzePlan(policy, plan, refuses)
+  const certain = steps.find(({ blocked }) => blocked?.certainty === 'definite')
+  if (certain !== undefined) throw new Error(`the limits deny step \`${certain.stepId}\``)
   await measure(
-    '  a plan of 100 steps, 1,000 rules, and limits of its tool',
+    '  a plan of 100 steps, 1,000 rules, and limits of its three tools',
     20,
     async () => {
       analyzePlan(policy, plan, refuses)

@@ -1,6 +1,6 @@
 /*
  * Assumptions about services that no stand-in on this machine can check. Each assumption has the address of the
- * vendor's page that states it, or null if no page states it.
+ * vendor's page that states it, or says why there is no such page.
  */
 
 interface Assumption {
@@ -8,6 +8,8 @@ interface Assumption {
   readonly what: string
   /** Address of the vendor's page that states the assumption; null if no page does. */
   readonly page: string | null
+  /** Why no page states it, and what happens if it does not hold. */
+  readonly withoutPage?: string
 }
 
 const google = 'https://developers.google.com/workspace'
@@ -26,9 +28,31 @@ export const assumptions: readonly Assumption[] = [
     page: `${google}/calendar/api/v3/reference/events/list`,
   },
   {
+    service: 'Google Calendar',
+    what: 'The link to a video meeting is made asynchronously. Until then the event has a conference that is `pending`.',
+    page: `${google}/calendar/api/v3/reference/events`,
+  },
+  {
+    service: 'Google Calendar',
+    what: 'Each account may send about 600 requests in a minute. More is answered with 403 or 429 and was not carried out.',
+    page: `${google}/calendar/api/guides/quota`,
+  },
+  {
+    service: 'Google Docs',
+    what: 'Each account may send 300 requests that read in a minute. More is answered with 429.',
+    page: `${google}/docs/api/limits`,
+  },
+  {
     service: 'Google Drive',
-    what: 'The search finds a new file by its properties within 300 s. Google names no time.',
+    what: 'Requests beyond the limits of an account are answered with 403 or 429, and were not carried out.',
+    page: `${google}/drive/api/guides/limits`,
+  },
+  {
+    service: 'Google Drive',
+    what: 'The search finds a new file by its properties within 300 s.',
     page: null,
+    withoutPage:
+      'Google names no time. If it takes longer, a document whose answer was lost can be made twice.',
   },
   {
     service: 'Google Drive',
@@ -61,6 +85,18 @@ export const assumptions: readonly Assumption[] = [
     page: `${google}/sheets/api/limits`,
   },
   {
+    service: 'Google Sheets',
+    what: 'A mark can be found as soon as its request has ended.',
+    page: null,
+    withoutPage:
+      'Google names no delay. If there is one, Google still refuses the second request, because the id of its mark is taken.',
+  },
+  {
+    service: 'GitHub',
+    what: 'A person may send 5,000 requests in an hour, and create about 80 things in a minute. More is answered with 403 or 429, often with a pause to wait.',
+    page: 'https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api',
+  },
+  {
     service: 'GitHub',
     what: 'A repository that was renamed or given away answers with a redirect, and never with the contents of another repository.',
     page: 'https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api',
@@ -69,16 +105,30 @@ export const assumptions: readonly Assumption[] = [
     service: 'GitHub',
     what: 'Lists of issues and comments show a new one within 60 s of its request. The search may need longer and is not asked.',
     page: null,
+    withoutPage: 'GitHub names no delay of its lists.',
   },
   {
     service: 'Slack',
     what: 'A message to `#name` goes to the channel that has this name now, and to none that had it before.',
     page: null,
+    withoutPage:
+      'The page of `chat.postMessage` allows a name, and says nothing of former names. The answer names the channel.',
   },
   {
     service: 'Slack',
     what: 'Slack takes about one message a second in each channel. More is answered with 429 and a pause to wait.',
     page: 'https://docs.slack.dev/apis/web-api/rate-limits',
+  },
+  {
+    service: 'Slack',
+    what: 'Each method has a limit of its own, from 20 to 100 requests in a minute, for apps of one company or of the Marketplace. Other apps may read the history of a channel once in a minute.',
+    page: 'https://docs.slack.dev/apis/web-api/rate-limits',
+  },
+  {
+    service: 'Slack',
+    what: 'The history of a channel and the replies of a thread show a new message within 60 s of its request.',
+    page: null,
+    withoutPage: 'Slack names no delay of the history.',
   },
   {
     service: 'Jira',
@@ -94,6 +144,7 @@ export const assumptions: readonly Assumption[] = [
     service: 'Jira',
     what: 'The list of the comments of an issue shows a new one within 60 s of its request.',
     page: null,
+    withoutPage: 'Atlassian describes a delay of the search alone.',
   },
   {
     service: 'Jira',
@@ -119,6 +170,7 @@ export const assumptions: readonly Assumption[] = [
     service: 'Trello',
     what: 'Lists of cards and comments show a new one within 60 s of its request.',
     page: null,
+    withoutPage: 'Trello names no delay of its lists.',
   },
   {
     service: 'Trello',
@@ -132,8 +184,15 @@ export const assumptions: readonly Assumption[] = [
   },
   {
     service: 'Resend',
+    what: 'A team may send 2 requests in a second. More is answered with 429 and a pause to wait.',
+    page: 'https://resend.com/docs/api-reference/introduction',
+  },
+  {
+    service: 'Resend',
     what: 'A request that was refused or limited leaves no key: the next one with this key sends the mail.',
     page: null,
+    withoutPage:
+      'The page on keys describes requests that were carried out. If it does not hold, the refusal comes back and no mail is sent.',
   },
   {
     service: 'Resend',

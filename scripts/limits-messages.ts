@@ -12,7 +12,7 @@ import {
 } from '../src/governance/notifications/send-mail.ts'
 import { mostWaiting as mostWaitingMessages } from '../src/governance/webhooks/fan-out.ts'
 import { attemptMilliseconds } from '../src/governance/webhooks/send.ts'
-import { mostOfTurn } from '../src/governance/webhooks/turns.ts'
+import { mostDeliveries } from '../src/governance/webhooks/deliver.ts'
 import { keptDays, keptDeliveries } from '../src/governance/webhooks/upkeep.ts'
 import { type Rows, count, numberAt } from './limits-numbers.ts'
 
@@ -38,6 +38,7 @@ export const messages: Rows = [
   ['tries of a mail that certainly did not leave', count(mostMailAttempts)],
   ['messages that wait for a webhook', count(mostWaitingMessages)],
   ['ended deliveries of a webhook that are kept', `${count(keptDeliveries)}, for ${keptDays} days`],
-  ['messages to one webhook', `${mostOfTurn} a second`],
+  ['messages to one webhook', `${mostDeliveries} a second`],
+  ['`former_valid_seconds` of a secret', numberAt('SecretRotationRequest.former_valid_seconds.maximum')],
   ['time of one attempt at a message to a webhook', `${attemptMilliseconds / 1_000} seconds`],
 ]

@@ -1,6 +1,8 @@
+import { z } from 'zod'
 import { rateLimits } from '../src/api/auth-options.ts'
 import { openApiDocument } from '../src/api/openapi.ts'
 import { routes } from '../src/api/routes/index.ts'
+import { getTool } from '../src/catalog/index.ts'
 
 /* Reads the limits that openapi.json publishes, and formats numbers, sizes and times for the page on limits. */
 
@@ -17,10 +19,41 @@ interface Parameter {
   readonly schema: { readonly maximum?: number; readonly maxLength?: number; readonly default?: number }
 }
 
+/** The limits of schemas that the page names: field, keyword and number, such as `tools.maxItems=100`. */
+export const namedLimits = new Set<string>()
+
+/** A limit as `namedLimits` has it. `path` begins with a schema or tool, and ends with the keyword. */
+export function limitOf(path: readonly string[], number: number): string {
+  const isField = (step: string): boolean => step !== 'items' && step !== 'additionalProperties'
+  const last = path.slice(1, -1).findLastIndex(isField) + 1
+  return `${path.slice(last).join('.')}=${number}`
+}
+
 /** A number of a named schema of openapi.json, such as `RuleRequest.tools.maxItems`. Follows references and items. */
 export function numberAt(path: string): string {
   const [name = '', ...steps] = path.split('.')
-  let at: unknown = document.components.schemas[name]
+  const number = numberIn(document.components.schemas[name], steps, path)
+  namedLimits.add(limitOf(path.split('.'), number))
+  return count(number)
+}
+
+/** The number that all these places have. */
+export function sameAt(...paths: readonly string[]): string {
+  const numbers = new Set(paths.map(numberAt))
+  if (numbers.size !== 1)
+    throw new Error(`these limits differ, so they need a line each: ${paths.join(', ')}`)
+  return [...numbers].join('')
+}
+
+/** A number of a tool's parameters, such as `calendar_create_event.attendees.maxItems`. */
+export function toolNumberAt(path: string): string {
+  const [name = '', ...steps] = path.split('.')
+  const tool = getTool(name)
+  return count(numberIn(tool && z.toJSONSchema(tool.params, { io: 'input' }), steps, path))
+}
+
+function numberIn(schema: unknown, steps: readonly string[], path: string): number {
+  let at = schema
   for (const step of steps) {
     const { properties, items, anyOf } = at as {
       properties?: Schema
@@ -30,8 +63,8 @@ export function numberAt(path: string): string {
     const places = [properties, at as Schema, items, ...(anyOf ?? [])]
     at = places.find((place) => place?.[step] !== undefined)?.[step]
   }
-  if (typeof at !== 'number') throw new Error(`openapi.json has no number at \`${path}\``)
-  return count(at)
+  if (typeof at !== 'number') throw new Error(`no schema has a number at \`${path}\``)
+  return at
 }
 
 export const count = (number: number): string => number.toLocaleString('en-US')
@@ -56,6 +89,8 @@ export function parameter(
 ): Record<'maximum' | 'maxLength' | 'default', number> {
   const found = document.paths[path]?.[method]?.parameters.find(({ name }) => name === wanted)
   const { maximum = Number.NaN, maxLength = Number.NaN, default: value = Number.NaN } = found?.schema ?? {}
+  for (const [keyword, number] of Object.entries({ maximum, maxLength }))
+    if (!Number.isNaN(number)) namedLimits.add(limitOf([path, wanted, keyword], number))
   return { maximum, maxLength, default: value }
 }
 export const wait = (method: string, path: string): string => {

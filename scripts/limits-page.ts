@@ -2,33 +2,25 @@ import { mostArrivalSeconds } from '../src/api/file-upload.ts'
 import { format, resolveConfig } from 'prettier'
 import { maxOutputLength } from '../src/activities/ended.ts'
 import { defaultRetry } from '../src/activities/retry.ts'
-import { maxFileSize } from '../src/activities/tools/file-read.ts'
 import { mostAnswerBytes } from '../src/activities/tools/exchange.ts'
 import { agentBodyLimit, mostAgentValues } from '../src/api/agent-question.ts'
 import { authBodyLimit } from '../src/api/auth.ts'
-import { defaultBodyLimit, mostNames, mostPieces, mostValues, smallBody } from '../src/api/json-body.ts'
+import { bytesForPiece, mostPieces } from '../src/api/body-bytes.ts'
+import { defaultBodyLimit, mostNames, mostValues, smallBody } from '../src/api/json-body.ts'
 import { longestRequestId } from '../src/api/request-id.ts'
 import { routes } from '../src/api/routes/index.ts'
 import { mostExternalTools, mostFlags } from '../src/api/schemas/governance.ts'
-import { catalog } from '../src/catalog/index.ts'
-import { maxMailRecipients } from '../src/catalog/mail-send.ts'
-import { maxMemoryValueLength } from '../src/catalog/memory-key.ts'
-import { mostOfPreview } from '../src/catalog/preview.ts'
 import { mostReferences } from '../src/contract/definition-check.ts'
-import { mostItems, mostSteps } from '../src/contract/definition.ts'
 import { deepestJson, longestKey } from '../src/contract/json.ts'
-import { ceiling } from '../src/contract/plan-limits.ts'
-import { mostAttempts } from '../src/contract/status.ts'
-import { approvalSeconds } from '../src/governance/agents/ask.ts'
 import { mostWaiting, shared } from '../src/governance/limits/request-shares.ts'
-import { mostGuesses, secondsForOneMore } from '../src/governance/people/guesses.ts'
-import { mostCodes, mostCodesToAccount } from '../src/governance/notifications/claims.ts'
-import { mailsAnHour } from '../src/governance/people/invitations.ts'
+import { mostFileBytes } from '../src/governance/files/run-files.ts'
+import { keptHours } from '../src/governance/idempotency.ts'
 import { mostRuleBytes, mostRuleValues } from '../src/governance/rules/size-limit.ts'
 import { mostRoleOverrides } from '../src/governance/rules/role-overrides.ts'
 import { mostToolPolicies } from '../src/governance/rules/tool-policies.ts'
-import { mostChanges } from '../src/governance/runs/effects/approval-use.ts'
+import { mostResolvedBytes } from '../src/governance/runs/effects/resolve.ts'
 import { mostStoredBytes } from '../src/governance/runs/effects/storage-limit.ts'
+import { mostFailedItems } from '../src/governance/runs/read/calls.ts'
 import { shownOutputBytes } from '../src/governance/runs/read/read.ts'
 import {
   mostReferences as mostRunReferences,
@@ -38,7 +30,6 @@ import { mostParamText } from '../src/governance/runs/values/loading.ts'
 import { mostWebhooks } from '../src/governance/webhooks/webhooks.ts'
 import { comparisonBudget } from '../src/policy/budget.ts'
 import { mostResolvedText } from '../src/policy/text-budget.ts'
-import { mostLabels } from '../src/policy/types.ts'
 import { maxDocumentSize } from '../src/shared/documents/document.ts'
 import { mostSheetCells, mostSheetRows, mostUnpacked } from '../src/shared/documents/office.ts'
 import { mostPages } from '../src/shared/documents/pdf.ts'
@@ -46,7 +37,6 @@ import { usualLimits } from '../src/shared/documents/sandbox.ts'
 import { mostCells, mostColumns, mostRows } from '../src/shared/documents/table.ts'
 import { readEnvironment } from '../src/shared/environment.ts'
 import { mostHeapBytes, mostValues as mostOutputValues } from '../src/shared/json-size.ts'
-import { longest as longestCommand } from '../src/shell/limits.ts'
 import {
   type Rows,
   bytes,
@@ -54,11 +44,13 @@ import {
   count,
   numberAt,
   parameter,
-  perMinute,
+  sameAt,
   seconds,
   wait,
 } from './limits-numbers.ts'
 import { messages } from './limits-messages.ts'
+import { agents, people } from './limits-people.ts'
+import { tools } from './limits-tools.ts'
 
 export const limitsPath = new URL('../docs/reference/limits.md', import.meta.url)
 
@@ -80,15 +72,25 @@ const bodies: Rows = [
   ['different names of fields', count(mostNames)],
   ['a name of a field', `${count(longestKey)} characters`],
   ['a whole number', `±${Number.MAX_SAFE_INTEGER}: send a larger one as text`],
-  ['pieces in which a body arrives', count(mostPieces)],
+  [
+    'pieces in which a body arrives',
+    `${count(mostPieces)}; more if they have ${bytesForPiece} bytes on average`,
+  ],
 ]
 
 const listed = parameter('get', '/runs', 'limit')
+
+const audit = (name: string): string =>
+  count(parameter('get', '/organizations/{id}/governance/audit', name).maximum)
 
 const header = (name: string): number => parameter('post', '/workflows', name).maxLength
 
 const requests: Rows = [
   ['`limit` of a list', `${listed.maximum}; default ${listed.default}`],
+  [
+    '`per_page`, and `page`, of `GET /organizations/{id}/governance/audit`',
+    `${audit('per_page')}; ${audit('page')}`,
+  ],
   [
     'a filter, `cursor` or `organization_id` in the query',
     `${parameter('get', '/runs', 'cursor').maxLength} characters`,
@@ -98,7 +100,7 @@ const requests: Rows = [
   ['`wait` of `POST /hooks/claude-code`', wait('post', '/hooks/claude-code')],
   [
     '`Idempotency-Key`',
-    `${header('Idempotency-Key')} printable ASCII characters without spaces; kept for 24 hours`,
+    `${header('Idempotency-Key')} printable ASCII characters without spaces; kept for ${keptHours} hours`,
   ],
   ['`X-Request-Id`', `${longestRequestId} characters; a longer one is replaced`],
   ['agents’ questions of one organization at once, beside another one', count(shared.question)],
@@ -110,14 +112,22 @@ const requests: Rows = [
 ]
 
 const definitions: Rows = [
-  ['steps', count(mostSteps)],
+  ['steps', numberAt('WorkflowDefinition.steps.maxItems')],
+  ['steps that one step names in `depends_on`', numberAt('WorkflowStep.depends_on.maxItems')],
   ['templates', count(mostReferences)],
-  ['items of a `for_each`', count(mostItems)],
+  ['items of a `for_each`', numberAt('WorkflowStep.for_each.maxItems')],
+  ['template of a `for_each`', characters('WorkflowStep.for_each')],
   ['categories', numberAt('WorkflowDefinition.categories.maxItems')],
-  ['name of a workflow or a template', characters('WorkflowRequest.name')],
-  ['description', characters('WorkflowRequest.description')],
+  [
+    'name of a workflow or a template',
+    `${sameAt('WorkflowRequest.name.maxLength', 'TemplateRequest.template_name.maxLength')} characters`,
+  ],
+  ['description of a workflow, an input or a rule', characters('WorkflowRequest.description')],
   ['`message` of a version', characters('WorkflowChanges.message')],
-  ['id of a step, name of an input', characters('WorkflowStep.id')],
+  [
+    'id of a step, name of an input',
+    `${sameAt('WorkflowStep.id.maxLength', 'WorkflowStep.depends_on.items.maxLength')} characters`,
+  ],
   ['`summary` of a step', characters('WorkflowStep.summary')],
   ['`retry.attempts`', `${numberAt('RetryPolicy.attempts.maximum')}; default ${defaultRetry.attempts}`],
   [
@@ -136,6 +146,15 @@ const runs: Rows = [
     'inputs that refer to outputs of other runs',
     `${mostRunReferences}, ${bytes(mostReferredBytes)} together`,
   ],
+  [
+    'files of a run',
+    `${numberAt('ExecuteRequest.files.maxItems')}, with ${bytes(mostFileBytes)} of text and rows together`,
+  ],
+  [
+    'labels that a caller gives one input',
+    numberAt('ExecuteRequest.input_labels.additionalProperties.maxItems'),
+  ],
+  ['name of a `time_zone`', characters('ExecuteRequest.time_zone')],
   ['text that the templates of one value produce', bytes(mostResolvedText)],
   ['resolved parameters of one call', bytes(mostParamText)],
   [
@@ -144,16 +163,20 @@ const runs: Rows = [
   ],
   ['answer of a service, unpacked', `${bytes(mostAnswerBytes)}, ${count(mostOutputValues)} values of JSON`],
   ['parameters and outputs that one run stores', bytes(mostStoredBytes)],
-  ['unknown outcomes that one request resolves', numberAt('ResolveRequest.item_indexes.maxItems')],
+  [
+    'unknown outcomes that one request resolves',
+    `${numberAt('ResolveRequest.item_indexes.maxItems')}, with ${bytes(mostResolvedBytes)} of outputs together`,
+  ],
+  ['failed items of a step that `GET /runs/{id}` lists', count(mostFailedItems)],
   [
     'outputs that `GET /runs/{id}` shows',
     `${bytes(shownOutputBytes)}; \`GET /runs/{id}/steps/{step}/output\` has the rest`,
   ],
   [
     'labels of a value',
-    `${count(mostLabels)} of ${numberAt('WorkflowDefinition.categories.items.maxLength')} characters`,
+    `${sameAt('MemoryRequest.labels.maxItems', 'FileForm.labels.maxItems')} of ${numberAt('WorkflowDefinition.categories.items.maxLength')} characters`,
   ],
-  ['attempts at a call, crashes of its worker included', count(mostAttempts)],
+  ['attempts at a call, crashes of its worker included', numberAt('ResolveRequest.attempt.maximum')],
   ['approval of a whole run', `${seconds(settings.RUN_APPROVAL_SECONDS)} (\`RUN_APPROVAL_SECONDS\`)`],
   ['data of a run after its end', `${settings.RETENTION_DAYS} days (\`RETENTION_DAYS\`)`],
 ]
@@ -171,29 +194,27 @@ const files: Rows = [
   ],
 ]
 
-const tools: Rows = [
-  ...Object.values(catalog).map(
-    ({ name, timeoutSeconds }) => [`time of one \`${name}\``, seconds(timeoutSeconds)] as const,
-  ),
-  ['file that `file_read` reads', bytes(maxFileSize)],
-  ['value of the memory, as JSON', `${count(maxMemoryValueLength)} characters`],
-  ['key of the memory', `${count(catalog.memory_get.params.shape.key.maxLength ?? Number.NaN)} characters`],
-  ['new rounds of approval after a change of the approved state', count(mostChanges)],
-  ['recipients of a mail: `to`, `cc` and `bcc` together', count(maxMailRecipients)],
-  ['`subject`, `text` and `html` of a mail', mailTexts()],
-  ['a value in the preview of a held call', `${count(mostOfPreview.value)} characters`],
-  ['each side of its diff', `${count(mostOfPreview.side)} characters`],
-]
-
 const rules: Rows = [
   ['name of a rule', characters('RuleRequest.name')],
-  ['`tools`, `params` of a rule', `${numberAt('RuleRequest.tools.maxItems')} each`],
+  [
+    '`tools`, `params` of a rule',
+    `${sameAt('RuleRequest.tools.maxItems', 'RuleRequest.params.maxItems')} each`,
+  ],
   [
     'values of one condition',
-    `${numberAt('ListCondition.value.maxItems')} of ${numberAt('EqualsCondition.value.maxLength')} characters`,
+    `${numberAt('ListCondition.value.maxItems')} of ${sameAt('EqualsCondition.value.maxLength', 'ListCondition.value.items.maxLength')} characters`,
   ],
   ['labels of one condition', numberAt('LabelConditions.any_of.maxItems')],
-  ['`approvals_needed`, `approval_threshold`', numberAt('RuleRequest.approvals_needed.maximum')],
+  ['`add_labels` of a label rule', numberAt('LabelRuleRequest.add_labels.maxItems')],
+  ['`param` of a condition', characters('EqualsCondition.param')],
+  [
+    'name of a tool, in a step, a rule or a policy',
+    `${sameAt('RuleRequest.tools.items.maxLength', 'ToolPolicyRequest.tool_name.maxLength', 'WorkflowStep.tool.maxLength', 'TrialCall.tool.maxLength')} characters`,
+  ],
+  [
+    '`approvals_needed`, `approval_threshold`',
+    sameAt('RuleRequest.approvals_needed.maximum', 'GovernanceChanges.approval_threshold.maximum'),
+  ],
   [
     '`expires_after_seconds`',
     `${numberAt('RuleRequest.expires_after_seconds.maximum')} (10 years); 0: never`,
@@ -203,41 +224,24 @@ const rules: Rows = [
   ['overrides of roles of an organization', count(mostRoleOverrides)],
   ['webhooks of an organization', count(mostWebhooks)],
   ['`url` of a webhook', `${numberAt('WebhookRequest.url.maxLength')} characters`],
-  ['`allowed_domains` of a policy', numberAt('ToolRestrictions.allowed_domains.maxItems')],
+  [
+    '`allowed_domains` of a policy',
+    `${numberAt('ToolRestrictions.allowed_domains.maxItems')} of ${characters('ToolRestrictions.allowed_domains.items')}`,
+  ],
+  [
+    '`allowed_repos`, `allowed_channels` of a policy',
+    `${numberAt('ToolRestrictions.allowed_repos.maxItems')}, ${numberAt('ToolRestrictions.allowed_channels.maxItems')} of ${sameAt('ToolRestrictions.allowed_repos.items.maxLength', 'ToolRestrictions.allowed_channels.items.maxLength')} characters`,
+  ],
+  ['`max_message_length` of a policy', numberAt('ToolRestrictions.max_message_length.maximum')],
+  ['`max_response_size_kb` of a policy', numberAt('ToolRestrictions.max_response_size_kb.maximum')],
   ['`category_flags`, `external_tools`', `${count(mostFlags)}, ${count(mostExternalTools)}`],
+  [
+    '`output_labels` of an external tool',
+    numberAt('GovernanceChanges.external_tools.additionalProperties.output_labels.maxItems'),
+  ],
   ['drafts of `POST /organizations/{id}/rules/test`', numberAt('RuleTrialRequest.rules.maxItems')],
   ['comparisons of one decision', `${count(comparisonBudget)}; a call that needs more is denied`],
 ]
-
-const agents: Rows = [
-  ['names: session, tool, call', characters('AuthorizeRequest.session_id')],
-  ['shell command that is read', `${count(longestCommand)} characters; a longer one counts as a script`],
-  ['approval of an agent’s call', `${seconds(approvalSeconds)}, unless its rule says otherwise`],
-]
-
-const people: Rows = [
-  ['comment of a vote, reason of a rejection or cancellation', characters('ApproveRequest.comment')],
-  ['reason of a freeze', characters('FreezeRequest.reason')],
-  ['scopes of an API key', numberAt('ApiKeyRequest.scopes.maxItems')],
-  [
-    'mails for one person’s invitations in an hour',
-    `${mailsAnHour.address} to one address, ${mailsAnHour.all} in all`,
-  ],
-  ['codes to Slack in an hour', `${mostCodes} for a member, ${mostCodesToAccount} to one account`],
-  [
-    'validity of an invitation',
-    seconds(Number(numberAt('InvitationRequest.expires_in_seconds.maximum').replaceAll(',', ''))),
-  ],
-  ['wrong passwords', `${mostGuesses} at once, then one in ${seconds(secondsForOneMore)}`],
-  ['signing in', perMinute('/sign-in/email')],
-  ['signing up', perMinute('/sign-up/email')],
-  ['override of a quota', `${ceiling} times the plan’s limit`],
-]
-
-function mailTexts(): string {
-  const { subject, text, html } = catalog.mail_send.params.shape
-  return `${[subject.maxLength, text.maxLength, html.unwrap().maxLength].map((most) => count(most ?? Number.NaN)).join('; ')} characters`
-}
 
 const table = (title: string, rows: Rows): string =>
   [
@@ -282,7 +286,7 @@ ${table('Messages', messages)}
 
 ${table('Agents', agents)}
 
-${table('People and keys', people)}
+${table('People, keys and connections', people)}
 `
   if (text.includes('NaN')) throw new Error('a limit has no number: see scripts/limits-page.ts')
   return format(text, { ...(await resolveConfig(limitsPath)), parser: 'markdown' })

@@ -65,7 +65,13 @@ export const standIns: readonly StandIn[] = [
     not: 'what a model writes',
   },
   {
-    service: 'searches',
+    service: 'Tavily',
+    standIn: named('@copilotkit/aimock'),
+    checked: 'nothing of ours: the tool reads its answers',
+    not: 'the requests, and what a search finds',
+  },
+  {
+    service: 'SearXNG, Brave',
     standIn: 'answers written in the tests',
     checked: 'nothing',
     not: 'all of it',

@@ -2,7 +2,7 @@ import { format, resolveConfig } from 'prettier'
 import { catalog } from '../src/catalog/index.ts'
 import { assumptions } from './assumptions.ts'
 import { standIns } from './stand-ins.ts'
-import type { Precondition, ToolDeclaration } from '../src/catalog/tool.ts'
+import type { OwnService, Precondition, ToolDeclaration } from '../src/catalog/tool.ts'
 
 export const toolsPath = new URL('../docs/tools.md', import.meta.url)
 
@@ -27,9 +27,12 @@ const crash: Record<ToolDeclaration['repeat'], string> = {
 const afterCrash = ({ repeat, findableAfterSeconds, ownService }: ToolDeclaration): string => {
   if (repeat === 'findable' && findableAfterSeconds === undefined)
     return 'it is looked for; if it is not found, a person decides'
-  const own = `; with a connection to \`${ownService?.integration}\` ${crash.keyed}`
-  return `${crash[repeat]}${ownService === undefined ? '' : own}`
+  return `${crash[repeat]}${ownService === undefined ? '' : `; ${ofOwnService(ownService)}`}`
 }
+
+const ofOwnService = ({ integration, knowsKeySeconds }: OwnService): string =>
+  `with a connection to \`${integration}\` it is sent again with its key for ${knowsKeySeconds / 3_600} hours, ` +
+  'and a person decides if no answer says what became of it'
 
 const reversed: Record<ToolDeclaration['reversible'], string> = {
   yes: 'yes: it changes nothing',
@@ -45,7 +48,6 @@ const needs = ({ connection, ownService }: ToolDeclaration): string => {
 
 const checked: Record<Precondition['check'], string> = {
   transaction: 'in the transaction of the write',
-  service: 'by the service, with the write',
   before: 'right before the call is sent; a later change is not seen',
   call: 'by the call, which acts only on what was approved',
 }
@@ -75,6 +77,7 @@ export async function toolsPage(): Promise<string> {
 Steps of workflows call these tools. \`GET /tools\` shows them with the JSON Schema of their parameters and output, and says which of them
 work in your organization. Rules, [policies](policies.md) and workflows can name every tool. A tool that does not run yet has
 \`"available": false\`, a workflow that uses it is saved with a warning, and its calls fail with \`tool_not_available\`.
+The answer also has what the tables below say: \`repeat\`, \`reversible\`, \`precondition\` and \`timeout_seconds\`.
 
 ## What decides about a call
 
@@ -116,11 +119,11 @@ ${standIns.map(({ service, standIn, checked: what, not }) => `| ${service} | ${s
 
 ## Assumptions about services
 
-These facts are taken from the pages of the services, and no stand-in can show them:
+No stand-in can show these facts. Most are taken from pages of the services; for the others the table says why there is no page:
 
 | Service | Assumption | Page |
 | --- | --- | --- |
-${assumptions.map(({ service, what, page }) => `| ${service} | ${what} | ${page === null ? 'none' : `<${page}>`} |`).join('\n')}
+${assumptions.map(({ service, what, page, withoutPage = '' }) => `| ${service} | ${what} | ${page === null ? `none: ${withoutPage}` : `<${page}>`} |`).join('\n')}
 `
   return format(text, { ...(await resolveConfig(toolsPath)), parser: 'markdown' })
 }

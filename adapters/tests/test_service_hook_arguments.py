@@ -306,6 +306,13 @@ class OtherEvents(unittest.TestCase):
             "X=bash; $X", "bash --rcfile x", "bash -lc bash", "python3 -m code", 'read x; eval "$x"', ". /dev/stdin",
             "while read l; do $l; done", "bash <(cat)", 'bash <<< "$(cat)"', "echo $(bash)", "cat <<E\n$(bash)\nE",
             "bash < /dev/tty", "./x | bash", "find . -exec bash \\;", 'echo "$(case x in x) bash;; esac)"', "docker exec -it c sh",
+            "sh -e", "bash -e", "bash -ex", "bash -eu -o pipefail", "sudo -s", "sudo -i", "sudo -u me -s", "sudo -Es", "python3.12",
+            "/opt/bin/python3.12 -q", "pypy3", "pypy3.10", "zsh-5.9", "node18", "uv run bash", "uv run python", "pipx run ipython",
+            "poetry shell", "rails console", "python3.12 manage.py shell", "nix-shell", "nix develop", "guix shell", "xonsh", "brush",
+            "docker run -ti x", "docker run --rm -i x ls", "docker compose exec web ls", "docker attach c", "kubectl exec -it p -- ls",
+            "kubectl attach --stdin p", "awk '{system($0)}'", "awk '{print | \"sh\"}'", "awk -f x", "sed e", "sed 's/.*/&/e'",
+            "python3 -c 'exec(input())'", "python3.12 -Ic 'import sys; exec(sys.stdin.read())'", "node -e 'eval(fs.readFileSync(\"/dev/stdin\"))'",
+            "perl -ne 'system($_)'", "perl -e 'system(<>)'", "ruby -ne 'system($_)'", "cat | perl -ne 'exec $_'", "timeout 9 awk '{system($0)}'",
         ):  # fmt: skip
             self.assertTrue(hook.opens_prompt(command), command)
         for command in (
@@ -313,9 +320,33 @@ class OtherEvents(unittest.TestCase):
             "cat x | bash", "echo bash", "node --version", "psql -c 'select 1' db", "", "bashful",
             "bash <<'E'\nls\nE", "cat > f <<'E'\nbash\npython3\nE", "bash < file", "echo hi | bash", "ls | xargs rm",
             'eval "$(ssh-agent -s)"', 'git commit -m "fix; bash\npython"', "command -v bash", "sudo apt install python3",
+            "sh -e x.sh", "bash -ec ls", "bash -e -c ls", "sudo -u me ls -s", "sudo -n ls -i", "python3.12 x.py", "node18 x.js", "uv run pytest",
+            "uv sync", "poetry install", "docker run x ls", "docker ps -i", "docker compose up", "docker compose exec -T web ls",
+            "kubectl get pods -i", "awk '{print $1}'", "awk '{system($0)}' file", "awk 'BEGIN{print 1}'", "sed -n 1,5p f", "sed s/a/b/",
+            "ls | sed 's/e/x/g'", "python3 -c 'import json,sys; json.load(sys.stdin)'", "perl -ne 'print' f", "perl -pe 's/a/b/'",
+            "node -e 'console.log(1)'", "perl -e 'print 1'", "git push", "make crash", "./deploy.sh", "npm run shell-tests",
             "docker pull node", "while read l; do echo $l; done < file", "python3 - <<'E'\nprint(1)\nE", "$HOME/bin/tool x",
         ):  # fmt: skip
             self.assertFalse(hook.opens_prompt(command), command)
+
+    def test_a_session_of_codex_that_may_run_typed_text_is_also_the_typing(self):
+        def tools(command, dialect="codex", config=None):
+            tool_input = {"command": command}
+            event = {"session_id": "s", "tool_name": "Bash", "tool_input": tool_input, "tool_use_id": "u", "turn_id": "t"}
+            found = hook.calls_of(hook.read_call(dialect, event), config)
+            return [(each.tool, each.use_id) for each in found]
+
+        asked = [("Bash", "u"), ("write_stdin", "u:write_stdin")]
+        for command in ("mytool", "mytool --all x", "cd /w && mytool", "/opt/bin/mytool", "mytool | grep x", "cat | mytool", "FOO=1 mytool-2"):
+            self.assertEqual(asked, tools(command), command)
+        for command in (
+            "ls", "git log", "make test", "pytest -q", "mytool < /dev/null", "ls | mytool", "mytool <<E\nx\nE", "python3 x.py",
+            "./deploy", "for i in 1 2; do echo $i; done", "if true; then cd x; fi", "python3.12 x.py", "X=1; echo $X > f", "",
+        ):  # fmt: skip
+            self.assertEqual([("Bash", "u")], tools(command), command)
+        # A managed Codex has no `write_stdin`, and the other clients report what is typed.
+        self.assertEqual([("Bash", "u")], tools("mytool", config=hook.Place(True).config))
+        self.assertEqual([("Bash", "u")], tools("mytool", "claude"))
 
     def test_a_patch_by_way_of_the_shell_is_also_the_write_and_the_edit(self):
         patch = "*** Begin Patch\n*** Add File: a\n+x\n*** Update File: /srv/b\n@@\n*** End Patch\n"
@@ -330,6 +361,11 @@ class OtherEvents(unittest.TestCase):
         self.assertEqual([{"1": "/w/a", "2": "/w/sub/a"}, "/srv/b"], found)
         event["tool_input"] = {"command": "cd $X && " + command}
         self.assertIn("write its path in full", hook.read_call("codex", event).refused)
+        for command in ("applypatch", "'apply_patch'", "/x/apply''patch", "true; applypatch"):
+            event["tool_input"] = {"command": command + " <<'E'\n" + patch + "E"}
+            self.assertEqual(["Write", "Edit"], [each.tool for each in hook.read_call("codex", event).also], command)
+        event["tool_input"] = {"command": "cat > a.patch <<'E'\n" + patch + "E"}
+        self.assertEqual([], hook.read_call("codex", event).also)
         event["tool_input"] = {"command": "apply_patch < file"}
         self.assertEqual([], hook.read_call("codex", event).also)
 

@@ -168,6 +168,31 @@ class Uninstall(unittest.TestCase):
                     self.install(home, client, "--uninstall", *words)
                     self.assertEqual(before, below(home))
 
+    def test_the_note_of_a_checked_key_goes_with_the_last_client(self):
+        for text, stays in (("0123abcd", False), ("somebody's own text", True)):
+            with tempfile.TemporaryDirectory() as home, self.subTest(text=text):
+                for client in ("claude", "gemini"):
+                    self.install(home, client)
+                note = os.path.join(home, ".countersign", "key-checked")
+                with open(note, "w", encoding="utf-8") as file:
+                    file.write(text)
+                self.install(home, "claude", "--uninstall")
+                self.assertTrue(os.path.exists(note))
+                self.install(home, "gemini", "--uninstall")
+                self.assertEqual([note] if stays else [], [path for path in below(home) if path == note])
+                self.assertEqual(stays, os.path.isdir(os.path.dirname(note)))
+
+    def test_an_image_says_nothing_about_the_note_of_its_builder(self):
+        with tempfile.TemporaryDirectory() as home:
+            note = os.path.join(home, ".countersign", "key-checked")
+            os.makedirs(os.path.dirname(note))
+            with open(note, "w", encoding="utf-8") as file:
+                file.write("0123abcd")
+            root = os.path.join(home, "image")
+            self.install(home, "claude", "--managed", "--root", root)
+            self.install(home, "claude", "--uninstall", "--managed", "--root", root)
+            self.assertTrue(os.path.exists(note))
+
     def test_what_somebody_added_meanwhile_stays_and_nothing_else(self):
         for client, words, home, path in self.each():
             if path.endswith(".js"):

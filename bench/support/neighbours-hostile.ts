@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { setPriority } from 'node:os'
+import { Readable } from 'node:stream'
 import { Pool } from 'undici'
 
 /*
@@ -14,7 +15,8 @@ export interface HostileOrder {
   readonly key: string
 }
 
-type Send = (act: string, method: Method, path: string, body?: string | object) => Promise<Answer>
+type Body = string | Readable | object
+type Send = (act: string, method: Method, path: string, body?: Body, type?: string) => Promise<Answer>
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 interface Answer {
   readonly status: number
@@ -28,18 +30,21 @@ const [order] = (await once(process, 'message')) as [HostileOrder]
 const counts: Record<string, number> = {}
 const pool = new Pool(order.baseUrl, { connections: 256, bodyTimeout: 0, headersTimeout: 0 })
 
-const send: Send = async (act, method, path, body) => {
+const send: Send = async (act, method, path, body, type = 'application/json') => {
   const { statusCode, body: answer } = await pool.request({
     method,
     path: `/api/v1${path}`,
-    headers: { authorization: `Bearer ${order.key}`, 'content-type': 'application/json' },
-    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    headers: { authorization: `Bearer ${order.key}`, 'content-type': type },
+    ...(body === undefined ? {} : { body: isSentAsItIs(body) ? body : JSON.stringify(body) }),
   })
   const text = await answer.text()
   const name = `${act} ${statusCode}`
   counts[name] = (counts[name] ?? 0) + 1
   return { status: statusCode, body: parse(text) }
 }
+
+const isSentAsItIs = (body: Body): body is string | Readable =>
+  typeof body === 'string' || body instanceof Readable
 
 function parse(text: string): unknown {
   try {
@@ -64,6 +69,26 @@ const command = `echo ${'"$(a)" '.repeat(1_200)}`
 
 const question = (tool: string, input: string): string =>
   `{"agent":{"name":"n","kind":"hook"},"session_id":"${randomUUID()}","tool_name":"${tool}","tool_input":${input}}`
+
+const multipart = 'multipart/form-data; boundary=x'
+const fileOf = (content: string): string =>
+  `--x\r\ncontent-disposition: form-data; name="file"; filename="${randomUUID()}.txt"\r\n\r\n${content}\r\n--x--\r\n`
+const upload = (act: string, body: string | Readable): Promise<Answer> =>
+  send(act, 'POST', '/files', body, multipart)
+const largeText = 'a line of text\r\n'.repeat((20 * MiB) / 16)
+/** A file that arrives in chunks of one byte. */
+const scattered = (): Readable =>
+  Readable.from(Array.from(fileOf('x'.repeat(50_000)), (each) => Buffer.from(each)))
+
+/** A session that is opened by a held question, and then ends or is revoked. */
+async function sessions(isRevoked: boolean): Promise<void> {
+  const text = question('Write', '{"a":"y"}')
+  const opened = await send('sessions', 'POST', '/authorize', text)
+  const id = field(opened, 'session_run_id')
+  if (isRevoked && id !== '') await send('revoke', 'POST', `/agent-sessions/${id}/revoke`, {})
+  const { session_id } = JSON.parse(text) as { session_id: string }
+  if (!isRevoked) await send('end', 'POST', '/authorize/sessions/end', { session_id })
+}
 
 /** Each act is repeated by `callers` callers. A caller starts again as soon as it has an answer. */
 const acts: Readonly<Record<string, { readonly callers: number; readonly act: () => Promise<unknown> }>> = {
@@ -121,13 +146,18 @@ const acts: Readonly<Record<string, { readonly callers: number; readonly act: ()
         },
       }),
   },
+  smallFiles: { callers: 4, act: () => upload('smallFiles', fileOf('hello')) },
+  largeFiles: { callers: 2, act: () => upload('largeFiles', fileOf(largeText)) },
+  scatteredFiles: { callers: 2, act: () => upload('scatteredFiles', scattered()) },
+  ends: { callers: 2, act: () => sessions(false) },
+  revocations: { callers: 2, act: () => sessions(true) },
   memory: {
     callers: 2,
     act: () => send('memory', 'PUT', `/memory/${randomUUID()}`, `{"value":"${'v'.repeat(960_000)}"}`),
   },
 }
 
-/** Starts a run whose items all read one value with many lists, and opens event streams that are never read fully. */
+/** Starts a run of many items, opens event streams that are never read fully, and cancels the run. */
 async function runs(workflowId: string): Promise<void> {
   const id = field(await send('runs', 'POST', `/workflows/${workflowId}/execute?wait=0`, {}), 'execution_id')
   if (id === '') return
@@ -145,15 +175,17 @@ async function runs(workflowId: string): Promise<void> {
   }
 }
 
-async function prepare(): Promise<string> {
+/** Saves two workflows: all items read one value with many lists, and each item reads a file. Returns their ids. */
+async function prepare(): Promise<string[]> {
   // Raises all limits as far as an owner may.
   const { body } = await send('prepare', 'GET', `${organization}/quota`)
   const { limits } = body as { limits: Record<string, number> }
   await send('prepare', 'PATCH', `${organization}/quota`, raised(limits))
   await send('prepare', 'PATCH', `${organization}/governance`, { approvals_enabled: true })
   await send('prepare', 'PUT', '/memory/lists', `{"value":${tinyLists}}`)
-  const definition = {
-    inputs: { items: { type: 'array', default: Array.from({ length: 100 }, (_, n) => n) } },
+  const inputs = { items: { type: 'array', default: Array.from({ length: 100 }, (_, n) => n) } }
+  const lists = {
+    inputs,
     steps: [
       { id: 'get', tool: 'memory_get', params: { key: 'lists' } },
       {
@@ -164,13 +196,18 @@ async function prepare(): Promise<string> {
       },
     ],
   }
-  return field(await send('prepare', 'POST', '/workflows', { name: 'n', definition }), 'id')
+  const params = { path: 'reports/q3-summary.md' }
+  const files = { inputs, steps: [{ id: 'each', tool: 'file_read', for_each: '{{input.items}}', params }] }
+  const saved = [lists, files].map((definition) =>
+    send('prepare', 'POST', '/workflows', { name: 'n', definition }),
+  )
+  return (await Promise.all(saved)).map((each) => field(each, 'id'))
 }
 
 const raised = (limits: Record<string, number>): Record<string, number> =>
   Object.fromEntries(Object.entries(limits).map(([name, value]) => [name, value * 100]))
 
-const workflowId = await prepare()
+const workflowIds = await prepare()
 let goesOn = true
 const repeat = async (act: () => Promise<unknown>): Promise<void> => {
   while (goesOn) {
@@ -180,7 +217,7 @@ const repeat = async (act: () => Promise<unknown>): Promise<void> => {
   }
 }
 for (const { callers, act } of Object.values(acts)) for (let n = 0; n < callers; n += 1) void repeat(act)
-for (let n = 0; n < 4; n += 1) void repeat(() => runs(workflowId))
+for (const id of workflowIds) for (let n = 0; n < 4; n += 1) void repeat(() => runs(id))
 process.send?.('ready')
 process.once('message', () => {
   goesOn = false

@@ -3,6 +3,8 @@ import { answers, channel, repo } from './data.ts'
 import { requester, runToEnd, saveWorkflow, type Session } from './session.ts'
 
 const everybody = '#announcements'
+/** Slack takes a channel's name with and without `#`, and so do rules. */
+const spellings = [everybody, 'announcements']
 
 /** Release notes are written from merged pull requests and sent to a channel. For another channel, a rule denies it. */
 export async function releaseNotes(session: Session): Promise<void> {
@@ -17,10 +19,12 @@ export async function releaseNotes(session: Session): Promise<void> {
     params: [{ param: 'channel', operator: 'equals', value: everybody }],
   })
   const workflow = await saveWorkflow(session, 'release-notes')
-  const wrong = { inputs: { repo, channel: everybody } }
-  const { status, error } = await client.ask(requester, 'POST', `/workflows/${workflow}/execute`, wrong)
-  mustHold(status === 403 && error?.code === 'run_denied', `a run for ${everybody} is refused`)
-  tell.line(`to ${everybody}: 403 ${error.code}, ${error.message}`)
+  for (const spelling of spellings) {
+    const wrong = { inputs: { repo, channel: spelling } }
+    const { status, error } = await client.ask(requester, 'POST', `/workflows/${workflow}/execute`, wrong)
+    mustHold(status === 403 && error?.code === 'run_denied', `a run for ${spelling} is refused`)
+    tell.line(`to ${spelling}: 403 ${error.code}, ${error.message}`)
+  }
   await runToEnd(session, workflow, { inputs: { repo, channel } })
   const messages = await services.messages(channel)
   const notes = answers['Write release notes']

@@ -21,7 +21,7 @@ export async function requireAudience(
   if (audience.length === 0) return
   const { name } = hand.tool
   const read = readers.get(name)
-  if (read === undefined) throw new Error(`nothing reads who can read what \`${name}\` writes to`)
+  if (read === undefined) throw new Error(`no reader of the audience for tool \`${name}\``)
   if (isWithinAudience(audience, await readWith(hand, signal, read))) return
   const only = audience.map((domains) => `only people at ${list(domains.map(quote), 'and')}`).join(' and ')
   const message =

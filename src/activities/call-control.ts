@@ -1,3 +1,4 @@
+import { stepError } from '../contract/tool-faults.ts'
 import { parseParams } from '../contract/tool-params.ts'
 import type { EffectState } from '../contract/status.ts'
 import { decideAgain } from '../governance/runs/effects/decide-again.ts'
@@ -19,6 +20,7 @@ import { Approved, changedBy, coversMore } from './approved.ts'
 import type { Allowed, Attempt, Refused, Stopped } from './call-attempt.ts'
 import { failed, refusalOfSize, unknownOutcome, type Ended } from './ended.ts'
 import { retryLater, retryOf } from './retry.ts'
+import { Leaving } from './leaving.ts'
 import { issueDecidedCall, type DecidedCall } from './decided-call.ts'
 import { requireAudience } from './audience.ts'
 import { askSeeing, requireRevision, seenNow, toolCallOf } from './seen-state.ts'
@@ -50,6 +52,7 @@ export class Control {
   #verdict: Allowed
   #isSent = false
   #sentAt = 0
+  readonly #leaving = new Leaving()
   /** Whether the service knows the call by a key, so that it can be sent again. */
   #isKeyed = false
   #isSuperseded = false
@@ -103,7 +106,7 @@ export class Control {
       signal,
       pointOfNoReturn: (isKeyed?: boolean) => this.#pointOfNoReturn(isKeyed === true),
       reserve: (most: number) => this.#spend.reserve(this.attempt, most),
-      tools: createToolServices(context, actAs),
+      tools: createToolServices(context, actAs, () => this.#leaving.requireFresh()),
     }
     return issueDecidedCall(toolCallOf(this.#attempt, params, this.#approved.revision), services, look)
   }
@@ -171,11 +174,7 @@ export class Control {
     this.#isSent = true
     this.#isKeyed = isKeyed
     this.#sentAt = performance.now()
-    // This process may have been stopped meanwhile. It must not send a call that another attempt has looked for
-    // already.
-    const mayBeMadeElsewhere = tool.repeat === 'findable' || this.#isKeyed
-    if (mayBeMadeElsewhere && performance.now() - asked > longestMarkMilliseconds)
-      throw new ToolError('stalled', 'the worker was too slow: nothing was sent', { retryable: true })
+    this.#leaving.begin(asked, tool.repeat === 'findable' || isKeyed)
     this.logState('the call is sent')
   }
 
@@ -210,7 +209,7 @@ export class Control {
     )
     if (verdict === null) return 'superseded'
     if (!verdict.go) return verdict
-    // The running body did not get the state that another approval covers. So another attempt must make the call.
+    // Another approval allows the call, with a state that this body has not read. So a new attempt must make the call.
     const isOther = verdict.approvalId !== null && verdict.approvalId !== this.#verdict.approvalId
     if (isOther && coversMore(tool)) return 'superseded'
     this.#verdict = verdict
@@ -276,7 +275,7 @@ export class Control {
     return {
       result: {
         state: again ? 'retry' : 'failed',
-        error: { code: error.code, message: error.message },
+        error: stepError(error, error.retryable),
         detail: error.detail,
         cost: this.#spend.correction(error.cost),
       },
@@ -284,6 +283,3 @@ export class Control {
     }
   }
 }
-
-/** Longest time in milliseconds from asking for the point of no return until a findable or keyed call is sent. */
-const longestMarkMilliseconds = 10_000

@@ -1,3 +1,4 @@
+import { stepError } from '../contract/tool-faults.ts'
 import type { OutcomeOp } from '../governance/runs/effects/outcome.ts'
 import type { JsonObject } from '../policy/types.ts'
 import { isTooLarge, mostHeapBytes, mostValues } from '../shared/json-size.ts'
@@ -22,7 +23,7 @@ export interface Ended {
 }
 
 export const failed = (code: string, message: string): Ended => ({
-  result: { state: 'failed', error: { code, message } },
+  result: { state: 'failed', error: stepError({ code, message }) },
 })
 
 export const unknownOutcome: Ended = { result: { state: 'unknown_outcome' } }

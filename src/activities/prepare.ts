@@ -36,8 +36,7 @@ export async function prepareCall(
   signal: AbortSignal,
 ): Promise<Prepared> {
   const { sealedBytes, stopped } = spec
-  if (stopped === 'over' || (stopped === 'frozen' && sealedBytes === null))
-    return free({ ...(await unread(context, spec, tool)), isUnread: true })
+  if (stopped !== null) return free({ ...(await unread(context, spec, tool)), isUnread: true })
   if (spec.labels.length > mostLabels)
     return free({ ...(await unread(context, spec, tool)), problem: tooMany })
   const make = async (scope: Scope): Promise<StepOp> =>

@@ -102,7 +102,7 @@ export async function readWith<T>(
 function parsedParams({ tool, op }: CallInHand): JsonObject {
   const parsed = parseParams(tool, op.params)
   if (parsed.ok) return parsed.params
-  throw new ToolError('invalid_params', 'the parameters do not fit', { retryable: false })
+  throw new ToolError('invalid_params', "the parameters do not match the tool's schema", { retryable: false })
 }
 
 /**

@@ -44,7 +44,7 @@ export const authGuards = (config: Config) =>
     if (body['trustDevice'])
       throw new APIError('BAD_REQUEST', {
         code: 'TRUST_DEVICE_NOT_OFFERED',
-        message: '`trustDevice` is not offered: every sign-in takes the second factor, leave it out',
+        message: 'leave out `trustDevice`: every sign-in needs the second factor',
       })
     if (ctx.path === '/sign-up/email') requireSignUpOffered(config, body['email'])
     if (!withoutFactor.has(ctx.path)) {

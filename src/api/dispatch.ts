@@ -3,7 +3,7 @@ import type { Context } from '../governance/context.ts'
 import { roleIn, type Identity } from '../governance/access/identity.ts'
 import { covers, hasRole } from '../governance/access/scopes.ts'
 import { JsonParts } from '../shared/json-parts.ts'
-import { withShare, type Entry } from '../governance/limits/request-shares.ts'
+import { createEntry, withShare, type Entry } from '../governance/limits/request-shares.ts'
 import { requireScope } from '../governance/access/recheck.ts'
 import { nextTurn } from '../shared/time-slices.ts'
 import { acts, accessOf, splitKey } from './access.ts'
@@ -110,7 +110,10 @@ async function answerReceived(
 ): ReturnType<typeof answerOnce> {
   // A slow client must not use the organization's share while it sends the body.
   entry.leave()
-  const received = await (route.receive as NonNullable<Route['receive']>)(call, request)
+  const reading = createEntry(call.context.shares, call.identity.charged.holderId)
+  const received = await (route.receive as NonNullable<Route['receive']>)(call, request, reading).finally(
+    () => reading.leave(),
+  )
   try {
     return await answerOnce(route, { ...call, body: received.body }, received.hashed)
   } finally {

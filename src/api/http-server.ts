@@ -2,6 +2,7 @@ import { createServer, type RequestListener, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https'
 import type { Duplex } from 'node:stream'
 import { ApiError, errorBody, statusOf } from './errors.ts'
+import { limitUnread } from './refused-body.ts'
 import { requestId } from './request-id.ts'
 import type { TlsKeyPair } from './tls.ts'
 
@@ -13,6 +14,7 @@ export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = 
   const inFlight = new WeakMap<Duplex, ServerResponse>()
   const listener: RequestListener = (request, response) => {
     inFlight.set(request.socket, response)
+    limitUnread(request, response)
     if (request.headers.host === undefined && request.httpVersion === '1.1')
       refuse(response, noHost, requestId(request.headers['x-request-id']))
     else app(request, response)

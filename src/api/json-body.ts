@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { nextTurn } from '../shared/time-slices.ts'
 import { deepestJson, inspectJson } from '../contract/json.ts'
 import { headlineWithField, shownPath } from '../policy/issues.ts'
+import { readBytes } from './body-bytes.ts'
 import { ApiError } from './errors.ts'
 import { syntaxErrorOf } from './json-syntax.ts'
 import { flawOf, hasMoreNames, sizeOf, type JsonFlaw } from './json-text.ts'
@@ -18,8 +19,6 @@ export const mostValues = 100_000
  * reading a list (docs/decisions/0066).
  */
 export const mostNames = 10_000
-/** Maximum number of chunks in which a body arrives. */
-export const mostPieces = 10_000
 /** Size in bytes. A larger body waits for its turn in this thread (`nextTurn`) before it is parsed. */
 export const smallBody = 64 * 1024
 
@@ -42,7 +41,7 @@ export async function readJsonBody(
       `send the body without \`content-encoding: ${printable(encoding)}\``,
     )
   if (Number(length) > limit) throw tooLarge(limit)
-  const bytes = await readBytes(request, limit)
+  const bytes = (await readBytes(request, { bytes: limit, tooLarge: () => tooLarge(limit) })).whole()
   const isLarge = bytes.length > smallBody
   await admit(isLarge ? 'large' : 'small')
   if (bytes.length === 0) return undefined
@@ -105,39 +104,6 @@ function wordsOf({ kind, path }: JsonFlaw): string {
 
 function badValue(path: string, message: string): ApiError {
   return new ApiError('bad_request', message, [{ path, message }])
-}
-
-/**
- * Reads the bytes in at most 10,000 pieces: Node's HTTP parser takes three seconds for a megabyte in chunks of one
- * byte. Listens to `data` events, because a loop over the stream would join several pieces into one.
- */
-function readBytes(request: IncomingMessage, limit: number): Promise<Buffer> {
-  const pieces: Buffer[] = []
-  let length = 0
-  return new Promise((resolve, reject) => {
-    const cutOff = (): void =>
-      reject(new ApiError('bad_request', 'the body ended before it was complete: send it again'))
-    if (request.destroyed && !request.readableEnded) {
-      cutOff()
-      return
-    }
-    request.on('data', (piece: Buffer) => {
-      length += piece.length
-      pieces.push(piece)
-      if (length > limit) reject(tooLarge(limit))
-      else if (pieces.length > mostPieces)
-        reject(
-          new ApiError('too_large', `the body comes in more than ${mostPieces} pieces: send larger ones`),
-        )
-      else return
-      // The rest of the body is read and discarded.
-      request.removeAllListeners('data').resume()
-      pieces.length = 0
-    })
-    request.once('end', () => resolve(Buffer.concat(pieces)))
-    request.once('error', cutOff)
-    request.once('close', cutOff)
-  })
 }
 
 /** `application/json`, alone or with `charset=utf-8`. */

@@ -1,14 +1,17 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { PieceCount } from './body-bytes.ts'
 
 /** The most bytes of a refused body that are read and dropped. */
 const mostDropped = 64 * 1024 ** 2
+/** The most pieces of a refused body that are read and dropped, if they are small. */
+const mostDroppedPieces = 1_000
 /** In milliseconds: the longest time to read and drop a body. */
 const longestDrop = 3_000
 
 /**
  * Reads and drops the rest of a body that is refused as too large. Without this the connection would close while the
- * sender still writes, and many clients would then report a broken connection instead of the answer. A longer body is
- * cut off.
+ * sender still writes, and many clients would then report a broken connection instead of the answer. A longer body, and
+ * one in many small pieces, is cut off.
  */
 export function dropBody(request: IncomingMessage): Promise<void> {
   return new Promise((resolve) => {
@@ -16,17 +19,37 @@ export function dropBody(request: IncomingMessage): Promise<void> {
       resolve()
       return
     }
-    let left = mostDropped
-    const timer = setTimeout(resolve, longestDrop)
+    const pieces = new PieceCount(mostDroppedPieces)
     const done = (): void => {
       clearTimeout(timer)
+      request.off('data', drop)
+      // Nothing more is read: the connection closes after the answer.
+      request.pause()
       resolve()
     }
-    request.on('data', (piece: Buffer) => {
-      left -= piece.length
-      if (left < 0) done()
-    })
+    const drop = (piece: Buffer): void => {
+      if (pieces.add(piece) || pieces.bytes > mostDropped) done()
+    }
+    const timer = setTimeout(done, longestDrop)
+    request.on('data', drop)
     for (const event of ['end', 'close', 'error']) request.once(event, done)
     request.resume()
+  })
+}
+
+/**
+ * Closes the connection if the rest of a body comes in too many pieces, after a request was answered without reading
+ * its body. Node reads and drops such a rest without a limit. Call it before Node's own listener for `finish`.
+ */
+export function limitUnread(request: IncomingMessage, response: ServerResponse): void {
+  response.prependOnceListener('finish', () => {
+    if (request.complete || request.destroyed) return
+    const pieces = new PieceCount()
+    request.on('data', (piece: Buffer) => {
+      if (pieces.add(piece)) request.destroy()
+    })
+    request.resume()
+    // From the first read on, Node leaves the pieces to the listener above.
+    request.read(0)
   })
 }

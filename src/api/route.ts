@@ -2,6 +2,7 @@ import type { Request, Response } from 'express'
 import type { z } from 'zod'
 import type { Context } from '../governance/context.ts'
 import type { Asker } from '../governance/agents/ask.ts'
+import type { Entry } from '../governance/limits/request-shares.ts'
 import type { Once } from '../governance/idempotency.ts'
 import type { Caller, Identity } from '../governance/access/identity.ts'
 import type { RouteKey } from './access.ts'
@@ -112,9 +113,9 @@ export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unk
   readonly waits?: true
   /**
    * Reads a `multipart/form-data` body after all other checks. In such a route the schema `body` only documents the
-   * form, and the request does not use its organization's share.
+   * form. The request uses its organization's share while the form is read, but not while it arrives.
    */
-  receive?(call: Call, request: Request): Promise<Received>
+  receive?(call: Call, request: Request, entry: Entry): Promise<Received>
   handle(call: Call<Key, SchemaOutput<Q>, SchemaOutput<B>>): Promise<Answer>
 }
 
@@ -153,7 +154,7 @@ export type Route = Described & {
   /** The handler waits for work outside this thread, so the request does not use its organization's share. */
   readonly waits?: true
   ask?(question: Question, request: Request): Promise<Answer>
-  receive?(call: Call, request: Request): Promise<Received>
+  receive?(call: Call, request: Request, entry: Entry): Promise<Received>
   handle?(call: Call): Promise<Answer>
   stream?(call: Call, request: Request, response: Response): Promise<void>
   open?(context: Context, services: Services, request: Request, response: Response): Promise<Answer | null>

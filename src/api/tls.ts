@@ -7,14 +7,21 @@ export interface TlsKeyPair {
   readonly key: string
 }
 
-/** Reads TLS_CERT_FILE and TLS_KEY_FILE. Throws if a file is unreadable or not PEM, or if the two do not match. */
-export function readTlsKeyPair(files: { readonly certFile: string; readonly keyFile: string }): TlsKeyPair {
-  const pair = { cert: read('TLS_CERT_FILE', files.certFile), key: read('TLS_KEY_FILE', files.keyFile) }
+/**
+ * Reads the files of TLS_CERT_FILE and TLS_KEY_FILE, or of the variables with this prefix. Throws if a file is
+ * unreadable or not PEM, or if the two do not match.
+ */
+export function readTlsKeyPair(
+  files: { readonly certFile: string; readonly keyFile: string },
+  prefix: '' | 'TEMPORAL_' = '',
+): TlsKeyPair {
+  const [certName, keyName] = [`${prefix}TLS_CERT_FILE`, `${prefix}TLS_KEY_FILE`]
+  const pair = { cert: read(certName, files.certFile), key: read(keyName, files.keyFile) }
   try {
     createSecureContext(pair)
   } catch (error) {
     throw new Error(
-      `TLS_CERT_FILE \`${files.certFile}\` and TLS_KEY_FILE \`${files.keyFile}\` are not a PEM certificate with its key (${(error as Error).message})`,
+      `${certName} \`${files.certFile}\` and ${keyName} \`${files.keyFile}\` are not a PEM certificate with its key (${(error as Error).message})`,
       { cause: error },
     )
   }

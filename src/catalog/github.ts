@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { placesOf } from '../policy/tool-places.ts'
 import { quoted } from './preview.ts'
 import { defineTool } from './tool.ts'
 
@@ -6,7 +7,9 @@ const repo = z
   .string()
   .min(1)
   .max(1000)
-  .describe('`owner/name`, or a link into the repository such as `https://github.com/acme/app/issues/7`.')
+  .describe(
+    '`owner/name`, or a link into the repository such as `https://github.com/acme/app/issues/7`, of the host of the connection.',
+  )
 const number = z
   .int()
   .min(1)
@@ -50,6 +53,7 @@ export const githubSearchCode = defineTool({
   name: 'github_search_code',
   description: 'Searches code in GitHub repositories.',
   outputLabels: ['internal'],
+  places: placesOf.github_search_code,
   params: z.strictObject({
     query: z
       .string()
@@ -73,6 +77,7 @@ export const githubGetFile = defineTool({
   name: 'github_get_file',
   description: 'Reads one text file of a GitHub repository.',
   outputLabels: ['internal'],
+  places: placesOf.github_get_file,
   params: z.strictObject({
     repo,
     path: z
@@ -97,6 +102,7 @@ export const githubListIssues = defineTool({
   name: 'github_list_issues',
   description: 'Lists issues of a GitHub repository.',
   outputLabels: writtenByOthers,
+  places: placesOf.github_list_issues,
   params: z.strictObject({
     repo,
     state,
@@ -112,6 +118,7 @@ export const githubGetIssue = defineTool({
   name: 'github_get_issue',
   description: 'Reads one issue of a GitHub repository.',
   outputLabels: writtenByOthers,
+  places: placesOf.github_get_issue,
   params: z.strictObject({ repo, number }),
   output: issue,
   constraints: readsOneRepo,
@@ -122,6 +129,7 @@ export const githubListPullRequests = defineTool({
   name: 'github_list_pull_requests',
   description: 'Lists pull requests of a GitHub repository.',
   outputLabels: writtenByOthers,
+  places: placesOf.github_list_pull_requests,
   params: z.strictObject({ repo, state, limit }),
   output: z.strictObject({ pull_requests: z.array(pullRequest) }),
   constraints: readsOneRepo,
@@ -135,6 +143,7 @@ export const githubCreateIssue = defineTool({
   reversible: 'by hand',
   preview: (params) => ({ title: `Create the issue ${quoted(params.title)} in ${params.repo}` }),
   outputLabels: [],
+  places: placesOf.github_create_issue,
   params: z.strictObject({
     repo,
     title,
@@ -164,6 +173,7 @@ export const githubComment = defineTool({
     title: `Comment on ${params.repo}${params.number === undefined ? '' : `#${params.number}`}`,
   }),
   outputLabels: [],
+  places: placesOf.github_comment,
   params: z.strictObject({ repo, number, body: body.min(1).describe('The comment, as Markdown.') }),
   output: z.strictObject({ id: z.int(), url }),
   categories: ['public_writes'],

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { peopleOf } from '../policy/me.ts'
+import { placesOf } from '../policy/tool-places.ts'
 import { quoted } from './preview.ts'
 import { readsInternal } from './reading.ts'
 import { defineTool } from './tool.ts'
@@ -39,6 +40,7 @@ export const calendarCreateEvent = defineTool({
     title: `Create the event ${quoted(title)}${attendees === undefined ? '' : ` and invite ${[attendees].flat().join(', ')}`}`,
   }),
   outputLabels: [],
+  places: placesOf.calendar_create_event,
   params: z.strictObject({
     title: z.string().min(1).max(1000),
     start: time.optional().describe('ISO 8601, with or without an offset.'),
@@ -83,6 +85,7 @@ export const docsRead = defineTool({
   ...reads,
   name: 'docs_read',
   description: 'Reads the text of a Google document.',
+  places: placesOf.docs_read,
   params: z.strictObject({ document: file('document') }),
   output: z.strictObject({
     document_id: z.string(),
@@ -97,6 +100,7 @@ export const docsCreate = defineTool({
   name: 'docs_create',
   description: 'Creates a Google document.',
   preview: (params) => ({ title: `Create the document ${quoted(params.title)}` }),
+  places: placesOf.docs_create,
   params: z.strictObject({
     title: z.string().min(1).max(1000),
     content: z.string().max(1_000_000).describe('The text, as Markdown.'),
@@ -117,6 +121,7 @@ export const sheetsRead = defineTool({
   ...reads,
   name: 'sheets_read',
   description: 'Reads rows of a Google sheet.',
+  places: placesOf.sheets_read,
   params: z.strictObject({ spreadsheet: file('spreadsheet'), range }),
   output: z.strictObject({
     spreadsheet_id: z.string(),
@@ -139,6 +144,7 @@ export const sheetsAppend = defineTool({
     title: `Add ${params.rows.length === 1 ? 'a row' : `${params.rows.length} rows`} to the sheet ${params.spreadsheet}`,
     fields: { spreadsheet: params.spreadsheet, range: params.range, rows: params.rows },
   }),
+  places: placesOf.sheets_append,
   params: z.strictObject({ spreadsheet: file('spreadsheet'), range, rows: rows.min(1).max(10_000) }),
   output: z.strictObject({
     spreadsheet_id: z.string(),
@@ -146,7 +152,10 @@ export const sheetsAppend = defineTool({
     rows: z.int(),
   }),
   constraints: { allowed_domains: { spreadsheet: 'audience' }, read_only: {} },
-  precondition: { of: 'the name of the spreadsheet or sheet, or the Google account', check: 'before' },
+  precondition: {
+    of: 'the name of the spreadsheet or sheet, its first row, who can read it, or the Google account',
+    check: 'before',
+  },
   // Google works on a request for 180 s at most, and it may arrive 40 s after the point of no return.
   findableAfterSeconds: 240,
 })
@@ -163,5 +172,6 @@ export const driveSearch = defineTool({
     files: z.array(
       z.strictObject({ id: z.string(), name: z.string(), media_type: z.string(), url: z.string() }),
     ),
+    incomplete: z.boolean().describe('Google did not search everywhere: files may be missing.'),
   }),
 })

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { placesOf } from '../policy/tool-places.ts'
 import { attachment } from './attachment.ts'
 import { readsInternal } from './reading.ts'
 import { quoted } from './preview.ts'
@@ -36,6 +37,7 @@ export const jiraGetIssue = defineTool({
   ...reads,
   name: 'jira_get_issue',
   description: 'Reads one issue in Jira.',
+  places: placesOf.jira_get_issue,
   params: z.strictObject({ issue }),
   output: found.extend({ description: z.string().nullable() }),
 })
@@ -45,9 +47,11 @@ export const jiraCreateIssue = defineTool({
   // Jira's search lags. So an issue that is not found may still exist, and after 15 minutes a person decides.
   name: 'jira_create_issue',
   description: 'Creates an issue in Jira.',
+  precondition: { of: 'the name or key of the project', check: 'before' },
   sideEffect: 'write',
   reversible: 'by hand',
   preview: (params) => ({ title: `Create the issue ${quoted(params.summary)} in ${params.project}` }),
+  places: placesOf.jira_create_issue,
   params: z.strictObject({
     project: z.string().min(1).max(1000).describe('Key of the project, e.g. `OPS`, or a link into it.'),
     summary: z
@@ -74,6 +78,7 @@ export const jiraComment = defineTool({
   sideEffect: 'egress',
   reversible: 'no',
   preview: (params) => ({ title: `Comment on ${params.issue}` }),
+  places: placesOf.jira_comment,
   params: z.strictObject({ issue, text: text.min(1), ...attachment }),
   output: z.strictObject({ id: z.string(), url: z.string() }),
   constraints: {

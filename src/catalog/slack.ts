@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { placesOf } from '../policy/tool-places.ts'
 import { defineTool } from './tool.ts'
 
 const common = {
@@ -20,6 +21,7 @@ export const slackSendMessage = defineTool({
   sideEffect: 'egress',
   reversible: 'no',
   preview: (params) => ({ title: `Send a message to ${params.channel}` }),
+  places: placesOf.slack_send_message,
   params: z.strictObject({
     channel: z
       .string()
@@ -52,6 +54,7 @@ export const slackCreateChannel = defineTool({
   preview: ({ name, is_private }) => ({
     title: `Create the ${is_private === true ? 'private ' : ''}channel ${name}`,
   }),
+  places: placesOf.slack_create_channel,
   params: z.strictObject({
     name: z
       .string()

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { PlaceKind } from '../policy/readers/places.ts'
 import type { LimitedParams } from '../policy/tool-limits.ts'
 import type { Category, Json, Label, RiskLevel, SideEffect } from '../policy/types.ts'
 import type { PreviewDraft } from './preview.ts'
@@ -12,7 +13,8 @@ import type { PreviewDraft } from './preview.ts'
  *   is found, or it is absent after `findableAfterSeconds` and made again, or a person decides.
  * - `unsafe`: after its point of no return nobody knows the outcome; the step becomes `unknown_outcome`.
  */
-export type Repeat = 'free' | 'transactional' | 'keyed' | 'findable' | 'unsafe'
+export const repeats = ['free', 'transactional', 'keyed', 'findable', 'unsafe'] as const
+export type Repeat = (typeof repeats)[number]
 
 /**
  * Whether the effect of a call can be taken back:
@@ -34,12 +36,12 @@ export interface Precondition {
   /**
    * How the revision is checked:
    * - `transaction`: in the transaction that commits the call's write.
-   * - `service`: the write carries the revision, and the service refuses another one.
    * - `before`: the revision is read again right before the point of no return. A later change is not seen.
    * - `call`: the call reads the thing once, compares its revision, and acts on exactly this state.
    */
-  readonly check: 'transaction' | 'service' | 'before' | 'call'
+  readonly check: (typeof preconditionChecks)[number]
 }
+export const preconditionChecks = ['transaction', 'before', 'call'] as const
 
 /** An external service that several tools share. An organization connects all these tools at once. */
 export type Integration = 'github' | 'slack' | 'google' | 'jira' | 'trello' | 'search' | 'llm' | 'mail'
@@ -80,6 +82,11 @@ export interface ToolDeclaration<
   readonly output: Output
   /** Parameters that name people by address. `me` in them means the requester; rules see the address. */
   readonly people?: readonly string[]
+  /**
+   * Parameters that name a repository, a channel and so on. Rules compare them as the place that the tool reaches. Every
+   * parameter of a service's tool that takes a text is here, or test/catalog/places.test.ts says that it names no place.
+   */
+  readonly places?: { readonly [param: string]: PlaceKind }
   readonly categories: readonly Category[]
   readonly risk: Extract<RiskLevel, 'low' | 'medium' | 'high'>
   /** The limits that a tool policy may set on the tool. Each limit names the parameters that it reads. */

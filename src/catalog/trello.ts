@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { placesOf } from '../policy/tool-places.ts'
 import { attachment } from './attachment.ts'
 import { readsInternal } from './reading.ts'
 import { quoted } from './preview.ts'
@@ -31,6 +32,7 @@ export const trelloListCards = defineTool({
   ...reads,
   name: 'trello_list_cards',
   description: 'Lists the open cards of a Trello board.',
+  places: placesOf.trello_list_cards,
   params: z.strictObject({
     board: place('board'),
     list: z.string().min(1).max(1000).optional().describe('Only cards of the list with this name or id.'),
@@ -42,6 +44,7 @@ export const trelloGetCard = defineTool({
   ...reads,
   name: 'trello_get_card',
   description: 'Reads one card of a Trello board.',
+  places: placesOf.trello_get_card,
   params: z.strictObject({ card: place('card') }),
   output: card,
 })
@@ -53,6 +56,7 @@ export const trelloCreateCard = defineTool({
   sideEffect: 'write',
   reversible: 'by hand',
   preview: (params) => ({ title: `Create the card ${quoted(params.name)} in ${quoted(params.list)}` }),
+  places: placesOf.trello_create_card,
   params: z.strictObject({
     board: place('board'),
     list: z.string().min(1).max(1000).describe('Name or id of the list.'),
@@ -72,6 +76,7 @@ export const trelloComment = defineTool({
   sideEffect: 'egress',
   reversible: 'no',
   preview: (params) => ({ title: `Comment on the card ${params.card}` }),
+  places: placesOf.trello_comment,
   params: z.strictObject({ card: place('card'), text: text.min(1), ...attachment }),
   output: z.strictObject({ id: z.string(), url: z.string() }),
   constraints: {

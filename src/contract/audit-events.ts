@@ -116,8 +116,8 @@ export const auditEvents = {
     metadata: fields.callFields,
   },
   'tool_call.resolved': {
-    when: 'A person says what became of a call with an unknown outcome.',
-    metadata: ['step_id', 'item_index', 'outcome'],
+    when: 'A person says what became of a call with an unknown outcome. The status is `retry`, `done` or `fail`.',
+    metadata: ['step_id', 'item_index', 'attempt', 'decision_id', 'outcome'],
   },
   'approval.requested': {
     when: 'A run, a step or an agent’s call is held for a person.',
@@ -129,7 +129,10 @@ export const auditEvents = {
   },
   'approval.granted': { when: 'The last needed approval is given.', metadata: fields.voteFields },
   'approval.rejected': { when: 'A person rejects.', metadata: fields.voteFields },
-  'approval.expired': { when: 'Nobody decided in time.', metadata: ['approval_id'] },
+  'approval.expired': {
+    when: 'Nobody decided in time.',
+    metadata: ['approval_id', 'step_id', 'item_index', 'session_id'],
+  },
   'approval.withdrawn': {
     when: 'An agent’s client no longer waits for a decision.',
     metadata: ['approval_id', 'session_id'],
@@ -220,7 +223,7 @@ export const auditEvents = {
   'quota.updated': { when: 'The plan or a limit changes.', metadata: ['changes'] },
   'quota.exceeded': {
     when: 'Something is refused or waits because of a limit.',
-    metadata: ['limit', 'value'],
+    metadata: ['limit', 'value', 'risk', 'risk_reasons'],
   },
   'file.created': {
     when: 'A file is uploaded.',

@@ -55,7 +55,7 @@ export type Opening = { readonly replay: StoredAnswer } | { readonly claim: Clai
  */
 export interface Claim extends Once {
   /**
-   * Stores the answer for 24 hours. A large answer is not stored if the act is marked as done, because a repeated call
+   * Stores the answer for `keptHours`. A large answer is not stored if the act is marked as done, because a repeated call
    * can build the answer again.
    */
   keep(answer: StoredAnswer): Promise<void>
@@ -65,7 +65,9 @@ export interface Claim extends Once {
 
 const lockSeconds = 5
 const renewMilliseconds = 1_500
-const keptFor = sql`interval '24 hours'`
+/** Hours for which keys are kept, also those with which runs were started. */
+export const keptHours = 24
+const keptFor = sql`make_interval(hours => ${keptHours})`
 /** The number of characters above which an answer counts as large. A run's answer can have hundreds of megabytes. */
 export const mostKeptLength = 256 * 1024
 
@@ -103,7 +105,7 @@ const inProgress = (): DomainError =>
     'the first call with this `Idempotency-Key` has not ended: ask again',
   )
 
-/** Deletes keys after 24 hours. */
+/** Deletes keys after `keptHours`. */
 export async function forgetOldKeys(db: Db): Promise<void> {
   await sql`delete from idempotency_keys
     where created_at < clock_timestamp() - ${keptFor} and coalesce(locked_until < clock_timestamp(), true)`.execute(

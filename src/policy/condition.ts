@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { ruleDomain } from './readers/hosts.ts'
-import { isPlaceholder, labelSlug, placeholderMessage, textField } from './text.ts'
+import { isPattern, isPlaceholder, labelSlug, patternMessage, placeholderMessage, textField } from './text.ts'
 
 const path = textField(200)
   .refine((text) => text.split('.').every((segment) => segment !== ''), {
@@ -18,6 +18,12 @@ const filledIn = (text: string, context: z.RefinementCtx) => {
 const number = z.number()
 const text = textField(2000).superRefine(filledIn)
 const possiblyEmptyText = textField(2000, 0).superRefine(filledIn)
+/** Operators that compare whole texts would compare a regular expression as text, and never match. */
+const notPattern = (value: unknown, context: z.RefinementCtx) => {
+  if (typeof value === 'string' && isPattern(value))
+    context.addIssue({ code: 'custom', message: patternMessage })
+}
+const whole = z.union([possiblyEmptyText, number, z.boolean()]).superRefine(notPattern)
 const list = <T extends z.ZodType>(value: T) =>
   z.array(value).min(1, 'give at least one value').max(1000, 'give at most 1,000 values')
 
@@ -33,19 +39,19 @@ export const conditionInput = z.discriminatedUnion('operator', [
   z.strictObject({
     param: path,
     operator: z.literal('equals'),
-    value: z.union([possiblyEmptyText, number, z.boolean()]),
+    value: whole,
   }),
   z.strictObject({
     param: path,
     operator: z.enum(['in', 'not_in']),
-    value: list(z.union([possiblyEmptyText, number, z.boolean()])),
+    value: list(whole),
   }),
   z.strictObject({
     param: path,
     operator: z.literal('contains'),
     value: z.union([text, number, z.boolean(), list(z.union([text, number, z.boolean()]))]),
   }),
-  z.strictObject({ param: path, operator: z.literal('startswith'), value: text }),
+  z.strictObject({ param: path, operator: z.literal('startswith'), value: text.superRefine(notPattern) }),
   z.strictObject({ param: path, operator: z.enum(['domain_in', 'domain_not_in']), value: list(domain) }),
   z.strictObject({ param: path, operator: z.literal('exists'), value: z.boolean() }),
   z.strictObject({ param: path, operator: z.literal('from_label'), value: list(labelSlug) }),

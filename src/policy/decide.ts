@@ -2,6 +2,7 @@ import { Budget, BudgetExceeded } from './budget.ts'
 import type { CompiledPolicy, CompiledRule } from './compile.ts'
 import { type LabelSets, type Subject, evaluate } from './evaluate.ts'
 import { explainApprovalsOff, explainVerdict } from './explain.ts'
+import { placesIn } from './tool-places.ts'
 import { yes } from './tri.ts'
 import {
   type CallSource,
@@ -124,6 +125,7 @@ function subjectOf(call: Call): Subject {
       : new Map([...call.paramLabels].map(([path, labels]) => [path, known(labels)] as const))
   return {
     params: call.params,
+    places: placesIn(call.tool, call.source),
     labels: known(call.labels),
     origins,
     budget: new Budget(),

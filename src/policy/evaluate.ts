@@ -5,7 +5,7 @@ import { type Matcher, compileMatcher, quantify } from './operators.ts'
 import type { RuleBody } from './rule.ts'
 import { maybe, no, type Tri, tri, yes } from './tri.ts'
 import type { Label } from './types.ts'
-import { type Found, type Partial, find } from './values.ts'
+import { type Found, type Partial, type Places, find } from './values.ts'
 
 /** Known and possible labels. In a concrete call both sets are the same. */
 export interface LabelSets {
@@ -21,6 +21,8 @@ export type Origins = ReadonlyMap<string, LabelSets>
 /** One call under evaluation. Each path is searched once for all rules, so its leaves cost budget only once. */
 export interface Subject {
   readonly params: Partial
+  /** What the parameters name. */
+  readonly places: Places
   readonly labels: LabelSets
   /** null: not tracked, so any parameter may be built from every source of the call's labels, as for agents. */
   readonly origins: Origins | null
@@ -155,7 +157,7 @@ function lookUp(condition: CompiledCondition, subject: Subject): Found {
   if (found === undefined) {
     subject.budget.spend(1)
     try {
-      found = find(subject.params, condition.path)
+      found = find(subject.params, condition.path, subject.places)
     } catch (error) {
       found = error instanceof Error ? error : new Error(String(error))
     }

@@ -2,9 +2,10 @@ import type { Budget, ReadHost } from './budget.ts'
 import type { RuleOperator } from './condition.ts'
 import { comparable, isFileId } from './readers/google-links.ts'
 import { isOwnedBy, isWithin, ruleDomain } from './readers/hosts.ts'
+import { type PlaceKind, WantedPlaces, spellingsOf } from './readers/places.ts'
 import { type Host, hostsIn, settledHosts } from './readers/recipients.ts'
 import { maybe, no, type Tri, tri, yes } from './tri.ts'
-import type { Found, Hole, Leaf } from './values.ts'
+import { type Found, type Hole, type Leaf, placeOfLeaf } from './values.ts'
 
 type Scalar = string | number | boolean
 
@@ -31,7 +32,8 @@ export type ValueOperator = Exclude<RuleOperator, 'exists' | 'from_label'>
 
 /**
  * @param isRestrictive whether the rule denies or holds. If the owner of a subdomain may differ from the domain's
- * owner (`evil.s3.amazonaws.com`), the reading that restricts is used
+ * owner (`evil.s3.amazonaws.com`), the reading that restricts is used. A text that should name a place and that no
+ * reader can read matches a rule that restricts, and no rule that allows
  */
 export function compileMatcher(operator: ValueOperator, value: unknown, isRestrictive: boolean): Matcher {
   const values: unknown[] = Array.isArray(value) ? value : [value]
@@ -39,13 +41,13 @@ export function compileMatcher(operator: ValueOperator, value: unknown, isRestri
   switch (operator) {
     case 'equals':
     case 'in':
-      return membership(values, false)
+      return membership(values, false, isRestrictive)
     case 'not_in':
-      return membership(values, true)
+      return membership(values, true, isRestrictive)
     case 'contains':
-      return containment(values)
+      return containment(values, isRestrictive)
     case 'startswith':
-      return beginning(String(values[0]))
+      return beginning(String(values[0]), isRestrictive)
     case 'domain_in':
       return domains(values.map(String), false, isRestrictive ? isWithin : isOwnedBy)
     case 'domain_not_in':
@@ -62,17 +64,25 @@ function isScalar(value: unknown): value is Scalar {
 const one = (matches: boolean) => (matches ? matched : failed)
 const fold = (value: Scalar) => (typeof value === 'string' ? comparable(value) : value)
 
-function membership(values: readonly Scalar[], isNegative: boolean): Matcher {
+function membership(values: readonly Scalar[], isNegative: boolean, isRestrictive: boolean): Matcher {
   // A Set distinguishes text from numbers and compares numbers by value.
   const set = new Set<Scalar>(values.map(fold))
   const texts = [...set].flatMap((text) => (typeof text === 'string' ? [{ text, isId: isFileId(text) }] : []))
+  const places = new WantedPlaces(values, isNegative)
   return {
     isNegative,
     leaf(leaf, budget) {
       budget.spendOnText(leaf.value)
-      return one(set.has(leaf.value) !== isNegative)
+      const isListed = set.has(leaf.value)
+      if (isListed || leaf.kind === null || !places.hasTexts) return one(isListed !== isNegative)
+      const place = placeOfLeaf(leaf, leaf.kind, budget)
+      budget.spend(1)
+      if (place === null) return one(isRestrictive)
+      return one(places.wholes(leaf.kind).has(place) !== isNegative)
     },
     prefix(prefix, hole) {
+      // The text may become a link to a listed place, or a text that no reader can read.
+      if (hole.kind !== null && places.hasTexts) return maybe
       for (const { text, isId } of texts)
         if (text.startsWith(prefix) || (isId && hole.mayBecomeLink)) return maybe
       return tri(isNegative)
@@ -81,8 +91,9 @@ function membership(values: readonly Scalar[], isNegative: boolean): Matcher {
 }
 
 /** A leaf matches if it contains one of the values. */
-function containment(values: readonly Scalar[]): Matcher {
+function containment(values: readonly Scalar[], isRestrictive: boolean): Matcher {
   const wanted = values.map((value) => ({ value, folded: fold(value) }))
+  const places = new WantedPlaces(values)
   return {
     isNegative: false,
     leaf(leaf, budget) {
@@ -91,28 +102,56 @@ function containment(values: readonly Scalar[]): Matcher {
         if (leaf.inList || typeof value !== 'string') return leaf.value === folded
         return typeof leaf.raw === 'string' && (leaf.raw.includes(value) || leaf.raw.includes(String(folded)))
       }
-      return one(wanted.some(holds))
+      if (wanted.some(holds)) return matched
+      if (leaf.kind === null) return failed
+      return byPlace(leaf, leaf.kind, leaf.inList ? equal : includes, places, isRestrictive, budget)
     },
     // In a list `contains` means equality, which a prefix alone cannot decide.
     prefix: () => maybe,
   }
 }
 
-function beginning(value: string): Matcher {
+function beginning(value: string, isRestrictive: boolean): Matcher {
   const folded = comparable(value)
+  const places = new WantedPlaces([value])
   return {
     isNegative: false,
     leaf(leaf, budget) {
       budget.spend(1)
       if (typeof leaf.value !== 'string' || typeof leaf.raw !== 'string') return failed
-      return one(leaf.raw.startsWith(value) || leaf.value.startsWith(folded))
+      if (leaf.raw.startsWith(value) || leaf.value.startsWith(folded)) return matched
+      return leaf.kind === null ? failed : byPlace(leaf, leaf.kind, starts, places, isRestrictive, budget)
     },
     prefix(prefix, hole) {
       if (prefix.startsWith(value)) return yes
-      if (value.startsWith(prefix) || folded !== value) return maybe
+      if (hole.kind !== null || value.startsWith(prefix) || folded !== value) return maybe
       return hole.mayBecomeLink ? maybe : no
     },
   }
+}
+
+type Comparison = (spelling: string, part: string) => boolean
+const equal: Comparison = (spelling, part) => spelling === part
+const includes: Comparison = (spelling, part) => spelling.includes(part)
+const starts: Comparison = (spelling, part) => spelling.startsWith(part)
+
+/** Compares parts of a place with a leaf that does not match as it is written. */
+function byPlace(
+  leaf: Leaf,
+  kind: PlaceKind,
+  holds: Comparison,
+  wanted: WantedPlaces,
+  isRestrictive: boolean,
+  budget: Budget,
+): number {
+  if (!wanted.hasTexts) return failed
+  const place = placeOfLeaf(leaf, kind, budget)
+  if (place === null) return one(isRestrictive)
+  const parts = wanted.parts(kind)
+  budget.spend(parts.size)
+  const spellings = spellingsOf(kind, place)
+  for (const part of parts) if (spellings.some((each) => holds(each, part))) return matched
+  return failed
 }
 
 function domains(

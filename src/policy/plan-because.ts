@@ -154,3 +154,7 @@ function holesIn(value: Partial): Hole[] {
 export function openSources({ planned: { sources, outputs } }: StepAnalysis): string[] {
   return [...new Set(sources)].filter((id) => outputs.get(id)?.isOpen ?? true)
 }
+
+/** The sources that decide whether the plan of the run counts this label for the step's inputs. */
+export const namesOfDeciders = ({ planned }: StepAnalysis, label: Label): string =>
+  list(planned.atStart.deciders(planned, label).map(nameOfSource), 'or', mostNames)

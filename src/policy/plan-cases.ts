@@ -2,6 +2,7 @@ import type { Budget } from './budget.ts'
 import type { LabelSets, Origins } from './evaluate.ts'
 import { fillInMe } from './me.ts'
 import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
+import type { AtStart, StartLabels } from './plan-start.ts'
 import { type PlanScope, fillIn, isKnown } from './plan-values.ts'
 import { references } from './template-syntax.ts'
 import { inputSource } from './templates.ts'
@@ -24,6 +25,9 @@ export interface Planned {
   /** Labels of the step's inputs. */
   readonly labels: LabelSets
   readonly origins: Origins
+  /** Bounds of the labels that the plan of the run counts for this step. */
+  readonly start: StartLabels
+  readonly atStart: AtStart
   readonly skipped: ReadonlySet<string>
   /** Shared by the analysis of the whole plan. */
   readonly budget: Budget

@@ -1,6 +1,7 @@
 import { BudgetExceeded } from './budget.ts'
 import { type Conditions, type Subject, evaluate, isUnconditional } from './evaluate.ts'
 import type { Case, Planned } from './plan-cases.ts'
+import { placesIn } from './tool-places.ts'
 import { type Tri, maybe, no, yes } from './tri.ts'
 
 /** One call that a step makes or may make, ready for evaluation. */
@@ -10,11 +11,12 @@ export interface PlannedCall {
 }
 
 /** All calls of a step have the same labels and differ only in parameters. */
-export function callsOf({ labels, origins, budget }: Planned, cases: readonly Case[]): PlannedCall[] {
+export function callsOf({ step, labels, origins, budget }: Planned, cases: readonly Case[]): PlannedCall[] {
   const byLabels: Subject['byLabels'] = new Map()
+  const places = placesIn(step.tool, 'workflows')
   return cases.map(({ occurs, params }) => ({
     occurs,
-    subject: { params, labels, origins, budget, byLabels, found: new Map() },
+    subject: { params, places, labels, origins, budget, byLabels, found: new Map() },
   }))
 }
 

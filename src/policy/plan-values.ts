@@ -44,8 +44,7 @@ function fillInText(text: string, scope: PlanScope): Partial {
     const from = typeof part === 'string' ? null : nameOf(part)
     if (scope.textBudget.isUsedUp) return new Hole(known, from)
     // A text that refers to an input that is not given makes the step fail before any decision.
-    if (typeof part !== 'string' && scope.areInputsComplete && missingInput(part, scope.inputs) !== null)
-      return new Hole(known, from)
+    if (typeof part !== 'string' && missingInput(part, scope.inputs) !== null) return new Hole(known, from)
     const value = typeof part === 'string' ? part : lookUp(part, scope)
     // Text after the first unknown part has an unknown position.
     if (value instanceof Hole) return new Hole(known + (value.prefix ?? ''), from)

@@ -5,6 +5,7 @@ import type { LabelSets } from './evaluate.ts'
 import { type Planned, casesOf, labelledInputsOf, sourcesOf } from './plan-cases.ts'
 import { known, originsOf, unite } from './plan-labels.ts'
 import { type Outcome, type PlannedCall, callsOf, isDefinite, outcomeOf } from './plan-outcome.ts'
+import { AtStart, type StartLabels } from './plan-start.ts'
 import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
 import { inputSource } from './templates.ts'
 import { TextBudget } from './text-budget.ts'
@@ -36,10 +37,12 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
   /** Labels of the step's inputs. */
   readonly labels: { readonly definite: readonly Label[]; readonly possible: readonly Label[] }
   /**
-   * Enforced rules that match or may match, in the order they were saved. Empty if tool policies certainly deny the
-   * step.
+   * Enforced rules that match or may match, in the order they were saved. Calls that a freeze or tool policies
+   * certainly deny are left out, because their rules are not asked (plan-shown-rules.ts shows those).
    */
   readonly rules: readonly PlannedRule[]
+  /** Bounds of the labels that the plan of the run counts as possible, e.g. for its risk. */
+  readonly start: StartLabels
   /** Why tool policies deny the step's call to the requester, or may deny it; null if they do not. */
   readonly blocked: (Blocked & { readonly certainty: Certainty }) | null
   /** For `explainMatch` (plan-because.ts). */
@@ -48,7 +51,10 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
 
 export interface PlanAnalysis {
   readonly verdict: Verdict
-  /** At least one step is denied whatever the unknown parts are, so the run is refused. */
+  /**
+   * At least one step is denied whatever the unknown parts are, so the run is refused. In a frozen organization every
+   * run is refused.
+   */
   readonly definitelyDenied: boolean
   /**
    * The first step that is certainly denied. `isBlocked`: a tool policy denies it, not a rule. `lacksApprovals`: a
@@ -57,6 +63,8 @@ export interface PlanAnalysis {
   readonly deniedBy: {
     readonly stepId: string
     readonly ruleName: string
+    /** null: no rule alone denies the step. */
+    readonly ruleId: string | null
     readonly isBlocked: boolean
     readonly lacksApprovals: boolean
     readonly isTolerated: boolean
@@ -81,6 +89,7 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
         [inputSource(name), { ...known(labels), isOpen: isUnknownInput(plan, name) }] as const,
     ),
   )
+  const atStart = new AtStart(plan)
   const skipped = new Set<string>()
   const budget = new Budget(planBudget)
   const textBudget = new TextBudget()
@@ -98,6 +107,8 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
       outputs,
       labels,
       origins,
+      start: atStart.of({ sources, labels, budget }),
+      atStart,
       skipped,
       budget,
       textBudget,
@@ -109,7 +120,8 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
     outputs.set(step.id, outputLabels(policy, planned, calls))
   }
   const steps = plan.steps.flatMap((step) => analyses.get(step.id) ?? [])
-  const denied = steps.find((step) => step.definiteVerdict === 'deny')
+  const certain = steps.find((step) => step.definiteVerdict === 'deny')
+  const denied = certain ?? (policy.frozen === null ? undefined : firstFrozen(steps))
   return {
     verdict: steps.reduce<Verdict>((worst, step) => stricter(worst, step.verdict), 'allow'),
     definitelyDenied: denied !== undefined,
@@ -117,6 +129,10 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
     steps,
   }
 }
+
+/** No run starts in a frozen organization, whatever its steps depend on (docs/decisions/0207). */
+const firstFrozen = (steps: readonly StepAnalysis[]): StepAnalysis | undefined =>
+  steps.find((step) => step.verdict === 'deny') ?? steps[0]
 
 function deniedBy(denied: StepAnalysis, policy: CompiledPolicy, plan: Plan): PlanAnalysis['deniedBy'] {
   const certain = denied.rules.filter((rule) => rule.certainty === 'definite')
@@ -129,6 +145,7 @@ function deniedBy(denied: StepAnalysis, policy: CompiledPolicy, plan: Plan): Pla
   return {
     stepId: denied.stepId,
     ruleName: policy.frozen === null ? reason : 'organization frozen',
+    ruleId: policy.frozen === null && blocked === null ? (deciding?.ruleId ?? null) : null,
     isBlocked: policy.frozen === null && blocked !== null,
     lacksApprovals:
       policy.frozen === null && !policy.approvalsEnabled && deciding?.verdict === 'require_approval',
@@ -171,6 +188,7 @@ function analyzeStep(
     certainty: bounds.definite === bounds.possible ? 'definite' : 'possible',
     definiteVerdict: bounds.definite,
     labels: { definite: [...labels.definite].sort(), possible: [...labels.possible].sort() },
+    start: planned.start,
     rules,
     blocked,
     planned,
@@ -214,10 +232,15 @@ function matchingRules(
     const effect = effectOf(policy, rule.verdict)
     bounds.possible = stricter(bounds.possible, effect)
     if (isDefinite(outcome)) bounds.definite = stricter(bounds.definite, effect)
-    const certainty = isDefinite(outcome) ? 'definite' : 'possible'
-    rules.push({ ruleId: rule.id, name: rule.name, verdict: rule.verdict, certainty, rule, outcome })
+    rules.push(plannedRule(rule, outcome))
   }
   return rules
+}
+
+/** A rule with this outcome for a step. */
+export function plannedRule(rule: CompiledRule, outcome: Outcome): PlannedRule {
+  const certainty = isDefinite(outcome) ? 'definite' : 'possible'
+  return { ruleId: rule.id, name: rule.name, verdict: rule.verdict, certainty, rule, outcome }
 }
 
 /**
@@ -225,8 +248,14 @@ function matchingRules(
  * no label is definite.
  */
 function outputLabels(policy: CompiledPolicy, planned: Planned, calls: readonly PlannedCall[]): LabelSets {
-  const { step, labels, budget } = planned
-  if (calls.length === 0) return { definite: new Set(), possible: labels.possible, isOpen: labels.isOpen }
+  const { step, labels, budget, atStart } = planned
+  if (calls.length === 0) {
+    const passedOn = { definite: new Set<Label>(), possible: labels.possible, isOpen: labels.isOpen }
+    atStart.add(planned, passedOn, [])
+    return passedOn
+  }
+  const runs = calls.some((call) => call.occurs === yes) ? yes : maybe
+  const made: { labels: readonly Label[]; occurs: Tri }[] = [{ labels: step.outputLabels, occurs: runs }]
   const definite = new Set([...labels.definite, ...step.outputLabels])
   const possible = new Set([...labels.possible, ...step.outputLabels])
   let isOpen = labels.isOpen || step.bringsOwnLabels === true
@@ -241,9 +270,12 @@ function outputLabels(policy: CompiledPolicy, planned: Planned, calls: readonly 
       possible.add(label)
       if (isDefinite(outcome)) definite.add(label)
     }
+    if (outcome.matches === yes) made.push({ labels: rule.addLabels, occurs: outcome.occurs })
   }
-  const isCertain = calls.some((call) => call.occurs === yes) && step.onError !== 'continue'
-  return { definite: isCertain ? definite : new Set(), possible, isOpen }
+  const isCertain = runs === yes && step.onError !== 'continue'
+  const output = { definite: isCertain ? definite : new Set<Label>(), possible, isOpen }
+  atStart.add(planned, output, made)
+  return output
 }
 
 /** Dependencies come before dependants. Steps of a cycle, which no saved definition has, come last. */

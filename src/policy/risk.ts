@@ -1,7 +1,8 @@
 import type { Label, RiskLevel, SideEffect } from './types.ts'
 
 const order: readonly RiskLevel[] = ['low', 'medium', 'high', 'critical']
-const sensitive: readonly Label[] = ['confidential', 'pii']
+/** A tool that sends data with one of these labels out makes the risk critical. */
+export const sensitive: readonly Label[] = ['confidential', 'pii']
 
 /** One use of a tool in a workflow, or one agent call. */
 export interface RiskyTool {
@@ -38,7 +39,7 @@ export function assessRisk(tools: readonly RiskyTool[]): Risk {
     if (tool.risk === 'medium') medium.add(`${what}${mediumWords[tool.sideEffect]}`)
     if (tool.sideEffect !== 'egress') continue
     for (const label of sensitive) {
-      if (tool.labels.includes(label)) critical.add(`${what}sends ${label} data out`)
+      if (tool.labels.includes(label)) critical.add(`${what}${sendsOut(label)}`)
     }
   }
   const reasons = [...critical, ...high, ...medium]
@@ -46,6 +47,8 @@ export function assessRisk(tools: readonly RiskyTool[]): Risk {
   if (high.size > 0) return { level: 'high', reasons }
   return { level: medium.size > 0 ? 'medium' : 'low', reasons }
 }
+
+export const sendsOut = (label: Label): string => `sends ${label} data out`
 
 const highWords: Record<SideEffect, string> = {
   read: 'reads highly sensitive data',

@@ -132,7 +132,7 @@ export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) =
   const matchesAll = rule.match_all === true
   if (matchesAll === (condition === undefined)) return
   const message = matchesAll
-    ? `says that the rule matches every call, and \`${condition}\` says otherwise: leave \`match_all\` out (null in a PATCH), or take the conditions away`
+    ? `is true, but the rule also has \`${condition}\`: leave \`match_all\` out (null in a PATCH), or take the conditions away`
     : 'a rule without any condition matches every call: give a condition or set `match_all` to true'
   context.addIssue({ code: 'custom', path: ['match_all'], message })
 })

@@ -201,8 +201,8 @@ export function descend(value: Json, path: readonly string[], text: string): Jso
 }
 
 /**
- * Some outputs have a field that says why a part is missing. Its text is not shown, since any value can have such a
- * field.
+ * Some outputs have a field that says why a part is missing. Its text is not shown: the value may come from outside,
+ * and anybody can write such a field.
  */
 const hintOn = (value: Json, segment: string): string =>
   own(value, `${segment}_problem`) === undefined ? '' : `: its \`${segment}_problem\` says why`

@@ -49,3 +49,17 @@ export function isPlaceholder(text: string): boolean {
 export function placeholderMessage(text: string): string {
   return `\`${text.trim()}\` is a placeholder: replace it with the real value`
 }
+
+/**
+ * Whether the text is plainly a regular expression: it has both anchors, or one anchor and a part that text has by
+ * chance hardly ever. Prices such as `5$` and shares such as `\\server\d$` are text.
+ */
+export function isPattern(text: string): boolean {
+  const [begins, ends] = [text.startsWith('^'), text.endsWith('$')]
+  if (begins && ends) return text.length > 2
+  if (begins) return /\.[*+]|\\[.dwsb]/.test(text)
+  return ends && /\.[*+]|\\\./.test(text)
+}
+
+export const patternMessage =
+  'looks like a regular expression, and is compared as plain text: write the text itself, or compare a part with `contains`'

@@ -2,6 +2,7 @@ import { Budget, BudgetExceeded } from './budget.ts'
 import { compileCondition, evaluate, type Conditions } from './evaluate.ts'
 import { list, quote } from './explain.ts'
 import { channelOf } from './readers/channels.ts'
+import { calendarIdOf } from './readers/google-links.ts'
 import { climbs, longestText, repositoryOf, ruleRepository, searchScope } from './readers/repositories.ts'
 import { maybe, no, yes, type Tri } from './tri.ts'
 import { Hole, type Partial } from './values.ts'
@@ -139,6 +140,8 @@ function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: r
         if (reading === 'calendar' && isOwnCalendar(valueOf(params, param))) return no
         return evaluate(conditions, {
           params,
+          // A comparison of domains needs no places.
+          places: null,
           labels: noLabels,
           origins: new Map(),
           budget,
@@ -151,7 +154,8 @@ function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: r
 }
 
 /** Every other calendar has the address of a person or of a group, and they see its events. */
-const isOwnCalendar = (value: Partial): boolean => typeof value === 'string' && value.trim() === 'primary'
+const isOwnCalendar = (value: Partial): boolean =>
+  typeof value === 'string' && calendarIdOf(value) === 'primary'
 
 function channelChecks(
   { allowed_channels: read = {} }: LimitedParams,

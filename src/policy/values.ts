@@ -1,4 +1,6 @@
+import type { Budget } from './budget.ts'
 import { comparable, couldBecomeGoogleLink } from './readers/google-links.ts'
+import { type PlaceKind, placeWithin } from './readers/places.ts'
 
 /**
  * An unknown part of a parameter. With a prefix, it is a text that starts with the prefix. Without a prefix, it can
@@ -8,10 +10,17 @@ export class Hole {
   readonly prefix: string | null
   /** The reference that is unknown, without its braces, for explanations. */
   readonly from: string | null
+  /** What the parameter names; null: nothing, or it is not known yet. */
+  readonly kind: PlaceKind | null
   #mayBecomeLink: boolean | null = null
-  constructor(prefix: string | null, from: string | null = null) {
+  constructor(prefix: string | null, from: string | null = null, kind: PlaceKind | null = null) {
     this.prefix = prefix
     this.from = from
+    this.kind = kind
+  }
+  /** The same unknown part, in a parameter that names a place. */
+  in(kind: PlaceKind | null): Hole {
+    return kind === null ? this : new Hole(this.prefix, this.from, kind)
   }
   /** Whether this part could become a Google link. Computed once for all rules. */
   get mayBecomeLink(): boolean {
@@ -33,7 +42,20 @@ export interface Leaf {
   readonly inList: boolean
   /** True for a field next to an object's `email`. Such a field counts as a recipient only if it looks like one. */
   readonly isIncidental: boolean | 'maybe'
+  /** What the text names; null for other values, and for parameters that name no place. */
+  readonly kind: PlaceKind | null
+  /** What `placeOfLeaf` has read; undefined before the first rule needs it. */
+  place: string | null | undefined
 }
+
+/** The place that the text names, read as the tool reads it. null if no reader can read it. */
+export function placeOfLeaf(leaf: Leaf, kind: PlaceKind, budget: Budget): string | null {
+  if (leaf.place === undefined) leaf.place = placeWithin(kind, String(leaf.raw), budget)
+  return leaf.place
+}
+
+/** What the parameters of a tool name, by parameter. null: nothing is declared, as for agents' tools. */
+export type Places = ReadonlyMap<string, PlaceKind> | null
 
 /** The values found at a path. */
 export interface Found {
@@ -65,7 +87,7 @@ export function isList(value: Partial): value is readonly Partial[] {
  * All values at a dotted path, by own properties only. In a list, a segment may be an index or `*`; any other segment
  * is looked up in all elements. Keys that contain dots are found too.
  */
-export function find(params: Partial, path: readonly string[]): Found {
+export function find(params: Partial, path: readonly string[], places: Places = null): Found {
   const found: Found = {
     leaves: [],
     holes: [],
@@ -74,13 +96,21 @@ export function find(params: Partial, path: readonly string[]): Found {
     isThere: false,
     mayBeThere: false,
   }
-  walk(params, path, 0, 0, found)
+  walk(params, path, 0, 0, places, found)
   return found
 }
 
-function walk(value: Partial, path: readonly string[], at: number, depth: number, found: Found): void {
+/** @param places for the parameters themselves; for values inside one of them, its kind alone */
+function walk(
+  value: Partial,
+  path: readonly string[],
+  at: number,
+  depth: number,
+  places: Places | PlaceKind,
+  found: Found,
+): void {
   if (depth > deepest) throw new RangeError('parameters are nested too deeply')
-  if (at === path.length) return take(value, depth, found)
+  if (at === path.length) return take(value, depth, typeof places === 'string' ? places : null, found)
   const segment = path[at]
   if (value instanceof Hole && value.prefix === null) {
     found.holes.push(value)
@@ -89,32 +119,37 @@ function walk(value: Partial, path: readonly string[], at: number, depth: number
   } else if (isList(value)) {
     const index = segment !== undefined && /^\d+$/.test(segment) ? Number(segment) : null
     const element = index === null ? undefined : value[index]
-    if (element !== undefined) walk(element, path, at + 1, depth + 1, found)
+    if (element !== undefined) walk(element, path, at + 1, depth + 1, places, found)
     else if (index !== null || value.length === 0) found.isMissing = true
-    else for (const each of value) walk(each, path, segment === '*' ? at + 1 : at, depth + 1, found)
+    else for (const each of value) walk(each, path, segment === '*' ? at + 1 : at, depth + 1, places, found)
   } else if (typeof value === 'object' && value !== null && !(value instanceof Hole)) {
     let isFound = false
     if (segment === '*') {
-      for (const each of Object.values(value)) {
+      for (const [key, each] of Object.entries(value)) {
         isFound = true
-        walk(each, path, at + 1, depth + 1, found)
+        walk(each, path, at + 1, depth + 1, kindIn(places, key), found)
       }
     }
     for (let end = at + 1; end <= path.length; end++) {
       const key = end === at + 1 ? (segment ?? '') : path.slice(at, end).join('.')
       if (segment === '*' || !Object.hasOwn(value, key)) continue
       isFound = true
-      walk(value[key] ?? null, path, end, depth + 1, found)
+      walk(value[key] ?? null, path, end, depth + 1, kindIn(places, key), found)
     }
     if (!isFound) found.isMissing = true
   } else found.isMissing = true
 }
 
-function take(value: Partial, depth: number, found: Found): void {
+function kindIn(places: Places | PlaceKind, key: string): PlaceKind | null {
+  if (places === null || typeof places === 'string') return places
+  return places.get(key) ?? null
+}
+
+function take(value: Partial, depth: number, kind: PlaceKind | null, found: Found): void {
   const there = isThere(value)
   if (there === true) found.isThere = true
   if (there !== false) found.mayBeThere = true
-  flatten(value, depth, false, false, found)
+  flatten(value, depth, kind, false, false, found)
 }
 
 function isThere(value: Partial): boolean | 'maybe' {
@@ -128,22 +163,24 @@ function isThere(value: Partial): boolean | 'maybe' {
 function flatten(
   value: Partial,
   depth: number,
+  kind: PlaceKind | null,
   inList: boolean,
   isIncidental: boolean | 'maybe',
   found: Found,
 ): void {
   if (depth > deepest) throw new RangeError('parameters are nested too deeply')
   if (value === null) return
-  if (value instanceof Hole) found.holes.push(value)
+  if (value instanceof Hole) found.holes.push(value.in(kind))
   else if (typeof value === 'string') {
-    found.leaves.push({ value: comparable(value), raw: value, inList, isIncidental })
-  } else if (typeof value !== 'object') found.leaves.push({ value, raw: value, inList, isIncidental })
-  else if (isList(value)) for (const each of value) flatten(each, depth + 1, true, isIncidental, found)
+    found.leaves.push({ value: comparable(value), raw: value, inList, isIncidental, kind, place: undefined })
+  } else if (typeof value !== 'object')
+    found.leaves.push({ value, raw: value, inList, isIncidental, kind: null, place: undefined })
+  else if (isList(value)) for (const each of value) flatten(each, depth + 1, kind, true, isIncidental, found)
   else {
     const address = addressKey(value)
     for (const [key, each] of Object.entries(value)) {
       const isBeside = address !== null && key !== address.key ? address.isSure || 'maybe' : isIncidental
-      flatten(each, depth + 1, false, isIncidental === true ? true : isBeside, found)
+      flatten(each, depth + 1, kind, false, isIncidental === true ? true : isBeside, found)
     }
   }
 }

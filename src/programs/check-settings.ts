@@ -22,9 +22,10 @@ export function checkSettings(env: NodeJS.ProcessEnv): CheckedSettings {
   const wrong = [
     ...linesOf(() => readStackSettings(env)),
     ...wrongMail(env),
-    ...wrongPlaces(env),
+    ...wrongPlaces(withDataFolder(env)),
     ...missingPackages(env),
     ...wrongCertificate(env),
+    ...wrongTemporalCertificate(env),
   ]
   let warnings: readonly string[] = []
   wrong.push(
@@ -44,6 +45,7 @@ export function readProcessConfig(places: readonly ('FILE_ROOT' | 'LOG_DIR')[]):
     ...wrongPlaces(Object.fromEntries(places.map((name) => [name, process.env[name]]))),
     ...wrongMail(process.env),
     ...missingPackages(process.env),
+    ...wrongTemporalCertificate(process.env),
   ]
   const lines = linesOf(() => readConfig())
   if (wrong.length + lines.length > 0) throw new WrongSettings([...lines, ...wrong])
@@ -67,6 +69,14 @@ function wrongCertificate({
   return certFile && keyFile ? linesOf(() => readTlsKeyPair({ certFile, keyFile })) : []
 }
 
+/** `readConfig` refuses one of the two files without the other. */
+function wrongTemporalCertificate({
+  TEMPORAL_TLS_CERT_FILE: certFile,
+  TEMPORAL_TLS_KEY_FILE: keyFile,
+}: NodeJS.ProcessEnv): readonly string[] {
+  return certFile && keyFile ? linesOf(() => readTlsKeyPair({ certFile, keyFile }, 'TEMPORAL_')) : []
+}
+
 function wrongPlaces({ FILE_ROOT, LOG_DIR, DATA_DIR }: NodeJS.ProcessEnv): string[] {
   return [
     ...(FILE_ROOT ? wrongReadable('FILE_ROOT', FILE_ROOT) : []),
@@ -74,6 +84,10 @@ function wrongPlaces({ FILE_ROOT, LOG_DIR, DATA_DIR }: NodeJS.ProcessEnv): strin
     ...(DATA_DIR ? wrongWritable('DATA_DIR', DATA_DIR) : []),
   ]
 }
+
+/** Without a database of its own, `npm start` makes one in the data folder, also if no variable names the folder. */
+const withDataFolder = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
+  env['DATABASE_URL'] || env['DATA_DIR'] ? env : { ...env, DATA_DIR: '.data' }
 
 /** The client for AWS is an optional package, which an installation may leave out. */
 function missingPackages({ SECRETS_BACKEND: backend }: NodeJS.ProcessEnv): string[] {

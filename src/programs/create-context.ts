@@ -5,7 +5,7 @@ import { createKeyLookup } from '../governance/access/identity.ts'
 import { createSessionCache } from '../governance/access/session-cache.ts'
 import { createCombiner, type Combiner } from '../governance/audit/combiner.ts'
 import { countEntries } from '../governance/audit/entry-metrics.ts'
-import { logEntries } from '../governance/audit/log-lines.ts'
+import { logEntries, logGranted } from '../governance/audit/log-lines.ts'
 import { Verifier } from '../governance/audit/verify.ts'
 import type { Context } from '../governance/context.ts'
 import { createUploads } from '../governance/files/uploads.ts'
@@ -107,9 +107,10 @@ function processCombiner(pool: pg.Pool, config: Config, context: () => Context):
           'this organization can be saved until it is set aside: verify the chain',
       )
     },
-    onCommitted: ({ touched, outboxWritten, runEnded }) => {
+    onCommitted: ({ organizationId, touched, outboxWritten, runEnded, granted }) => {
       context().notifier.touch(touched, runEnded)
       if (outboxWritten) context().onOutbox()
+      logGranted(context().log, organizationId, granted)
     },
     onEntries: (organizationId, drafts) => {
       const requestOf = (runId: string) => context().runCaches.snapshots.get(runId)?.requestId ?? null

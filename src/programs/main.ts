@@ -13,7 +13,8 @@ import { runStack } from '../stack/run.ts'
 
 /* `npm start`: runs the whole service on one machine, or API and worker with your own database and Temporal. */
 
-const { wrong } = checkSettings(process.env)
+// This program makes the data folder, also beside a database of your own.
+const { wrong } = checkSettings({ ...process.env, DATA_DIR: process.env['DATA_DIR'] || '.data' })
 if (wrong.length > 0) failStart(new WrongSettings(wrong))
 
 process.exit(

@@ -11,7 +11,7 @@ const addresses = z.object({
 
 /**
  * The environment of an operator's program. If it names a database, it is used unchanged. Otherwise database, Temporal
- * server and keys are added from the data folder of `npm start` (`DATA_DIR`, default `.data`). `say` then gets a line
+ * server, keys and the folder of the logs are added from the data folder of `npm start` (`DATA_DIR`, default `.data`). `say` then gets a line
  * with the database, without its password. If there is no data folder either, the environment stays unchanged, and the
  * missing variables are reported later. Throws if the folder's files cannot be read.
  */
@@ -31,6 +31,7 @@ export function toolEnvironment(env: NodeJS.ProcessEnv, say: (line: string) => v
     ...given('TEMPORAL_NAMESPACE', env['TEMPORAL_NAMESPACE'] || known.temporal_namespace),
     DATA_ENCRYPTION_KEY: env['DATA_ENCRYPTION_KEY'] || secrets.data_encryption_key,
     SESSION_SECRET_KEY: env['SESSION_SECRET_KEY'] || secrets.session_secret_key,
+    LOG_DIR: env['LOG_DIR'] || join(dataDir, 'logs'),
   }
 }
 

@@ -31,6 +31,7 @@ import { startRelay } from '../governance/delivery/relay.ts'
 import { endCancelled } from '../governance/runs/end/end-cancelled.ts'
 import { hasSearchAttributes } from '../shared/search-attributes.ts'
 import { isError, wordsOf, type Log } from '../shared/log.ts'
+import { measureSlots } from './worker-slots.ts'
 import { serveMetrics } from '../api/metrics-server.ts'
 import { exitWithParent, signalReady } from '../stack/parent.ts'
 import { connectionOptions, createTemporalClient } from '../shared/temporal-connection.ts'
@@ -101,7 +102,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
     every(context, 'naming what waits longest', 60, longestWaitsTeller(context)),
   ]
   const running = worker.run()
-  context.metrics.beforeScrape(async () => measureSlots(context.metrics, worker.getStatus()))
+  context.metrics.beforeScrape(async () => measureSlots(context.metrics, workerTuning, worker.getStatus()))
   const metrics = config.workerMetrics && (await serveMetrics(context.metrics, config.workerMetrics))
   const { address, namespace, taskQueue } = config.temporal
   context.log.info({ address, namespace, task_queue: taskQueue }, 'the worker polls for work')
@@ -118,26 +119,6 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
       await context.close()
     },
   }
-}
-
-function measureSlots(
-  { workerSlots, cachedWorkflows }: Context['metrics'],
-  {
-    numInFlightActivities,
-    numInFlightWorkflowActivations,
-    numCachedWorkflows,
-  }: ReturnType<Worker['getStatus']>,
-): void {
-  const { maxConcurrentActivityTaskExecutions: activities, maxConcurrentWorkflowTaskExecutions: workflows } =
-    workerTuning
-  workerSlots.set({ kind: 'activity', state: 'used' }, numInFlightActivities)
-  workerSlots.set({ kind: 'activity', state: 'free' }, Math.max(0, activities - numInFlightActivities))
-  workerSlots.set({ kind: 'workflow', state: 'used' }, numInFlightWorkflowActivations)
-  workerSlots.set(
-    { kind: 'workflow', state: 'free' },
-    Math.max(0, workflows - numInFlightWorkflowActivations),
-  )
-  cachedWorkflows.set(numCachedWorkflows)
 }
 
 /** Waits until Temporal can be reached, and logs each failed try. */

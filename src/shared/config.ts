@@ -1,5 +1,6 @@
 import { hkdfSync, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
+import { resolve } from 'node:path'
 import { readEnvironment, WrongSettings, type Environment } from './environment.ts'
 import type { ModelPrice } from './model-prices.ts'
 import { loopbackHosts, type NamedHost } from './outgoing/hosts.ts'
@@ -84,6 +85,8 @@ export interface Config {
   readonly quotaOverrides: 'owner' | 'operator'
   /** Folder of the full logs; null: stderr. */
   readonly logFolder: string | null
+  /** The data folder of `npm start`. It need not exist: a process that is started alone has none. */
+  readonly dataFolder: string
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
   /** Seconds until the approval of a step or run expires, unless its rule says otherwise; 0 = never. */
   readonly runApprovalSeconds: number
@@ -107,6 +110,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     .filter((part) => part.trim() !== '')
     .map((text) => keyIn('DATA_ENCRYPTION_KEY_OLD', text, wrong))
   const tls = tlsFiles(e, wrong)
+  const temporal = temporalOf(e, wrong)
   const secrets = secretsBackend(e, wrong)
   const google = googleSettings(e, wrong)
   if (wrong.length > 0) throw new WrongSettings(wrong)
@@ -116,7 +120,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     warnings: warningsOf(e, unfit),
     processId: `${hostname()}-${process.pid}-${randomUUID().slice(0, 8)}`,
     database: { url: e.DATABASE_URL, appRole: e.DATABASE_APP_ROLE, prepare: e.DATABASE_PREPARED_STATEMENTS },
-    temporal: temporalOf(e),
+    temporal,
     http: httpOf(e, tls),
     metrics: e.METRICS_PORT === undefined ? null : { host: e.METRICS_HOST, port: e.METRICS_PORT },
     workerMetrics:
@@ -144,6 +148,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     },
     quotaOverrides: e.QUOTA_OVERRIDES,
     logFolder: e.LOG_DIR ?? null,
+    dataFolder: resolve(e.DATA_DIR),
     logLevel: e.LOG_LEVEL,
     runApprovalSeconds: e.RUN_APPROVAL_SECONDS,
     retentionDays: e.RETENTION_DAYS,
@@ -152,15 +157,20 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   }
 }
 
-const temporalOf = (e: Environment): Config['temporal'] => ({
-  address: e.TEMPORAL_ADDRESS,
-  namespace: e.TEMPORAL_NAMESPACE,
-  taskQueue: e.TEMPORAL_TASK_QUEUE,
-  apiKey: e.TEMPORAL_API_KEY ?? null,
-  tls: e.TEMPORAL_TLS ?? (e.TEMPORAL_API_KEY !== undefined || e.TEMPORAL_TLS_CERT_FILE !== undefined),
-  tlsCertFile: e.TEMPORAL_TLS_CERT_FILE ?? null,
-  tlsKeyFile: e.TEMPORAL_TLS_KEY_FILE ?? null,
-})
+function temporalOf(e: Environment, wrong: string[]): Config['temporal'] {
+  const { TEMPORAL_TLS_CERT_FILE: certFile, TEMPORAL_TLS_KEY_FILE: keyFile } = e
+  if ((certFile === undefined) !== (keyFile === undefined))
+    wrong.push('TEMPORAL_TLS_CERT_FILE and TEMPORAL_TLS_KEY_FILE belong together: set both, or neither')
+  return {
+    address: e.TEMPORAL_ADDRESS,
+    namespace: e.TEMPORAL_NAMESPACE,
+    taskQueue: e.TEMPORAL_TASK_QUEUE,
+    apiKey: e.TEMPORAL_API_KEY ?? null,
+    tls: e.TEMPORAL_TLS ?? (e.TEMPORAL_API_KEY !== undefined || certFile !== undefined),
+    tlsCertFile: certFile ?? null,
+    tlsKeyFile: keyFile ?? null,
+  }
+}
 
 const httpOf = (e: Environment, tls: Config['http']['tls']): Config['http'] => ({
   host: e.HOST,
@@ -230,6 +240,11 @@ function warningsOf(e: Environment, unfit: readonly string[]): string[] {
     found.push(
       'PUBLIC_URL is not an https address: browsers send session cookies over plain HTTP too, and links in mails use it',
     )
+  // Production hides them unless ENABLE_DOCS is `true`, which it refuses.
+  if (e.APP_ENV === 'staging' && e.ENABLE_DOCS === undefined)
+    found.push(
+      'ENABLE_DOCS is not set: staging shows /docs and /openapi.json to everybody; set it to `false` to hide them, or to `true`',
+    )
   if (e.SMTP_URL === undefined)
     found.push(
       'SMTP_URL is not set: nobody gets the mails of sign-ups, invitations and forgotten passwords, and in production ' +
@@ -244,6 +259,8 @@ function unfitForProduction(e: Environment): string[] {
     found.push('SESSION_SECRET_KEY must have at least 32 characters (openssl rand -base64 32)')
   if (e.ENABLE_DOCS === true) found.push('ENABLE_DOCS must be `false`')
   if (e.ENABLE_DEVELOPER_ROUTES) found.push('ENABLE_DEVELOPER_ROUTES must be `false`')
+  if (e.TRACKER_BASE_URL?.startsWith('http:') === true)
+    found.push('TRACKER_BASE_URL must begin with `https://`')
   // Required on a loopback address too. Unless the proxy is named, its address stands for all clients
   // (docs/decisions/0065).
   if (e.TLS_CERT_FILE === undefined && e.TRUSTED_PROXY_HOSTS.length === 0)

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
 import { defaultModelPrices, modelPrices } from './model-prices.ts'
-import { connectionHosts } from './outgoing/hosts.ts'
+import { connectionHosts, isNamed, loopbackHosts, portOf } from './outgoing/hosts.ts'
 import { proxyHosts } from './proxy-hosts.ts'
 import { signUpSetting } from './sign-up-setting.ts'
 
@@ -18,16 +18,17 @@ export class WrongSettings extends Error {
 const flag = oneOf(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1')
 const port = wholeNumber(0, 65_535)
 
-const databaseUrl = address(
-  ['postgres:', 'postgresql:', 'socket:'],
-  'postgres://user:password@host:5432/name',
-)
+const databaseExample = 'postgres://user:password@host:5432/name'
+const databaseUrl = address(['postgres:', 'postgresql:', 'socket:'], databaseExample).refine(hasRealPort, {
+  error: `its port is not a whole number from 1 to 65535: write it such as \`${databaseExample}\``,
+})
 const hostAndPort = z
   .string()
-  .regex(
-    /^(\[[0-9a-fA-F:.]+\]|[^\s:/]+):\d{1,5}$/,
-    'write a host and its port, such as `temporal.internal:7233`',
-  )
+  .regex(/^(\[[0-9a-fA-F:.]+\]|[^\s:/]+):\d{1,5}$/, {
+    error: 'write a host and its port, such as `temporal.internal:7233`',
+    abort: true,
+  })
+  .refine(hasRealPort, 'its port is not a whole number from 1 to 65535')
 
 const fields = {
   APP_ENV: oneOf(['development', 'test', 'staging', 'production']).default('development'),
@@ -72,7 +73,11 @@ const fields = {
   FILE_ROOT: z.string().default('samples'),
   INSTALLATION_TOOLS: oneOf(['all', 'named']).optional(),
   CONNECTION_HOSTS: z.string().transform(connectionHosts).optional(),
-  TRACKER_BASE_URL: readableAddress(['http:', 'https:'], 'https://acme.atlassian.net').optional(),
+  TRACKER_BASE_URL: readableAddress(['http:', 'https:'], 'https://acme.atlassian.net')
+    .refine((text) => new URL(text).protocol === 'https:' || isLoopback(text), {
+      error: 'write `https://`: plain HTTP is only for a stand-in on this machine',
+    })
+    .optional(),
   LLM_PRICES: z.string().default(defaultModelPrices).transform(modelPrices),
   GOOGLE_CLIENT_ID: clientText('client id').optional(),
   GOOGLE_CLIENT_SECRET: clientText('client secret').optional(),
@@ -151,11 +156,30 @@ function address(schemes: readonly string[], example: string): z.ZodType<string,
   })
 }
 
+/**
+ * Whether the port of a host, of an address or of the first part of `host:port` is one that can be reached; true
+ * without a port. The driver of PostgreSQL reads many forms of addresses, so only the port is read here.
+ */
+function hasRealPort(text: string): boolean {
+  const [, authority = ''] = /^(?:[a-z]+:\/\/)?([^/?#]*)/.exec(text) ?? []
+  const host = authority.slice(authority.lastIndexOf('@') + 1).replace(/^\[.*\]/, '')
+  const colon = host.lastIndexOf(':')
+  if (colon < 0) return true
+  const number = host.slice(colon + 1)
+  return number === '' || (/^\d{1,5}$/.test(number) && Number(number) >= 1 && Number(number) <= 65_535)
+}
+
 /** Like `address`, for addresses that this service parses itself. */
 function readableAddress(schemes: readonly string[], example: string): z.ZodType<string, string> {
   return address(schemes, example).refine((text) => URL.canParse(text) && new URL(text).hostname !== '', {
     error: `its host or port cannot be read: write it such as \`${example}\``,
+    abort: true,
   })
+}
+
+function isLoopback(address: string): boolean {
+  const url = new URL(address)
+  return isNamed(loopbackHosts, url.hostname, portOf(url))
 }
 
 /**

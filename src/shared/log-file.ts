@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync, fstatSync, renameSync, writeSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, fstatSync, renameSync, statSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** In bytes. A larger log is renamed to `FILE.1`, which replaces an older `FILE.1`. */
@@ -13,8 +13,8 @@ export interface LineSink {
 export const lostLines = { file: 0, terminal: 0 }
 
 /**
- * Appends to `folder/NAME.log` (mode 0600). Only one process may write to a file at a time. A full disk loses lines,
- * but does not stop the service.
+ * Appends to `folder/NAME.log` (mode 0600). Several processes may write to one file: commands of operators share
+ * `tool.log`. A full disk loses lines, but does not stop the service.
  */
 export function logFile(folder: string, name: string, limit = largest): LineSink {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -25,11 +25,12 @@ export function logFile(folder: string, name: string, limit = largest): LineSink
     write(line) {
       try {
         if (size > limit) {
-          renameSync(path, `${path}.1`)
+          // If another process has set the file aside already, only this process's descriptor is old.
+          if (isAt(path, file)) renameSync(path, `${path}.1`)
           const next = openSync(path, 'a', 0o600)
           closeSync(file)
           file = next
-          size = 0
+          size = fstatSync(file).size
         }
         size += writeSync(file, line)
       } catch {
@@ -37,6 +38,13 @@ export function logFile(folder: string, name: string, limit = largest): LineSink
       }
     },
   }
+}
+
+/** Whether the path still names the open file. */
+function isAt(path: string, file: number): boolean {
+  const there = statSync(path, { throwIfNoEntry: false })
+  const open = fstatSync(file)
+  return there?.ino === open.ino && there.dev === open.dev
 }
 
 /** Number of waits for the reader of a full pipe, and milliseconds of each wait. Nothing else runs during a wait. */

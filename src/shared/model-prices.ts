@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import { isNamed, loopbackHosts, portOf, type NamedHost } from './outgoing/hosts.ts'
 
 /** Currency units for a million tokens. */
 export interface TokenPrice {
@@ -11,7 +12,10 @@ export interface ModelPrice extends TokenPrice {
   readonly models: string
 }
 
-/** A model without a known price counts as expensive. A model on one's own machine costs nothing. */
+/**
+ * A model without a known price counts as expensive. Ollama costs nothing on one's own machines: `priceOf` leaves its
+ * free entries out for other hosts.
+ */
 export const defaultModelPrices = 'ollama/*=0/0,*=5/25'
 
 const mostEntries = 200
@@ -37,10 +41,28 @@ export function modelPrices(text: string, context: z.RefinementCtx): ModelPrice[
   })
 }
 
-/** The first price that names the model; null if none does. */
-export function priceOf(prices: readonly ModelPrice[], provider: string, model: string): TokenPrice | null {
+/** A model, and the address of the service that runs it. */
+export interface PricedModel {
+  readonly provider: string
+  readonly model: string
+  readonly base: string
+}
+
+/**
+ * The first price that names the model; null if none does. Anybody can host Ollama and charge for it. So it is free only
+ * on this machine and on `ownHosts`, which the operator has named.
+ */
+export function priceOf(
+  prices: readonly ModelPrice[],
+  { provider, model, base }: PricedModel,
+  ownHosts: readonly NamedHost[],
+): TokenPrice | null {
   const name = `${provider}/${model}`
-  const names = ({ models }: ModelPrice): boolean =>
-    models.endsWith('*') ? name.startsWith(models.slice(0, -1)) : name === models
+  const url = new URL(base)
+  const isOwn = isNamed([...loopbackHosts, ...ownHosts], url.hostname, portOf(url))
+  const mayBeFree = provider !== 'ollama' || isOwn
+  const names = ({ models, input, output }: ModelPrice): boolean =>
+    (models.endsWith('*') ? name.startsWith(models.slice(0, -1)) : name === models) &&
+    (mayBeFree || input > 0 || output > 0)
   return prices.find(names) ?? null
 }

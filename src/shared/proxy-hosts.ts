@@ -18,7 +18,7 @@ function isIn(network: string, prefix: number, address: string): boolean {
   return list.check(address, 'ipv6')
 }
 
-/** Programs listen on it, and no connection comes from it. Who writes it means every address, and would trust none. */
+/** A server listens on it to mean every address. No connection comes from it, so trusting it would trust nobody. */
 const isUnspecified = (address: string): boolean => /^[0:.]+$/.test(address)
 
 /**

@@ -350,7 +350,7 @@ describe('a service outside', () => {
     engine.run({
       steps: [{ id: 's', tool: 'mail_send', params: { to: 'a@b.test', subject: 's', text: 't' } }],
     })
-  /** One attempt. After the point of no return, its body sends, or reports that the service refuses the revision. */
+  /** One attempt. After the point of no return, its body sends, or reports that the call has found another revision. */
   async function send(
     runId: string,
     accepts: (given: string | null) => boolean = () => true,
@@ -372,7 +372,7 @@ describe('a service outside', () => {
   const approveNewest = async (runId: string) =>
     engine.vote((await approvalsOf(engine.context, runId)).at(-1)!.id, 'admin')
 
-  test.each(['before', 'service'] as const)(
+  test.each(['before', 'call'] as const)(
     'checked by `%s`: a change asks again, and nothing is sent',
     async (check) => {
       tool.precondition = { of: 'the thing', check }

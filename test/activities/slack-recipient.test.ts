@@ -70,8 +70,9 @@ async function shown(runId: string) {
     { userId, organizationId, role: 'admin' },
     (await newest(runId)).id,
   )
-  return preview?.fields.find(({ name }) => name.includes('account'))?.value
+  return preview?.fields.find(({ name }) => name.includes('Slack') && name !== 'connection')?.value
 }
+const written = () => slack.arrived.filter(({ path }) => !path.endsWith('.info'))
 const approve = async (runId: string) => engine.vote((await newest(runId)).id, 'admin')
 
 const held = 'ApprovalRequired'
@@ -96,15 +97,62 @@ describe.each(['slack_send_message', 'slack_create_channel'] as const)('an appro
     await link('U0ANOTHER1')
     expect([await attempt(runId, tool), await shown(runId)]).toEqual([held, 'U0ANOTHER1'])
     expect(await newest(runId)).toMatchObject({ status: 'pending', held_again: because })
-    expect(slack.arrived).toEqual([])
+    expect(written()).toEqual([])
     await approve(runId)
     expect(await attempt(runId, tool)).toBe('completed')
   })
 })
 
+describe('approvers see the name', () => {
+  const user = { id: 'U0APPROVED', name: 'ann', real_name: 'Ann Lee', profile: { display_name: 'Ann' } }
+  const answers = (info: object) => {
+    slack.answer = ({ path }) => ({
+      status: 200,
+      body: path.endsWith('.info') ? info : { ok: true, channel: 'C1', ts: '1.0' },
+    })
+  }
+  const sees = async (channel: string) => {
+    const runId = await started('slack_send_message', { channel, text: 't' })
+    expect(await attempt(runId, 'slack_send_message')).toBe(held)
+    return shown(runId)
+  }
+
+  test.each([
+    ['C024BE91L', { ok: true, channel: { id: 'C024BE91L', name: 'releases' } }, '#releases (C024BE91L)'],
+    ['https://acme.slack.com/archives/C024BE91L', { ok: true, channel: { name: 'x' } }, '#x (C024BE91L)'],
+    ['U0BOBBY01', { ok: true, user: { ...user, id: 'U0BOBBY01' } }, 'Ann (U0BOBBY01)'],
+    ['U0BOBBY01', { ok: true, user: { ...user, profile: { display_name: '' } } }, 'Ann Lee (U0BOBBY01)'],
+    ['U0BOBBY01', { ok: true, user: { ...user, profile: { display_name: 'A\u202e\n\nB'.padEnd(99, 'x') } } }, `A B${'x'.repeat(77)} (U0BOBBY01)`], // prettier-ignore
+    ['C024BE91L', { ok: false, error: 'missing_scope' }, 'C024BE91L'],
+    ['C024BE91L', { ok: false, error: 'channel_not_found' }, 'C024BE91L'],
+    ['C024BE91L', { ok: true, channel: { id: 'D1' } }, 'C024BE91L'],
+    ['U0BOBBY01', { ok: true, user: 7 }, 'U0BOBBY01'],
+    ['#releases', { ok: true }, undefined],
+  ])('of %s, if Slack answers %j', async (channel, info, expected) => {
+    answers(info)
+    expect(await sees(channel)).toBe(expected)
+  })
+
+  test('of the linked account, which alone the approval covers', async () => {
+    await link('U0APPROVED')
+    answers({ ok: true, user })
+    const runId = await started('slack_send_message')
+    expect([await attempt(runId, 'slack_send_message'), await shown(runId)]).toEqual([
+      held,
+      'Ann (U0APPROVED)',
+    ])
+    await approve(runId)
+    slack.answer = ({ path }) => ({
+      status: 200,
+      body: { ok: true, channel: path === '/chat.postMessage' ? 'D1' : { id: 'D1' }, ts: '1.0' },
+    })
+    expect(await attempt(runId, 'slack_send_message')).toBe('completed')
+  })
+})
+
 test('an approved message to a channel does not depend on the linked account', async () => {
   const runId = await started('slack_send_message', { channel: 'C024BE91L', text: 't' })
-  expect([await attempt(runId, 'slack_send_message'), await shown(runId)]).toEqual([held, undefined])
+  expect([await attempt(runId, 'slack_send_message'), await shown(runId)]).toEqual([held, '#n (C024BE91L)'])
   await approve(runId)
   await link('U0ANOTHER1')
   expect(await attempt(runId, 'slack_send_message')).toBe('completed')

@@ -23,9 +23,10 @@ beforeEach(async () => {
   await run(home, 'install', '--dialect', 'claude', '--yes')
 })
 
-const run = (cwd: string, ...args: string[]): Promise<Ended> => {
+const run = (cwd: string, ...args: string[]): Promise<Ended> => runIn({}, cwd, ...args)
+const runIn = (more: NodeJS.ProcessEnv, cwd: string, ...args: string[]): Promise<Ended> => {
   const PATH = `${home}/bin:/usr/bin:/bin`
-  const env = { SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_secret', HOME: home, PATH }
+  const env = { SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_secret', HOME: home, PATH, ...more }
   return runHook({ command: [python, hookFile], args, env, cwd })
 }
 const place = (path: string, text: string): void => {
@@ -107,6 +108,23 @@ test('not protected beside an extension of Gemini CLI with a hook that can chang
   expect(await verdict()).toMatch(new RegExp(`\nFAIL .*${file}.*\n(.*\n)*NOT protected\n$`))
 })
 
+test('not protected in a folder whose project knows the name of the hook for Gemini CLI', async () => {
+  place(join(home, 'bin', 'gemini'), '#!/bin/sh\necho 0.61.0\n')
+  chmodSync(join(home, 'bin', 'gemini'), 0o755)
+  await run(home, 'install', '--dialect', 'gemini', '--yes')
+  const installed = readFileSync(join(home, '.gemini', 'settings.json'), 'utf8')
+  const [name = ''] = /countersign-\w{16}/.exec(installed) ?? []
+  const cwd = temporaryFolder()
+  const doctorAfter = async (disabled: string): Promise<string> => {
+    place(join(cwd, '.gemini', 'settings.json'), JSON.stringify({ hooksConfig: { disabled: [disabled] } }))
+    return (await run(cwd, 'doctor', '--dialect', 'gemini')).stdout
+  }
+  expect(await doctorAfter('countersign-0000000000000000')).toMatch(/\nworks\n$/)
+  const stdout = await doctorAfter(name)
+  expect(stdout).toContain(`FAIL  \`hooksConfig.disabled\` in ${cwd}/.gemini/settings.json`)
+  expect(stdout).toMatch(/\nNOT protected\n$/)
+})
+
 test.each(['SHELLOPTS=noexec', 'export LD_TRACE_LOADED_OBJECTS=1'])(
   'not protected while ~/.codex/.env has %s',
   async (line) => {
@@ -118,3 +136,46 @@ test.each(['SHELLOPTS=noexec', 'export LD_TRACE_LOADED_OBJECTS=1'])(
     expect(await verdict()).toMatch(/\nFAIL .*\.codex\/\.env keeps the hook.*\n(.*\n)*NOT protected\n$/)
   },
 )
+
+const doctorOf = async (client: string, more: NodeJS.ProcessEnv): Promise<string> => {
+  await run(home, 'install', '--dialect', client, '--yes')
+  return (await runIn(more, home, 'doctor', '--dialect', client)).stdout
+}
+
+test.each(['BASH_ENV', 'SHELLOPTS', 'LD_PRELOAD'])(
+  'not protected while the environment has %s',
+  async (name) => {
+    // None of these values does anything.
+    const stdout = await doctorOf('claude', { [name]: name === 'SHELLOPTS' ? 'hashall' : '/nowhere' })
+    expect(stdout).toContain(`FAIL  \`${name}\` in the environment can keep the hook from running`)
+    expect(stdout).toMatch(/\nNOT protected\n$/)
+  },
+)
+
+test('works while the environment has folders of libraries and values without a meaning for shells', async () => {
+  const stdout = await doctorOf('claude', {
+    LD_LIBRARY_PATH: '/nowhere',
+    BASH_ENV: '',
+    ENV: 'production',
+    'BASH_FUNC_which%%': '() { :; }',
+  })
+  expect(stdout).toContain('note  `LD_LIBRARY_PATH` is set here')
+  expect(stdout).toMatch(/\nworks\n$/)
+})
+
+test.each(['codex', 'copilot'])(
+  '%s: the hook is tried with the shell that the client uses',
+  async (client) => {
+    place(join(home, 'quiet.sh'), 'exit 0\n')
+    const says = `FAIL  ${client}: the installed command does not block (exit code 0)`
+    expect(await doctorOf(client, { BASH_ENV: join(home, 'quiet.sh') })).toContain(says)
+  },
+)
+
+test('gemini: the hook is tried with the first bash of the PATH', async () => {
+  place(join(home, 'bin', 'bash'), '#!/bin/sh\nexit 0\n')
+  chmodSync(join(home, 'bin', 'bash'), 0o755)
+  expect(await doctorOf('gemini', {})).toContain(
+    'FAIL  gemini: the installed command does not block (exit code 0)',
+  )
+})

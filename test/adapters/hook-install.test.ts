@@ -171,6 +171,13 @@ describe.each(clients)('%s', (client) => {
     if (client === 'copilot') {
       const policy = read(join(root, '/etc/github-copilot/managed-settings.json'))
       expect(policy).toEqual({ allowManagedHooksOnly: true })
+      // A shell would obey variables such as BASH_ENV.
+      for (const [entry] of Object.values(read(join(root, managed[client] as string)).hooks)) {
+        expect(entry).toEqual(
+          expect.objectContaining({ exec: expect.stringMatching(/^\/.*python3/), args: expect.any(Array) }),
+        )
+        expect(entry).not.toHaveProperty('bash')
+      }
     }
     if (client === 'gemini') {
       expect(JSON.parse(settings)).toMatchObject({

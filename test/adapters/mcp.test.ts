@@ -24,7 +24,7 @@ const questions = () =>
   service.asked.filter(({ path }) => path === '/api/v1/authorize').map(({ body }) => JSON.parse(body))
 
 describe('the greeting', () => {
-  test('server/discover is unknown at once, and starts no server', async () => {
+  test('`server/discover` is answered as unknown, without starting a server', async () => {
     const log = logFile()
     const gateway = await start({ odd: odd({ log }) }, { bare: true })
     await gateway.request('ping', {}, 'warm')

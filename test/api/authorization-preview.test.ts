@@ -1,40 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { startTestServer, type TestServer } from './server.ts'
+import { beforeAll, describe, expect, test } from '@jest/globals'
+import { definition, outside, usePreviews, type Previews } from './previews.ts'
 
-let server: TestServer
+let ask: Previews['ask']
+let preview: Previews['preview']
+let saved: Previews['saved']
 let organization: string
-beforeAll(async () => {
-  server = await startTestServer({ env: { SMTP_URL: 'smtp://127.0.0.1:9' } })
-  organization = `/organizations/${server.identities.organization_id}`
-})
-afterAll(() => server.close())
-
-type Who = keyof TestServer['identities']['users']
-const ask = (who: Who, method: string, path: string, body?: unknown) =>
-  server.call(server.identities.users[who].api_key, method, path, body)
-
-const definition = {
-  inputs: { to: { type: 'string', required: true }, cc: { type: 'string' } },
-  steps: [
-    { id: 'read', tool: 'file_read', params: { path: 'reports/q3-summary.md' } },
-    {
-      id: 'send',
-      tool: 'mail_send',
-      params: { to: '{{input.to}}', subject: 'x', text: '{{steps.read.output.text}}' },
-    },
-  ],
-}
-const outside = {
-  name: 'internal data stays inside',
-  verdict: 'deny',
-  side_effects: ['egress'],
-  labels: { any_of: ['internal'] },
-  params: [{ param: 'to', operator: 'domain_not_in', value: ['acme.com'] }],
-}
-const saved = async (body: object = definition): Promise<string> =>
-  (await ask('member', 'POST', '/workflows', { name: 'w', definition: body })).body.id
-const preview = (id: string, body: object = {}, who: Who = 'viewer') =>
-  ask(who, 'POST', `/workflows/${id}/authorization-preview`, body)
+usePreviews((started) => ({ ask, preview, saved, organization } = started))
 
 describe('a preview', () => {
   let id: string
@@ -51,7 +22,12 @@ describe('a preview', () => {
       executable: true,
       not_executable_because: null,
       unknown_inputs: ['to', 'cc'],
-      run_approval: { required: false, risk_level: 'high' },
+      run_approval: {
+        required: false,
+        certainty: 'definite',
+        risk_level: 'high',
+        highest_risk_level: 'critical',
+      },
       steps: [
         {
           step_id: 'read',
@@ -62,6 +38,8 @@ describe('a preview', () => {
           labels: { definite: [], possible: [], others_from: [], left_out: 0 },
           rules: [],
           role_policy: null,
+          frozen: null,
+          checked_during_call: [],
           connected: true,
           available: true,
         },
@@ -148,118 +126,5 @@ describe('a preview', () => {
     const before = await total()
     await preview(id)
     expect(await total()).toBe(before)
-  })
-})
-
-describe('what else a preview shows', () => {
-  const note = { id: 'n', tool: 'memory_set', params: { key: 'k', value: '{{input.v}}' } }
-  const steps = (...all: object[]) => ({ definition: { inputs: { v: { type: 'string' } }, steps: all } })
-  let id: string
-  beforeAll(async () => (id = await saved()))
-
-  test('tool policies of the caller’s role: a block, and a limit that an input may break', async () => {
-    const at = `${organization}/tool-policies`
-    await ask('owner', 'POST', at, { tool_name: 'memory_set', role: 'member', allowed: false })
-    const limits = { tool_name: 'mail_send', restrictions: { allowed_domains: ['acme.com'] } }
-    await ask('owner', 'POST', at, limits)
-    const send = { id: 's', tool: 'mail_send', params: { to: '{{input.v}}', subject: 'x', text: 'y' } }
-    const shown = async (who: Who, body: object) => {
-      const answer = await preview(id, { ...steps(note, send), ...body }, who)
-      return answer.body.steps.map(
-        (step: { verdict: string; certainty: string; role_policy: { reason: string } }) => [
-          step.verdict,
-          step.certainty,
-          step.role_policy?.reason ?? null,
-        ],
-      )
-    }
-    const beyond = 'outside the limits of the organization'
-    expect(await shown('member', {})).toEqual([
-      ['deny', 'definite', 'tool blocked for role member'],
-      ['deny', 'possible', beyond],
-    ])
-    expect(await shown('admin', { inputs: { v: 'a@acme.com' } })).toEqual([
-      ['allow', 'definite', null],
-      ['allow', 'definite', null],
-    ])
-    expect((await shown('admin', { inputs: { v: 'b@evil.net' } }))[1]).toEqual(['deny', 'definite', beyond])
-    await ask('owner', 'DELETE', `${at}/memory_set?role=member`)
-    await ask('owner', 'DELETE', `${at}/mail_send`)
-  })
-
-  test('whether the whole run would wait, who approves it, and why', async () => {
-    const governance = `${organization}/governance`
-    await ask('owner', 'PATCH', governance, {
-      approvals_enabled: true,
-      require_approval_for_external_comm: true,
-    })
-    const hold = {
-      name: 'owner sees mail',
-      verdict: 'require_approval',
-      tools: ['mail_send'],
-      approver: 'owner',
-    }
-    const rule = (await ask('admin', 'POST', `${organization}/rules`, hold)).body.id
-    const inputs = { to: 'a@acme.com' }
-    const { run_approval } = (await preview(id, { inputs })).body
-    expect(run_approval).toEqual({
-      required: true,
-      risk_level: 'high',
-      reasons: expect.arrayContaining([
-        '`mail_send` is external communication (`require_approval_for_external_comm`)',
-      ]),
-      approver: 'owner',
-      approvals_needed: 1,
-    })
-    const started = await ask('member', 'POST', `/workflows/${id}/execute?wait=0`, { inputs })
-    const run = (await ask('member', 'GET', `/runs/${started.body.execution_id}`)).body
-    expect(run).toMatchObject({ status: 'awaiting_approval', risk: { reasons: run_approval.reasons } })
-    expect(run.status_reason).toContain('by an owner: `mail_send` is external communication')
-    await ask('owner', 'PATCH', governance, { approvals_enabled: false })
-    expect((await preview(id, { inputs })).body).toMatchObject({
-      executable: false,
-      not_executable_because:
-        'step `send` would be denied by `owner sees mail`; approvals are off: set `approvals_enabled`',
-      run_approval: { required: false, risk_level: 'high', approver: null },
-    })
-    await ask('owner', 'PATCH', governance, { require_approval_for_external_comm: false })
-    await ask('admin', 'DELETE', `${organization}/rules/${rule}`)
-  })
-
-  test('a tool that does not work here, and a step that may not run', async () => {
-    const definition = {
-      inputs: { go: { type: 'boolean' } },
-      steps: [
-        {
-          id: 'never',
-          tool: 'memory_get',
-          params: { key: 'k' },
-          when: { value: 'a', operator: 'equals', compare: 'b' },
-        },
-        {
-          id: 'maybe',
-          tool: 'web_search',
-          params: { query: 'x' },
-          when: { value: '{{input.go}}', operator: 'exists' },
-        },
-        { id: 'always', tool: 'memory_get', params: { key: 'k' } },
-      ],
-    }
-    const { body } = await preview(id, { definition })
-    expect(body.steps).toMatchObject([
-      { runs: 'never', available: true },
-      { runs: 'possibly', available: false, unavailable_because: expect.stringContaining('`web_search`') },
-      { runs: 'certainly', available: true, labels: { others_from: [] } },
-    ])
-    expect(body.executable).toBe(true)
-  })
-
-  test('an organization that is frozen denies every step', async () => {
-    await ask('owner', 'POST', `${organization}/freeze`, { reason: 'an incident' })
-    expect((await preview(id)).body).toMatchObject({
-      executable: false,
-      not_executable_because: 'step `read` would be denied by `organization frozen`',
-    })
-    await ask('owner', 'POST', `${organization}/unfreeze`, { reason: 'over' })
   })
 })

@@ -7,7 +7,10 @@ import { readFileUpload } from '../../src/api/file-upload.ts'
 test('a form that does not arrive in time is refused, so that it does not hold memory', async () => {
   const refused = Promise.withResolvers<unknown>()
   const server = createServer((request) => {
-    readFileUpload(request, 20).then(refused.resolve, refused.resolve)
+    readFileUpload(request, { admit: async () => {}, works: () => {} }, 20).then(
+      refused.resolve,
+      refused.resolve,
+    )
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const sent = httpRequest({

@@ -90,12 +90,27 @@ describe('GET /health', () => {
     expect((await server.call(null, 'GET', '/health')).body.checks.database).toBe(reason)
   })
 
-  test('is degraded when the disk of the logs is full', async () => {
+  // The file system of /proc has no free bytes.
+  test.each([
+    ['the logs', { logFolder: '/proc' }],
+    ['the data folder, without a folder for logs', { logFolder: null, dataFolder: '/proc' }],
+  ])('is degraded when the disk of %s is full', async (_, folders) => {
     await seen(1)
-    // The file system of /proc has no free bytes.
-    Object.assign(server.context, { config: { ...server.context.config, logFolder: '/proc' } })
+    Object.assign(server.context, { config: { ...server.context.config, ...folders } })
     const health = await server.call(null, 'GET', '/health')
     expect(health.body).toMatchObject({ status: 'degraded', checks: { disk: 'full', database: 'ok' } })
+    const folder = folders.logFolder === null ? 'data' : 'logs'
+    expect(await server.context.metrics.text()).toContain(
+      `countersign_disk_free_bytes{folder="${folder}",process="api"} 0`,
+    )
+  })
+
+  test('a process without folders has no disk that is full', async () => {
+    await seen(1)
+    const folders = { logFolder: null, dataFolder: '/nowhere/.data' }
+    Object.assign(server.context, { config: { ...server.context.config, ...folders } })
+    expect((await server.call(null, 'GET', '/health')).body.checks.disk).toBe('ok')
+    expect(await server.context.metrics.text()).not.toMatch(/^countersign_disk_free_bytes\{/m)
   })
 
   test('is 503 when the database cannot be reached, and all other routes say so too', async () => {

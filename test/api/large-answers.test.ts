@@ -93,6 +93,39 @@ describe('a receipt', () => {
 })
 
 describe('a run', () => {
+  test('has pages of steps, with their outputs, that together are the whole', async () => {
+    const { steps, outputs, ...rest } = (await read(runPath)).body
+    expect(Object.keys(rest)).not.toContain('next_cursor')
+    const seen: unknown[] = []
+    let seenOutputs = {}
+    let cursor = ''
+    do {
+      // Both addresses answer in pages.
+      const at = cursor === '' ? runPath : runPath.replace('runs', 'executions')
+      const { body } = await read(`${at}?limit=50${cursor}`)
+      const { steps: page, outputs: some, next_cursor: next, ...same } = body
+      expect(same).toEqual(rest)
+      expect(page.length).toBe(Math.min(50, steps.length - seen.length))
+      seen.push(...page)
+      seenOutputs = { ...seenOutputs, ...some }
+      cursor = next === null ? '' : `&cursor=${next}`
+    } while (cursor !== '')
+    expect(seen).toEqual(steps)
+    expect(Object.keys(seenOutputs)).toEqual(Object.keys(outputs))
+    const { next_cursor: first } = (await read(`${runPath}?limit=1`)).body
+    const behind = (await read(`${runPath}?limit=${steps.length - 1}&cursor=${first}`)).body
+    expect([behind.steps, behind.next_cursor]).toEqual([steps.slice(1), null])
+    expect((await read(`${runPath}?limit=1&cursor=${Buffer.from('x').toString('base64url')}`)).status).toBe(
+      422,
+    )
+  })
+
+  test('that is an agent’s session has one empty page of steps', async () => {
+    const session = path.replace('/authorization', '')
+    expect((await read(`${session}?limit=1`)).body).toMatchObject({ steps: [], next_cursor: null })
+    expect((await read(session)).body).not.toHaveProperty('next_cursor')
+  })
+
   test('is equal byte for byte to one text, with the outputs of its steps', async () => {
     const { text, body } = await read(runPath)
     expect(text).toBe(JSON.stringify(body))

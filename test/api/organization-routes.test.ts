@@ -161,6 +161,21 @@ describe('tools', () => {
     expect(tool.body.params).toMatchObject({ type: 'object', required: ['to', 'subject', 'text'] })
     expect((await call('viewer', 'GET', '/tools/constructor')).status).toBe(404)
   })
+
+  test('show how a call is repeated, what an approval covers, and how long an attempt takes', async () => {
+    const { body } = await call('viewer', 'GET', '/tools/github_comment')
+    expect(body).toMatchObject({
+      reversible: 'no',
+      repeat: 'findable',
+      precondition: { of: 'the title or state of the issue', check: 'before' },
+      timeout_seconds: 60,
+    })
+    expect((await call('viewer', 'GET', '/tools/web_search')).body).toMatchObject({
+      repeat: 'free',
+      precondition: null,
+      timeout_seconds: 90,
+    })
+  })
 })
 
 describe('API keys', () => {

@@ -149,6 +149,23 @@ describe('live events', () => {
     expect(last).toBe('1201')
   })
 
+  test('end after `limit` events, also in an open run, and `after` goes on', async () => {
+    const run = await openRun()
+    await happen(run, ...Array.from({ length: 300 }, () => 'step.started'))
+    const idsOf = async (query: string): Promise<string[]> => {
+      const stream = await open(`/runs/${run}/events?${query}`, viewer())
+      const ids: string[] = []
+      for (let event = await stream.next(); event !== null; event = await stream.next())
+        ids.push(`${event.id}`)
+      return ids
+    }
+    expect(await idsOf('limit=2')).toEqual(['1', '2'])
+    expect(await idsOf('limit=2&after=2')).toEqual(['3', '4'])
+    expect(await idsOf('limit=200&after=100')).toHaveLength(200)
+    const refused = await server.call(viewer(), 'GET', `/runs/${run}/events?limit=0`)
+    expect(refused.status).toBe(422)
+  })
+
   test('comments keep a quiet stream open', async () => {
     const run = await openRun()
     const stream = await open(`/runs/${run}/events`, viewer())

@@ -59,6 +59,17 @@ describe('executing', () => {
     expect((await call('viewer', 'GET', `/executions/${answer.body.execution_id}`)).body).toEqual(run.body)
   })
 
+  test('a cursor without a limit leads to all steps behind it', async () => {
+    const { execution_id: id } = (await execute()).body
+    const page = async (query: string) => {
+      const { steps, next_cursor: next } = (await call('viewer', 'GET', `/runs/${id}?${query}`)).body
+      return { ids: steps.map((step: { id: string }) => step.id), next }
+    }
+    const first = await page('limit=1')
+    expect(first).toEqual({ ids: ['read'], next: expect.any(String) })
+    expect(await page(`cursor=${first.next}`)).toEqual({ ids: ['send'], next: null })
+  })
+
   test('answers 200 as soon as it has ended', async () => {
     const newest = async (): Promise<string> => (await call('viewer', 'GET', '/runs?limit=1')).body.data[0].id
     const { execution_id: before } = (await execute()).body

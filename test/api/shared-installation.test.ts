@@ -3,23 +3,30 @@ import { setConnection } from '../../src/governance/tools/connections.ts'
 import { Browser } from './browser.ts'
 import { aDefinition, addOrganization, addKey, everyScope } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
+import { until } from '../stack/until.ts'
+import { startSmtpSink, type SmtpSink } from '../support/smtp-sink.ts'
 
 /* An installation that strangers can reach: the defaults of staging and production, with open sign-up. */
 
 const password = 'correct horse battery'
 let server: TestServer
+let sink: SmtpSink
 beforeAll(async () => {
+  sink = await startSmtpSink()
   server = await startTestServer({
     env: {
       APP_ENV: 'staging',
       SIGN_UP: 'open',
       ORGANIZATIONS_PER_PERSON: '2',
       QUOTA_OVERRIDES: 'operator',
-      SMTP_URL: 'smtp://127.0.0.1:1',
+      SMTP_URL: `smtp://127.0.0.1:${sink.port}`,
     },
   })
 })
-afterAll(() => server?.close())
+afterAll(async () => {
+  await server?.close()
+  await sink?.close()
+})
 
 let people = 0
 async function stranger(): Promise<{ at: Browser; id: string; confirm: () => Promise<unknown> }> {
@@ -239,6 +246,45 @@ describe('the tools of the installation', () => {
       definition: aDefinition,
     })
     expect(here.body.warnings).toBeUndefined()
+  })
+})
+
+describe('an organization without the mail server of the installation', () => {
+  const mailTo = (address: string, subject: string) =>
+    until(`a mail to ${address}`, () =>
+      sink.deliveries.some((mail) => mail.recipients.includes(address) && mail.subject === subject),
+    )
+
+  test('learns from a preview that `mail_send` is not available', async () => {
+    const { owner } = await addOrganization(server.context)
+    const { id } = (
+      await server.call(owner.key, 'POST', '/workflows', { name: 'w', definition: aDefinition })
+    ).body
+    const preview = await server.call(owner.key, 'POST', `/workflows/${id}/authorization-preview`, {
+      inputs: { to: 'ann@acme.test' },
+    })
+    expect(preview.status).toBe(200)
+    const step = preview.body.steps.find((each: { tool: string }) => each.tool === 'mail_send')
+    expect(step).toMatchObject({
+      step_id: 'send',
+      connected: false,
+      available: false,
+      unavailable_because: expect.stringContaining('npm run connect-installation'),
+    })
+    expect(sink.deliveries.filter(({ recipients }) => recipients.includes('ann@acme.test'))).toEqual([])
+  })
+
+  test('still mails invitations, and new passwords to its people', async () => {
+    const { id, owner } = await addOrganization(server.context)
+    const invitation = { email: 'ben@elsewhere.test', role: 'member' }
+    const path = `/organizations/${id}/invitations`
+    expect((await server.call(owner.key, 'POST', path, invitation)).status).toBe(201)
+    await mailTo('ben@elsewhere.test', 'An invitation to Countersign')
+    const { at } = await stranger()
+    const { email } = (await at.send('GET', '/me')).body.user
+    await server.context.pool.query('delete from auth_rate_limits')
+    expect((await at.auth('request-password-reset', { email })).status).toBe(200)
+    await mailTo(email, 'A new password')
   })
 })
 

@@ -149,10 +149,12 @@ describe('an unknown outcome', () => {
         )
       ).body,
     ).toEqual(answer.body)
-    const entries = await auditOf(server.context, server.identities.organization_id, count + 1)
-    const resolved = entries.filter(({ event_type }) => event_type === 'tool_call.completed')
-    expect(resolved).toHaveLength(count)
-    for (const each of resolved) expect(each).toMatchObject({ run_id: runId, user_id: userId('admin') })
+    const entries = await auditOf(server.context, server.identities.organization_id, 2 * count + 1)
+    for (const type of ['tool_call.resolved', 'tool_call.completed']) {
+      const resolved = entries.filter(({ event_type }) => event_type === type)
+      expect(resolved).toHaveLength(count)
+      for (const each of resolved) expect(each).toMatchObject({ run_id: runId, user_id: userId('admin') })
+    }
     const output = (await call('admin', 'GET', `/runs/${runId}/steps/s/output`)).body as unknown[]
     expect(output.filter((each) => each !== null)).toEqual(
       Array.from({ length: count }, () => ({ ok: true })),

@@ -87,6 +87,13 @@ describe('the catalogue', () => {
     expect(tool.reversible).toBe(reversible[tool.sideEffect])
   })
 
+  test('has the time limits of the slow services', () => {
+    // A search asks for three pages, each for 30 s.
+    expect([getTool('web_search'), getTool('llm_generate')].map((tool) => tool?.timeoutSeconds)).toEqual([
+      90, 300,
+    ])
+  })
+
   test.each(tools)('%s is declared under its own name', (name, tool) => expect(tool.name).toBe(name))
 
   test.each(tools)('%s: only reads may be repeated freely', (_, tool) => {

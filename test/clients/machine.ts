@@ -36,6 +36,12 @@ export function onMachine(words: readonly string[], place: Pick<Place, 'root'>):
   return ['unshare', '--mount', ...root, 'sh', '-c', script, 'sh', ...words]
 }
 
+/**
+ * A line for `sh` on the run's machine. `/bin/sh` is bash on many systems. bash reads SHELLOPTS from its environment.
+ * With `noexec` bash runs no command.
+ */
+export const bashAsShell = 'mount --bind "$(readlink -f "$(command -v bash)")" "$(readlink -f /bin/sh)"'
+
 /** Whether a process can mount its own folders here. Systems other than Linux and some containers do not allow it. */
 export function canMount(): boolean {
   const root = mkdtempSync(join(tmpdir(), 'countersign-test-'))

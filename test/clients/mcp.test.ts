@@ -69,7 +69,7 @@ describe.each(clients)('%s', (_name, client) => {
     expect(questions.map(({ body }) => JSON.parse(body).tool_name)).toEqual(Array(3).fill('mcp__odd__echo'))
   })
 
-  test('ended during a call, nothing is left, even if the server ignores it', async () => {
+  test('a client that ends during a call leaves no process, even if the server ignores the end', async () => {
     const started = await startClient(client, {
       script: [[through(client, 'odd__hang')]],
       ...options(client, { tools: ['hang'], stubborn: true }),

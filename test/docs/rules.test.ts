@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from '@jest/globals'
+import { getTool } from '../../src/catalog/index.ts'
 import { compilePolicy, decide } from '../../src/policy/decide.ts'
 import { ruleInput } from '../../src/policy/rule.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
@@ -15,20 +16,23 @@ const examples = page
     const rule = ruleInput.parse(JSON.parse(json))
     const [table = ''] = rest.split(/\n\n(?!\|)/, 2)
     const rows = [...table.matchAll(/^\|(?: `([\w-]+)`)? *\| `(\{.*\})` *\| (\w+) *\|$/gm)]
-    return { rule, rows: rows.map(([, label, params = '', verdict]) => ({ label, params, verdict })) }
+    return { rule, rows: rows.map(([, of, params = '', verdict]) => ({ of, params, verdict })) }
   })
 
 test('every example has calls', () => {
-  expect(examples.map(({ rows }) => rows.length)).toEqual([7, 3, 3, 3])
+  expect(examples.map(({ rows }) => rows.length)).toEqual([7, 3, 3, 5, 3])
 })
 
 describe.each(examples)('$rule.name', ({ rule, rows }) => {
   const policy = compilePolicy({ rules: [{ ...rule, id: 'rule_1' }], labelRules: [], approvalsEnabled: true })
 
-  test.each(rows)('$label $params: $verdict', ({ label, params, verdict }) => {
-    const call = { source: 'agents', tool: 'mail_send', sideEffect: 'egress' } as const
-    const labels = label === undefined ? [] : [label]
-    const decided = decide(policy, { ...call, labels, params: JSON.parse(params) as JsonObject })
-    expect(decided.verdict).toBe(verdict)
+  // The first column has a label of an agent's call, or the tool of a workflow's call.
+  test.each(rows)('$of $params: $verdict', ({ of, params, verdict }) => {
+    const call =
+      of !== undefined && getTool(of) !== undefined
+        ? ({ source: 'workflows', tool: of, labels: [] } as const)
+        : ({ source: 'agents', tool: 'mail_send', labels: of === undefined ? [] : [of] } as const)
+    const given = { sideEffect: 'egress', params: JSON.parse(params) as JsonObject } as const
+    expect(decide(policy, { ...call, ...given }).verdict).toBe(verdict)
   })
 })

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import type { ToolName } from '../../src/catalog/index.ts'
 import { askAt, credentialAt } from '../activities/tools/faults/ask.ts'
 import { drip } from '../activities/tools/faults/hostile.ts'
+import { commentsOf, commentsWithFiles } from '../activities/tools/faults/files.ts'
 import { github } from '../activities/tools/faults/github.ts'
 import type { Ask, FaultService } from '../activities/tools/faults/service.ts'
 import { services as parts } from '../activities/tools/faults/services.ts'
@@ -26,11 +27,14 @@ const partOf = (tool: ToolName): FaultService =>
   parts.find(({ tools }) => Object.hasOwn(tools, tool)) as FaultService
 /** Points at which the result of a crash depends on the tool. */
 const pointsOfTools: readonly Point[] = ['effect.sent:before', 'effect.sent:after', 'effect.outcome:before']
-/** Points at which the result of a crash is the same for every tool. */
+/**
+ * Points at which the result of a crash is the same for every tool. Each tool is killed at one of them, by turns: all
+ * of them for each tool would take minutes more.
+ */
 const pointsOfAll: readonly Point[] = ['effect.decide:before', 'effect.decide:after', 'effect.outcome:after']
 const kills = writes
   .flatMap((tool) => pointsOfTools.map((point) => [point, tool] as const))
-  .concat(pointsOfAll.map((point) => [point, 'github_comment'] as const))
+  .concat(writes.map((tool, at) => [pointsOfAll[at % pointsOfAll.length] as Point, tool] as const))
 
 /** A stand-in, and the proxy in front of it. */
 interface Service {
@@ -84,7 +88,7 @@ async function start(tool: ToolName): Promise<Started> {
   const text = `text${texts}end`
   const writing = tool === 'github_get_issue' ? undefined : partOf(tool).tools[tool]
   const { place } = tool === 'github_get_issue' ? github : partOf(tool)
-  const params = writing?.params(text, place) ?? { repo: place }
+  const params = writing?.params(text, place) ?? github.reads?.tools.github_get_issue?.(place) ?? {}
   // The kill of a later test can hit another attempt at this call. Such an attempt fails if nothing was made.
   const step = { id: 's', tool, params, retry: { attempts: 20, backoff_seconds: 1 } }
   const workflowId = await home.member.createWorkflow(text, { steps: [step] })
@@ -137,6 +141,36 @@ describe('a worker is killed', () => {
       const told = { point, tool, status, made, code: error?.code }
       expect(told).toEqual({ point, tool, status: wanted, made: isAsked ? 0 : 1, code: undefined })
     }
+  })
+})
+
+describe.each(commentsWithFiles)('a worker is killed in $tool with a file', (given) => {
+  const { tool, service } = given
+  test.each([
+    ['after the file', 1, 'unknown_outcome', { comments: 0, files: 1 }],
+    ['after the comment', 2, 'completed', { comments: 1, files: 1 }],
+  ] as const)('%s: both exist once, or a person is asked', async (_, last, status, exist) => {
+    let written = 0
+    const killed = Promise.withResolvers<void>()
+    onWrite(() => {
+      written += 1
+      if (written !== last) return 'pass'
+      return { lost: () => void home.stack.kill9('worker').then(killed.resolve, killed.reject) }
+    })
+    texts += 1
+    const text = `text${texts}end`
+    const step = { id: 's', tool, params: given.params(text) }
+    const runId = await home.member.execute(await home.member.createWorkflow(text, { steps: [step] }), {})
+    await killed.promise
+    // Moves the call past the time after which a person is asked.
+    await home.query(
+      `update effects set sent_at = sent_at - interval '901 s' where run_id = $1 and state = 'sent'`,
+      [runId],
+    )
+    await home.member.untilRun(runId, status, (run) => stepOf(run).status === status)
+    const { url } = serviceOf(tool).emulator
+    const comments = await commentsOf(given)(askOf(tool), text, service.place, url)
+    expect({ comments: comments.length, files: await given.files(askOf(tool), text) }).toEqual(exist)
   })
 })
 

@@ -33,6 +33,9 @@ test('without a stack it starts one, shows everything, and leaves nothing behind
   const [, shown = ''] = /shortened:\n\n```\n(.*?)\n```/s.exec(readme) ?? []
   for (const line of shown.split('\n').filter((each) => each !== ''))
     for (const part of line.split('...')) expect(output).toContain(part)
+  expect(output).toMatch(
+    /\n2\. A preview shows what would be decided, before anything runs\n *send: deny is possible: /,
+  )
   expect(output).toMatch(/\n13\. The audit log proves itself\n/)
   expect(code).toBe(0)
   expect(readdirSync(folder)).toEqual([])
@@ -99,6 +102,24 @@ describe('with a running stack', () => {
     const { data } = await client.get<{ data: { status: string }[] }>('member', 'GET', '/connections')
     expect(data.filter(({ status }) => status !== 'revoked')).toEqual([])
     expect(await client.get('member', 'GET', '/files')).toMatchObject({ data: [] })
+  })
+
+  test('a named sample runs alone', async () => {
+    before = await governed()
+    const args = ['release-notes']
+    const { code, output } = await runShow('scripts/samples/main.ts', { DATA_DIR: home.dataDir }, undefined, { args }) // prettier-ignore
+    expect([...output.matchAll(/^\d+\. ([A-Z]\w+)/gm)].map(([, word]) => word)).toEqual(['The', 'Release'])
+    expect(output).toMatch(/\nevery check passed\n$/)
+    expect(code).toBe(0)
+  })
+
+  test('the weekly report by name says that it needs a stack of its own', async () => {
+    before = await governed()
+    const args = ['weekly-report']
+    const { code, output } = await runShow('scripts/samples/main.ts', { DATA_DIR: home.dataDir }, undefined, { args }) // prettier-ignore
+    expect(output).toContain('weekly-report runs only on a stack of its own')
+    expect(output).not.toContain('every check passed')
+    expect(code).toBe(1)
   })
 
   inBrowser(

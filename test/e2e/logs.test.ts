@@ -4,7 +4,10 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { crashHome, type CrashHome } from '../support/chaos.ts'
 import { modelAnswer, startModel, type Model } from '../support/model.ts'
+import { sendPlanted } from '../support/planted-requests.ts'
+import { formsOf } from '../support/scan.ts'
 import { until } from '../stack/until.ts'
+import { callServices } from './planted-services.ts'
 
 /*
  * The logs of a whole stack show an operator each event once, with its ids. Secrets are planted in every
@@ -17,10 +20,8 @@ let model: Model
 const secret = `s3cr3t_${randomBytes(12).toString('hex')}`
 
 beforeAll(async () => {
-  ;[home, model] = await Promise.all([
-    crashHome({ env: { LOG_LEVEL: 'debug' } }),
-    startModel(`key-${secret}`),
-  ])
+  model = await startModel(`key-${secret}`)
+  home = await crashHome({ env: { LOG_LEVEL: 'debug', TRACKER_BASE_URL: model.url } })
   await home.owner.settings({ approvals_enabled: true })
   await home.admin.createRule({
     name: `held ${secret}`,
@@ -162,6 +163,47 @@ describe('a run that searches the web and asks a model', () => {
   })
 })
 
+describe('a run that works on GitHub', () => {
+  const issue = { number: 7, title: secret, body: secret, labels: [], state: 'open', html_url: `u/${secret}` }
+  const once = { retry: { attempts: 1, backoff_seconds: 1 }, on_error: 'continue' }
+  const of = (id: string, tool: string, params: object) => ({ id, tool, params, ...once })
+  beforeAll(async () => {
+    model.answer = ({ path, method, body }) => {
+      if (path === '/user') return { status: 200, body: { login: `login-${secret}` } }
+      if (method === 'GET') return { status: 200, body: issue }
+      if (body.includes('refuse'))
+        return { status: 422, body: { message: secret, errors: [{ message: secret }] } }
+      return { status: 201, body: { id: 8, ...issue } }
+    }
+    const credential = { token: `ghp_${secret}`, base_url: model.url }
+    await home.member.good('POST', '/tools/github_comment/connect', { credential, scope: 'personal' })
+  })
+
+  test('shows parameters and answers to its people alone', async () => {
+    const id = await workflow([
+      of('read', 'github_get_issue', { repo: 'acme/app', number: 7 }),
+      of('make', 'github_create_issue', {
+        repo: 'acme/app',
+        title: '{{input.text}}',
+        body: '{{read.output.body}}',
+      }),
+      of('say', 'github_comment', { repo: 'acme/app', number: 7, body: '{{input.text}}' }),
+      of('no', 'github_comment', { repo: 'acme/app', number: 7, body: 'refuse {{input.text}}' }),
+      of('lost', 'github_comment', { repo: '{{input.text}}', number: 7, body: 'b' }),
+    ])
+    const runId = await home.member.execute(id, { text: secret })
+    const { steps } = await home.member.untilStatus(runId, 'completed')
+    expect(steps.map(({ error }) => error?.code)).toEqual([
+      ...[undefined, undefined, undefined],
+      ...['github_refused', 'invalid_params'],
+    ])
+    expect(JSON.stringify(steps.map(({ error }) => error))).not.toContain(secret)
+    expect(model.arrived.some(({ headers }) => headers['authorization'] === `Bearer ghp_${secret}`)).toBe(
+      true,
+    )
+  })
+})
+
 describe('a run that writes to Slack and reads from Google', () => {
   const ok = (body: object) => ({ status: 200, body: { ok: true, ...body } })
   const granted = {
@@ -238,6 +280,9 @@ describe('a run that writes to Slack and reads from Google', () => {
   })
 })
 
+test('runs that use Google, Jira, Trello and Resend say of refusals only what to do', () =>
+  callServices(home, model, secret))
+
 test('a rejection, a cancellation and a held call of an agent', async () => {
   const id = await workflow([mail])
   const [rejected, cancelled] = (await Promise.all(
@@ -254,6 +299,7 @@ test('a rejection, a cancellation and a held call of an agent', async () => {
   const held = await home.member.good<{ approval_id: string; session_run_id: string; decision_id: string }>('POST', '/authorize', { agent: { name: secret, kind: 'hook' }, session_id: secret, tool_name: 'Write', tool_input: { file_path: `/tmp/${secret}`, content: secret }, tool_use_id: secret }) // prettier-ignore
   expect(await theLine(held.session_run_id, 'approval requested')).toMatchObject({
     approval_id: held.approval_id,
+    decision_id: held.decision_id,
   })
   expect(await theLine(held.session_run_id, 'agent call decided')).toMatchObject({ decision_id: held.decision_id, status: 'require_approval' }) // prettier-ignore
 })
@@ -284,6 +330,12 @@ test('a worker that dies after a mail was sent: the unknown outcome and its reso
   expect(await theLine(runId, 'tool call unknown outcome')).toMatchObject({ level: 40, step_id: 'send' })
   await home.admin.resolve(runId, 'send', 'fail')
   await home.member.untilStatus(runId, 'failed')
+  expect(await theLine(runId, 'tool call resolved')).toMatchObject({
+    level: 30,
+    outcome: 'fail',
+    step_id: 'send',
+    user_id: home.admin.bootstrap.users.admin.user_id,
+  })
   expect(await theLine(runId, 'run ended')).toMatchObject({
     error_code: 'resolved_as_failed',
     step_id: 'send',
@@ -383,6 +435,38 @@ test('the metrics of API and worker show what has happened', async () => {
   ).toEqual([])
 })
 
+test('requests of many kinds, none of which reaches Temporal with its words', async () => {
+  const gated = await sendPlanted(home, secret, workflow)
+  expect(await theLine(gated, 'run ended')).toMatchObject({ status: 'rejected', error_code: 'rejected' })
+})
+
+test('while Temporal does not answer, runs and the log say so', async () => {
+  const runId = await home.member.execute(await workflow([mail]), { text: secret })
+  const approvalId = await home.approver.untilHeld(runId, 'step')
+  const seen = (msg: string) => lines().filter((line) => line.msg === msg).length
+  const away = 'Temporal cannot be reached: runs wait until it is back'
+  const before = seen(away)
+  const [temporal] = home.stack.processes().filter(({ role }) => role === 'temporal')
+  process.kill(temporal?.pid ?? 0, 'SIGSTOP')
+  try {
+    const run = await home.member.untilRun(runId, 'one that says it', ({ status_reason: reason }) =>
+      reason.includes('Temporal cannot be reached'),
+    )
+    expect(run).toMatchObject({
+      status: 'paused',
+      status_reason: expect.stringMatching(
+        /^step `send` waits for approval by .*; Temporal cannot be reached, so the run goes on only once it is back$/,
+      ),
+    })
+    expect(seen(away)).toBe(before + 1)
+  } finally {
+    process.kill(temporal?.pid ?? 0, 'SIGCONT')
+  }
+  await until('the log says that it is back', () => seen('Temporal answers again') > 0)
+  await home.approver.decide(approvalId, 'approve')
+  expect((await home.member.untilStatus(runId, 'completed')).status_reason).toBe('every step has ended')
+})
+
 test('a lost database', async () => {
   await home.stack.kill9('postgres')
   await until('the loss is logged', () => lines().some(({ msg }) => msg === 'a database connection was lost'))
@@ -404,7 +488,10 @@ test('the planted secrets are in no log, in no metric and not in Temporal’s da
     ...inFolder(join(dataDir, 'logs')),
     ...inFolder(dataDir).filter((path) => /\.(log|db)/.test(path)),
   ]
-  expect(files.filter((path) => readFileSync(path).includes(secret))).toEqual([])
+  // Jira's credential is sent in base64.
+  const isHeld = (bytes: Buffer) => formsOf(secret).some((form) => bytes.includes(form))
+  expect(files.filter((path) => isHeld(readFileSync(path)))).toEqual([])
+  expect(isHeld(Buffer.from(home.stack.output()))).toBe(false)
   expect(files.some((path) => path.endsWith('temporal.db'))).toBe(true)
   const names = readdirSync(join(dataDir, 'logs'))
   expect(names).toEqual(

@@ -59,22 +59,41 @@ describe('a change saved by one API applies to the next decision', () => {
     }
   })
 
-  test('a rule, for both workers: every held mail that is approved afterwards is denied', async () => {
-    const held = await Promise.all(Array.from({ length: 8 }, () => heldRun(home, workflowId)))
+  test('a rule and a tool policy, for both workers: every held mail that is approved afterwards is denied', async () => {
     const name = `no mail ${randomUUID()}`
-    const { id } = await there.admin.createRule({ name, verdict: 'deny', tools: ['mail_send'] })
-    await Promise.all(
-      held.map(({ approvalId }, i) => (i % 2 === 0 ? home : there).approver.decide(approvalId, 'approve')),
-    )
-    for (const { runId, subject } of held) {
-      const run = await home.member.untilRun(runId, 'over', (each) => each.finished_at !== null)
-      expect({ status: run.status, reason: run.status_reason }).toEqual({
-        status: 'denied',
-        reason: expect.stringContaining(name),
-      })
-      expect(home.sink.count(subject)).toBe(0)
+    const policies = `/organizations/${home.member.bootstrap.organization_id}/tool-policies`
+    const changes = [
+      {
+        reason: name,
+        save: async () => {
+          const { id } = await there.admin.createRule({ name, verdict: 'deny', tools: ['mail_send'] })
+          return () => home.admin.deleteRule(id)
+        },
+      },
+      {
+        reason: 'A tool policy of the organization blocks `mail_send`',
+        save: async () => {
+          await there.owner.good('POST', policies, { tool_name: 'mail_send', allowed: false })
+          return () => home.owner.good('DELETE', `${policies}/mail_send`)
+        },
+      },
+    ]
+    for (const { reason, save } of changes) {
+      const held = await Promise.all(Array.from({ length: 6 }, () => heldRun(home, workflowId)))
+      const remove = await save()
+      await Promise.all(
+        held.map(({ approvalId }, i) => (i % 2 === 0 ? home : there).approver.decide(approvalId, 'approve')),
+      )
+      for (const { runId, subject } of held) {
+        const run = await home.member.untilRun(runId, 'over', (each) => each.finished_at !== null)
+        expect({ status: run.status, reason: run.status_reason }).toEqual({
+          status: 'denied',
+          reason: expect.stringContaining(reason),
+        })
+        expect(home.sink.count(subject)).toBe(0)
+      }
+      await remove()
     }
-    await home.admin.deleteRule(id)
   })
 
   test('a setting, for the other API: without approvals a held step is a denied one', async () => {

@@ -5,6 +5,16 @@ import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { runShow } from '../support/run-show.ts'
 
+test('an unknown name lists the samples of docs/samples.md, and starts nothing', async () => {
+  const args = ['release-notes', 'nothing']
+  const { code, output } = await runShow('scripts/samples/main.ts', {}, undefined, { args })
+  const [, names = ''] = /there is no sample `nothing`: name one of (.*)/.exec(output) ?? []
+  const page = readFileSync(new URL('../../docs/samples.md', import.meta.url), 'utf8')
+  const shown = [...page.matchAll(/^\| `samples\/workflows\/([\w-]+)\.json`/gm)].map(([, name = '']) => name)
+  expect(names.split(', ').toSorted()).toEqual(shown.toSorted())
+  expect(code).toBe(2)
+})
+
 test('npm run samples starts a stack, runs every sample, and leaves nothing behind', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'samples-'))
   const { code, output } = await runShow('scripts/samples/main.ts', {

@@ -3,6 +3,7 @@ import type { ParamCondition, RuleOperator } from '../../src/policy/condition.ts
 import type { Call } from '../../src/policy/decide.ts'
 import { labelRuleInput, ruleInput, type StoredLabelRule, type StoredRule } from '../../src/policy/rule.ts'
 import type { Json, JsonObject, SideEffect, Verdict } from '../../src/policy/types.ts'
+import { type Kind, kinds, partTexts, placeOfKind, placeTexts } from './places.ts'
 import { allTexts, joined, linkTexts, recipientTexts, ruleDomains } from './texts.ts'
 
 /** Several calls for the same rules. The rules with one call are one pair. */
@@ -11,6 +12,9 @@ export interface Case {
   readonly approvalsEnabled: boolean
   readonly calls: readonly Call[]
 }
+
+/** `kind` is the kind of place that some rules and calls of the case name. */
+type PlacedCase = Case & { readonly kind: Kind }
 
 /** Several calls for the same label rules. */
 export interface LabelCase {
@@ -132,14 +136,39 @@ const values: Readonly<Record<RuleOperator, fc.Arbitrary<unknown>>> = {
   exists: fc.boolean(),
   from_label: someLabels,
 }
-const condition = from(operators).chain((operator) =>
+const anyCondition = from(operators).chain((operator) =>
   fc.record({ param: from(paths), operator: fc.constant(operator), value: values[operator] }),
 ) as fc.Arbitrary<ParamCondition>
+
+/** A condition on the parameter that names a place. */
+function placeCondition(kind: Kind): fc.Arbitrary<ParamCondition> {
+  const [, param] = placeOfKind[kind]
+  const whole = from(placeTexts(kind))
+  const text = from([...placeTexts(kind), ...partTexts(kind)])
+  const some = fc.array(fc.oneof({ weight: 4, arbitrary: whole }, { weight: 1, arbitrary: compared }), {
+    minLength: 1,
+    maxLength: 3,
+  })
+  const byOperator: Partial<Record<RuleOperator, fc.Arbitrary<unknown>>> = {
+    equals: fc.oneof({ weight: 6, arbitrary: whole }, { weight: 1, arbitrary: compared }),
+    in: some,
+    not_in: some,
+    contains: fc.oneof(text, fc.array(text, { minLength: 1, maxLength: 2 })),
+    startswith: text,
+  }
+  return from(operators).chain((operator) =>
+    fc.record({
+      param: from([param, param, param, `${param}.0`, '*']),
+      operator: fc.constant(operator),
+      value: byOperator[operator] ?? values[operator],
+    }),
+  ) as fc.Arbitrary<ParamCondition>
+}
 
 const sometimes = <T>(arbitrary: fc.Arbitrary<T>, weight: number) =>
   fc.oneof({ weight: 10 - weight, arbitrary: fc.constant(undefined) }, { weight, arbitrary })
 
-const shared = {
+const shared = (kind: Kind) => ({
   status: from(['active', 'active', 'active', 'active', 'shadow', 'inactive'] as const),
   tools: sometimes(fc.uniqueArray(from(globs), { minLength: 1, maxLength: 3 }), 1),
   labels: sometimes(
@@ -148,34 +177,70 @@ const shared = {
       .filter((each) => Object.keys(each).length > 0),
     1,
   ),
-  params: sometimes(fc.array(condition, { minLength: 1, maxLength: 2 }), 9),
-}
+  params: sometimes(
+    fc.array(
+      fc.oneof({ weight: 3, arbitrary: anyCondition }, { weight: 1, arbitrary: placeCondition(kind) }),
+      { minLength: 1, maxLength: 2 },
+    ),
+    9,
+  ),
+})
 /** Whether the schema accepts a rule. A rule that asks for a label and also excludes it is refused, for example. */
 const isTaken = (body: object): boolean => ruleInput.safeParse({ name: 'r', ...body }).success
 const isLabelRule = (body: object): boolean => labelRuleInput.safeParse({ name: 'r', ...body }).success
-const rule = fc
-  .record({
-    ...shared,
-    verdict: from<Verdict>(['allow', 'require_approval', 'deny']),
-    side_effects: sometimes(
-      fc.uniqueArray(from<SideEffect>(['read', 'write', 'egress']), { minLength: 1 }),
-      1,
-    ),
-    applies_to: sometimes(fc.uniqueArray(from(['workflows', 'agents'] as const), { minLength: 1 }), 1),
-  })
-  .map((body) => {
-    const { side_effects, tools, labels, params } = body
-    const isBare = [side_effects, tools, labels, params].every((each) => each === undefined)
-    return JSON.parse(JSON.stringify({ ...body, match_all: isBare })) as object
-  })
-  .filter(isTaken)
-const labelRule = fc
-  .record({ ...shared, add_labels: fc.uniqueArray(label, { minLength: 1, maxLength: 2 }) })
-  .map((body) => JSON.parse(JSON.stringify(body)) as object)
-  .filter(isLabelRule)
+const rule = (kind: Kind) =>
+  fc
+    .record({
+      ...shared(kind),
+      verdict: from<Verdict>(['allow', 'require_approval', 'deny']),
+      side_effects: sometimes(
+        fc.uniqueArray(from<SideEffect>(['read', 'write', 'egress']), { minLength: 1 }),
+        1,
+      ),
+      applies_to: sometimes(fc.uniqueArray(from(['workflows', 'agents'] as const), { minLength: 1 }), 1),
+    })
+    .map((body) => {
+      const { side_effects, tools, labels, params } = body
+      const isBare = [side_effects, tools, labels, params].every((each) => each === undefined)
+      return JSON.parse(JSON.stringify({ ...body, match_all: isBare })) as object
+    })
+    .filter(isTaken)
+const labelRule = (kind: Kind) =>
+  fc
+    .record({ ...shared(kind), add_labels: fc.uniqueArray(label, { minLength: 1, maxLength: 2 }) })
+    .map((body) => JSON.parse(JSON.stringify(body)) as object)
+    .filter(isLabelRule)
 
-const call: fc.Arbitrary<Call> = fc.record({
-  source: from(['workflows', 'agents'] as const),
+/** A value of a parameter that names a place. */
+export const placed = (kind: Kind): fc.Arbitrary<Json> => {
+  const text = fc.oneof(
+    { weight: 6, arbitrary: from(placeTexts(kind)) },
+    { weight: 1, arbitrary: from(['hello', 'x', 'X', '', 'FILE1', 'a@acme.com']) },
+  )
+  return fc.oneof(
+    { weight: 8, arbitrary: text },
+    { weight: 1, arbitrary: fc.array(text, { maxLength: 2 }) },
+    { weight: 1, arbitrary: from<Json>([1, true, null]) },
+  )
+}
+
+const call = (kind: Kind): fc.Arbitrary<Call> => {
+  const [tool, param] = placeOfKind[kind]
+  return fc
+    .record({
+      call: anyCall,
+      place: placed(kind),
+      where: from(['nowhere', 'anywhere', 'own', 'own'] as const),
+    })
+    .map(({ call, place, where }) => {
+      if (where === 'nowhere') return call
+      const params = { ...call.params, [param]: place }
+      return where === 'own' ? { ...call, params, tool } : { ...call, params }
+    })
+}
+
+const anyCall: fc.Arbitrary<Call> = fc.record({
+  source: from(['workflows', 'workflows', 'agents'] as const),
   tool: from(tools),
   sideEffect: from<SideEffect>(['read', 'write', 'egress']),
   params,
@@ -192,15 +257,18 @@ const call: fc.Arbitrary<Call> = fc.record({
 })
 
 /** Rules in the form in which they are saved. Rules that the schema refuses are left out. */
-export const aCase: fc.Arbitrary<Case> = fc
-  .record({
-    bodies: fc.array(rule, { minLength: 1, maxLength: 6 }),
-    approvalsEnabled: fc.oneof(
-      { weight: 4, arbitrary: fc.constant(true) },
-      { weight: 1, arbitrary: fc.constant(false) },
-    ),
-    calls: fc.array(call, { minLength: 10, maxLength: 10 }),
-  })
+export const aCase: fc.Arbitrary<PlacedCase> = from(kinds)
+  .chain((kind) =>
+    fc.record({
+      kind: fc.constant(kind),
+      bodies: fc.array(rule(kind), { minLength: 1, maxLength: 6 }),
+      approvalsEnabled: fc.oneof(
+        { weight: 4, arbitrary: fc.constant(true) },
+        { weight: 1, arbitrary: fc.constant(false) },
+      ),
+      calls: fc.array(call(kind), { minLength: 10, maxLength: 10 }),
+    }),
+  )
   .map(({ bodies, ...rest }) => ({
     ...rest,
     rules: bodies.map((body, index) => ({
@@ -210,11 +278,13 @@ export const aCase: fc.Arbitrary<Case> = fc
   }))
 
 /** Like `aCase`, for label rules. */
-export const aLabelCase: fc.Arbitrary<LabelCase> = fc
-  .record({
-    bodies: fc.array(labelRule, { minLength: 1, maxLength: 5 }),
-    calls: fc.array(call, { minLength: 10, maxLength: 10 }),
-  })
+export const aLabelCase: fc.Arbitrary<LabelCase> = from(kinds)
+  .chain((kind) =>
+    fc.record({
+      bodies: fc.array(labelRule(kind), { minLength: 1, maxLength: 5 }),
+      calls: fc.array(call(kind), { minLength: 10, maxLength: 10 }),
+    }),
+  )
   .map(({ bodies, calls }) => ({
     calls,
     rules: bodies.map((body, index) => ({

@@ -1,6 +1,7 @@
 import type { ParamCondition, RuleOperator } from '../../src/policy/condition.ts'
 import type { Call } from '../../src/policy/decide.ts'
 import { foundAt } from './found.ts'
+import { type Kind, kindOf, type PlaceReading } from './places.ts'
 import { idOf, suffixes } from './texts.ts'
 
 /* A call, as Cedar's context. */
@@ -45,11 +46,12 @@ function pathContext(
   operators: ReadonlySet<RuleOperator>,
 ): Record<string, unknown> {
   const asks = (...names: RuleOperator[]) => names.some((name) => operators.has(name))
-  const found = foundAt(call.params, path)
-  const leaves = found.leaves.map(({ value, inList }) => ({
+  const found = foundAt(call, path)
+  const leaves = found.leaves.map(({ value, inList, place }) => ({
     key: keyOf(typeof value === 'string' ? idOf(value) : value),
     isElement: inList,
     ...(typeof value === 'string' ? { text: value, id: idOf(value) } : {}),
+    ...(place === null ? {} : placeFields(place)),
   }))
   const addresses = found.leaves.flatMap((leaf) =>
     leaf.addresses.map((address) => ({ text: address, isElement: leaf.inList })),
@@ -59,12 +61,26 @@ function pathContext(
     isMissing: found.isMissing,
     isThere: found.isThere,
     keys: leaves.map(({ key }) => key),
+    ...(asks('equals', 'in', 'not_in') ? byPlace(leaves) : {}),
     addresses: addresses.map(({ text }) => text),
     ...(asks('contains', 'startswith')
       ? { ...numbered('leaf', leaves), ...numbered('address', addresses) }
       : {}),
     ...(asks('domain_in', 'domain_not_in') ? numbered('host', [...hosts].map(domainsAbove)) : {}),
   }
+}
+
+/** `place` is absent for a text that the tool refuses. */
+function placeFields({ kind, whole, spellings }: PlaceReading) {
+  if (whole === null) return { kind }
+  return { kind, place: whole, other: spellings[1] ?? whole }
+}
+
+/** Leaves that name no place can be compared as a set of keys. Each leaf that names a place needs a field. */
+function byPlace(leaves: readonly { readonly key: string; readonly kind?: string }[]) {
+  const plain = leaves.filter((leaf) => leaf.kind === undefined)
+  const placed = leaves.filter((leaf) => leaf.kind !== undefined)
+  return { plainKeys: plain.map(({ key }) => key), ...numbered('placed', placed) }
 }
 
 /** The labels of each source of a parameter, apart from the values, because a plan knows labels earlier. */
@@ -76,17 +92,24 @@ function sourcesOf({ paramLabels = new Map() }: Call, path: string): Record<stri
   )
 }
 
-export type Place = 'leaf' | 'host' | 'source' | 'address'
-/** For each path, the largest number of fields of each kind that a call fills. */
-export type Most = (path: string, name: Place) => number
+export type Place = 'leaf' | 'host' | 'source' | 'address' | 'placed'
+/** What the contexts of a case have, so that its policies ask for nothing else. */
+export interface Filled {
+  /** The largest number of fields of this kind that a call fills at a path. */
+  most(path: string, name: Place): number
+  /** The kind of place that parameters name. A case has one kind at most. */
+  readonly kind: Kind | null
+}
 
-export function placesIn(contexts: readonly CallContext[]): Most {
-  return (path, name) => {
-    const filled = (context: CallContext) =>
-      Object.keys({ ...context.at[path], ...context.from[path] }).filter((key) =>
-        new RegExp(`^${name}\\d+$`).test(key),
-      ).length
-    return Math.max(1, ...contexts.map(filled))
+export function filledIn(calls: readonly Call[], contexts: readonly CallContext[]): Filled {
+  const filled = (context: CallContext, path: string, name: Place) =>
+    Object.keys({ ...context.at[path], ...context.from[path] }).filter((key) =>
+      new RegExp(`^${name}\\d+$`).test(key),
+    ).length
+  const kinds = calls.flatMap((call) => Object.keys(call.params).map((param) => kindOf(call, param)))
+  return {
+    most: (path, name) => Math.max(1, ...contexts.map((context) => filled(context, path, name))),
+    kind: kinds.find((kind) => kind !== null) ?? null,
   }
 }
 

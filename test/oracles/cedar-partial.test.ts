@@ -18,7 +18,7 @@ const plans = 1_000
 const seed = seedFrom(process.env['ORACLE_SEED'])
 
 /** The second step of a plan, as a call for Cedar. */
-function plannedCall(params: JsonObject, labels: readonly Label[]): PlannedCall {
+function plannedCall(tool: string, params: JsonObject, labels: readonly Label[]): PlannedCall {
   const templates = (value: Json) => references(value).map(({ kind }) => kind)
   const open = Object.entries(params).filter(([, value]) => templates(value).length > 0)
   const paramLabels = new Map<string, readonly Label[]>()
@@ -30,7 +30,7 @@ function plannedCall(params: JsonObject, labels: readonly Label[]): PlannedCall 
   return {
     call: {
       source: 'workflows',
-      tool: 'mail_send',
+      tool,
       sideEffect: 'egress',
       // An unknown parameter can have any value. Cedar does not see this null.
       params: { ...params, ...Object.fromEntries(open.map(([name]) => [name, null])) },
@@ -53,13 +53,13 @@ type Rules = readonly StoredRule[]
 
 /** @param seen chooses the rules for our analysis; it plants a mistake if it changes or leaves out a rule */
 function ask(count: number, seen: (rules: Rules) => Rules = (rules) => rules): Asked[] {
-  return fc.sample(aPlan, { seed, numRuns: count }).map(({ of, params: given, labels, isOfOne }) => {
+  return fc.sample(aPlan, { seed, numRuns: count }).map(({ of, tool, params: given, labels, isOfOne }) => {
     const rules = isOfOne ? of.rules.slice(0, 1) : of.rules.slice(0, 3)
     const params = given as JsonObject
     const steps = [
       { ...step('s0', 'file_read', {}), outputLabels: labels },
       {
-        ...step('s1', 'mail_send', params),
+        ...step('s1', tool, params),
         dependsOn: references(params).some(({ kind }) => kind === 'step') ? ['s0'] : [],
       },
     ]
@@ -69,7 +69,7 @@ function ask(count: number, seen: (rules: Rules) => Rules = (rules) => rules): A
       approvalsEnabled: of.approvalsEnabled,
     })
     const { steps: analysed } = analyzePlan(policy, { steps, inputs: {}, areInputsComplete: false })
-    const cedar = cedarBounds(rules, of.approvalsEnabled, plannedCall(params, labels))
+    const cedar = cedarBounds(rules, of.approvalsEnabled, plannedCall(tool, params, labels))
     return { rules, params, analysis: analysed[1] as StepAnalysis, cedar }
   })
 }

@@ -2,7 +2,7 @@ import { isAuthorizedPartial } from '@cedar-policy/cedar-wasm/nodejs'
 import type { Call } from '../../src/policy/decide.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'
 import type { Verdict } from '../../src/policy/types.ts'
-import { askedBy, contextOf, placesIn } from './cedar-context.ts'
+import { askedBy, contextOf, filledIn } from './cedar-context.ts'
 import { basePolicy, policyOf } from './cedar-policies.ts'
 
 /** A call of a plan. Parameters in `unknown` have no value yet. Their known labels are in `call`. */
@@ -29,7 +29,7 @@ export function cedarBounds(
   { call, unknown, areLabelsOpen }: PlannedCall,
 ): Bounds {
   const known = contextOf(call, askedBy(rules))
-  const most = placesIn([known])
+  const filled = filledIn([call], [known])
   const isOpen = (path: string): boolean => {
     const [param = ''] = path.split('.')
     return param === '*' ? unknown.size > 0 : unknown.has(param)
@@ -47,7 +47,7 @@ export function cedarBounds(
   const policies = Object.fromEntries(
     rules
       .filter(({ status, verdict }) => status === 'active' && verdict !== 'allow')
-      .map((rule, index) => [String(index), policyOf(rule, most)]),
+      .map((rule, index) => [String(index), policyOf(rule, filled)]),
   )
   const decide = (action: string) => partially(action, { base: basePolicy, ...policies }, context)
   const [attended, unattended] = [decide('call'), decide('unattended')]

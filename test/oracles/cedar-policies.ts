@@ -1,6 +1,7 @@
-import type { ParamCondition } from '../../src/policy/condition.ts'
+import type { ParamCondition, RuleOperator } from '../../src/policy/condition.ts'
 import type { StoredLabelRule, StoredRule } from '../../src/policy/rule.ts'
-import { keyOf, type Most, type Place } from './cedar-context.ts'
+import { keyOf, type Filled, type Place } from './cedar-context.ts'
+import { type Kind, wantedPlace } from './places.ts'
 import { idOf, ruleDomains, writtenAddress } from './texts.ts'
 
 /* A rule, as a policy of Cedar. */
@@ -8,18 +9,18 @@ import { idOf, ruleDomains, writtenAddress } from './texts.ts'
 /** Without a rule every call is allowed. */
 export const basePolicy = `permit(principal, action in [Action::"call", Action::"unattended"], resource);`
 
-export function policyOf(rule: StoredRule, most: Most): string {
+export function policyOf(rule: StoredRule, filled: Filled): string {
   const conditions = [
     rule.side_effects && some(rule.side_effects.map((each) => `context.sideEffect == ${text(each)}`)),
     rule.applies_to && some(rule.applies_to.map((each) => `context.source == ${text(each)}`)),
-    ...sharedConditions(rule, rule.verdict !== 'allow', most),
+    ...sharedConditions(rule, rule.verdict !== 'allow', filled),
   ]
   return `${scopeOf(rule)}${when(conditions)};`
 }
 
-export function labelPolicyOf(rule: StoredLabelRule, most: Most): string {
+export function labelPolicyOf(rule: StoredLabelRule, filled: Filled): string {
   const actions = rule.add_labels.map((label) => `Action::${text(`add ${label}`)}`).join(', ')
-  return `permit(principal, action in [${actions}], resource)${when(sharedConditions(rule, true, most))};`
+  return `permit(principal, action in [${actions}], resource)${when(sharedConditions(rule, true, filled))};`
 }
 
 const some = (list: readonly unknown[]) => list.join(' || ')
@@ -29,14 +30,14 @@ function when(conditions: readonly (string | undefined)[]): string {
   return given.length === 0 ? '' : ` when { ${given.map((each) => `(${each})`).join(' && ')} }`
 }
 
-function sharedConditions(rule: StoredRule | StoredLabelRule, isStrict: boolean, most: Most) {
+function sharedConditions(rule: StoredRule | StoredLabelRule, isStrict: boolean, filled: Filled) {
   const { labels = {} } = rule
   return [
     rule.tools && some(rule.tools.map(toolMatches)),
     labels.any_of && `context.labels.containsAny(${set(labels.any_of)})`,
     labels.all_of && `context.labels.containsAll(${set(labels.all_of)})`,
     labels.none_of && `!context.labels.containsAny(${set(labels.none_of)})`,
-    ...(rule.params ?? []).map((each) => conditionOf(each, isStrict, most)),
+    ...(rule.params ?? []).map((each) => conditionOf(each, isStrict, filled)),
   ]
 }
 
@@ -54,32 +55,35 @@ function toolMatches(glob: string): string {
   return `context.tool like ${pattern(glob.split('*'))}`
 }
 
-function conditionOf({ param, operator, value }: ParamCondition, isStrict: boolean, most: Most): string {
+function conditionOf({ param, operator, value }: ParamCondition, isStrict: boolean, filled: Filled): string {
   const at = `context.at[${text(param)}]`
   const list = Array.isArray(value) ? value : [value]
-  const keys = set(list.map((each) => keyOf(typeof each === 'string' ? idOf(each) : each)))
-  const none = `${at}.keys.isEmpty()`
-  const range = (name: Place) => Array.from({ length: most(param, name) }, (_, index) => `${name}${index}`)
+  const { kind } = filled
+  const range = (name: Place) =>
+    Array.from({ length: filled.most(param, name) }, (_, index) => `${name}${index}`)
   switch (operator) {
     case 'equals':
     case 'in':
-      return isStrict
-        ? `${at}.keys.containsAny(${keys}) || ${at}.addresses.containsAny(${set(wholes(list))})`
-        : `!${at}.isMissing && !${none} && ${keys}.containsAll(${at}.keys)`
     case 'not_in':
-      return isStrict
-        ? `${at}.isMissing || ${none} || !${keys}.containsAll(${at}.keys)`
-        : `!${at}.isMissing && !${none} && !${at}.keys.containsAny(${keys})`
+      return membership(at, range('placed'), { operator, list, isStrict, kind })
     case 'contains': {
       const ofText = each(at, range('leaf'), isStrict, (leaf) =>
-        list.map((wanted) => wrap(includes(leaf, wanted))).join(' || '),
+        list
+          .map((wanted) => wrap(includes(leaf, wanted)))
+          .concat(partOfPlace(leaf, { operator, list, isStrict, kind }))
+          .join(' || '),
       )
       const addresses = range('address')
       const byAddress = list.map((wanted) => wrap(ofAddresses(at, addresses, wanted, true)))
       return isStrict ? [ofText, ...byAddress].join(' || ') : ofText
     }
     case 'startswith': {
-      const ofText = each(at, range('leaf'), isStrict, (leaf) => begins(leaf, value))
+      const ofText = each(
+        at,
+        range('leaf'),
+        isStrict,
+        (leaf) => `(${begins(leaf, value)}) || ${partOfPlace(leaf, { operator, list, isStrict, kind })}`,
+      )
       return isStrict ? `${ofText} || ${ofAddresses(at, range('address'), value, false)}` : ofText
     }
     case 'domain_in':
@@ -130,6 +134,62 @@ function each(
 function guarded(at: string, place: string, holds: (place: string) => string, isStrict: boolean): string {
   const condition = `(${holds(`${at}.${place}`)})`
   return isStrict ? `(${at} has ${place} && ${condition})` : `!(${at} has ${place}) || ${condition}`
+}
+
+interface Wanted {
+  readonly operator: RuleOperator
+  readonly list: readonly (string | number | boolean)[]
+  readonly isStrict: boolean
+  readonly kind: Kind | null
+}
+
+function membership(at: string, placed: readonly string[], wanted: Wanted): string {
+  const { operator, list, isStrict } = wanted
+  const keys = set(list.map((each) => keyOf(typeof each === 'string' ? idOf(each) : each)))
+  const none = `${at}.keys.isEmpty()`
+  const every = (holds: (leaf: string) => string) =>
+    placed.map((place) => wrap(guarded(at, place, holds, false))).join(' && ')
+  if (operator === 'not_in') {
+    const isOutside = (leaf: string) =>
+      `!${keys}.contains(${leaf}.key) && !(${atPlace(leaf, wanted, !isStrict)})`
+    return isStrict
+      ? `${at}.isMissing || ${none} || !${keys}.containsAll(${at}.plainKeys) || ${each(at, placed, true, isOutside)}`
+      : `!${at}.isMissing && !${none} && !${at}.plainKeys.containsAny(${keys}) && ${every(isOutside)}`
+  }
+  const isListed = (leaf: string) => `${keys}.contains(${leaf}.key) || ${atPlace(leaf, wanted, isStrict)}`
+  const addresses = `${at}.addresses.containsAny(${set(wholes(list))})`
+  return isStrict
+    ? `${at}.keys.containsAny(${keys}) || ${addresses} || ${each(at, placed, true, isListed)}`
+    : `!${at}.isMissing && !${none} && ${keys}.containsAll(${at}.plainKeys) && ${every(isListed)}`
+}
+
+/**
+ * Whether a leaf that names a place names one of the rule's places. A text that the tool refuses names one if
+ * `ifRefused` is true and the rule has a text.
+ */
+function atPlace(leaf: string, { operator, list, kind }: Wanted, ifRefused: boolean): string {
+  const texts = list.filter((each) => typeof each === 'string')
+  if (texts.length === 0 || kind === null) return 'false'
+  const places = texts.flatMap((each) => {
+    const { whole, exactly } = wantedPlace(kind, each)
+    return (operator === 'not_in' ? exactly : whole) ?? []
+  })
+  return `(if ${leaf} has place then ${set(places)}.contains(${leaf}.place) else ${ifRefused})`
+}
+
+/** Whether the place of a leaf contains one of the rule's texts, or starts with one. */
+function partOfPlace(leaf: string, wanted: Wanted): string {
+  const { operator, list, kind, isStrict } = wanted
+  const texts = list.filter((each) => typeof each === 'string')
+  if (texts.length === 0 || kind === null) return 'false'
+  const isAnywhere = operator === 'contains'
+  const likes = texts
+    .flatMap((each) => wantedPlace(kind, each).parts)
+    .map((part) => pattern(isAnywhere ? ['', part, ''] : [part, '']))
+    .flatMap((like) => [`${leaf}.place like ${like}`, `${leaf}.other like ${like}`])
+  const inText = `(if ${leaf} has place then (${some(likes)}) else ${isStrict})`
+  const inElement = isAnywhere ? atPlace(leaf, wanted, isStrict) : inText
+  return `(${leaf} has kind && (if ${leaf}.isElement then ${inElement} else ${inText}))`
 }
 
 const wrap = (condition: string) => `(${condition})`

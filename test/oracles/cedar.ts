@@ -1,6 +1,6 @@
 import { preparsePolicySet, statefulIsAuthorized } from '@cedar-policy/cedar-wasm/nodejs'
 import type { Answer, Oracle } from './agree.ts'
-import { askedBy, contextOf, placesIn, type CallContext } from './cedar-context.ts'
+import { askedBy, contextOf, filledIn, type CallContext } from './cedar-context.ts'
 import { basePolicy, labelPolicyOf, policyOf } from './cedar-policies.ts'
 import type { LabelOracle } from './label-suite.ts'
 
@@ -12,10 +12,10 @@ import type { LabelOracle } from './label-suite.ts'
 export const cedarOracle: Oracle = (one) => {
   const asked = askedBy(one.rules)
   const contexts = new Map(one.calls.map((call) => [call, contextOf(call, asked)]))
-  const most = placesIn([...contexts.values()])
+  const filled = filledIn(one.calls, [...contexts.values()])
   const policies = Object.fromEntries(
     one.rules.flatMap((rule, index) =>
-      rule.status === 'inactive' ? [] : [[String(index), policyOf(rule, most)]],
+      rule.status === 'inactive' ? [] : [[String(index), policyOf(rule, filled)]],
     ),
   )
   const parsed = preparsePolicySet('case', { staticPolicies: { base: basePolicy, ...policies } })
@@ -42,9 +42,11 @@ export const cedarOracle: Oracle = (one) => {
 export const cedarLabelOracle: LabelOracle = (one) => {
   const asked = askedBy(one.rules)
   const contexts = new Map(one.calls.map((call) => [call, contextOf(call, asked)]))
-  const most = placesIn([...contexts.values()])
+  const filled = filledIn(one.calls, [...contexts.values()])
   const active = one.rules.filter(({ status }) => status === 'active')
-  const policies = Object.fromEntries(active.map((rule, index) => [String(index), labelPolicyOf(rule, most)]))
+  const policies = Object.fromEntries(
+    active.map((rule, index) => [String(index), labelPolicyOf(rule, filled)]),
+  )
   const parsed = preparsePolicySet('case', { staticPolicies: policies })
   if (parsed.type === 'failure') throw new Error(JSON.stringify([parsed.errors, policies]))
   const labels = [...new Set(active.flatMap((rule) => rule.add_labels))].sort()

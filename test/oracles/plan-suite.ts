@@ -6,8 +6,9 @@ import { analyzePlan, type StepAnalysis } from '../../src/policy/plan.ts'
 import type { StoredRule } from '../../src/policy/rule.ts'
 import { type Json, type JsonObject, rank, type Verdict } from '../../src/policy/types.ts'
 import { type Oracle, seedFrom } from './agree.ts'
-import { aCase } from './cases.ts'
-import { allTexts } from './texts.ts'
+import { aCase, placed } from './cases.ts'
+import { placeOfKind, placeTexts } from './places.ts'
+import { isKnownText } from './texts.ts'
 
 /*
  * Plans by brute force: tries many values for one unknown input. An oracle decides each resulting call, and the
@@ -45,7 +46,7 @@ const param: fc.Arbitrary<Json> = fc.oneof(
   fc.tuple(known, fc.constantFrom(unknown, fromStep)),
   fc.record({ email: fc.oneof(known, fc.constant(unknown)), name: known }) as fc.Arbitrary<Json>,
 )
-export const aPlan = fc.record({
+const anyPlan = fc.record({
   of: aCase,
   params: fc.record(
     { to: fc.oneof(fc.constant<Json>(unknown), param), cc: param, body: param, list: param },
@@ -55,6 +56,16 @@ export const aPlan = fc.record({
   isConditional: fc.constantFrom(false, false, false, true),
   hasItems: fc.constantFrom(false, false, false, true),
   isOfOne: fc.boolean(),
+})
+/** In half of the plans, a parameter of the second step names a place. */
+export const aPlan = anyPlan.chain(({ params, ...plan }) => {
+  const [tool, param] = placeOfKind[plan.of.kind]
+  const place = fc.oneof(placed(plan.of.kind), fc.constantFrom<Json>(unknown, fromStep))
+  return fc.option(place, { nil: undefined, freq: 1 }).map((value) => ({
+    ...plan,
+    tool: value === undefined ? 'mail_send' : tool,
+    params: value === undefined ? params : { ...params, [param]: value },
+  }))
 })
 type APlan = typeof aPlan extends fc.Arbitrary<infer T> ? T : never
 
@@ -123,7 +134,7 @@ function attempt(plan: APlan, oracle: Oracle): Tried {
     : plan.of.rules.slice(0, 3)
   const read: PlanStep = { ...step('s0', 'file_read', {}), outputLabels: plan.labels }
   const send: PlanStep = {
-    ...step('s1', 'mail_send', {
+    ...step('s1', plan.tool, {
       ...plan.params,
       ...(plan.hasItems ? { to: '{{item}}' } : {}),
     }),
@@ -139,8 +150,10 @@ function attempt(plan: APlan, oracle: Oracle): Tried {
   const asked = rules.flatMap(({ params = [] }) =>
     params.flatMap((condition) => condition.value as Json[] | Json),
   )
-  const meeting = asked.filter((value) => typeof value !== 'string' || allTexts.includes(value))
-  const calls = [...fillings, ...meeting].map((filling) => callsOf(plan, filling))
+  const meeting = asked.filter((value) => typeof value !== 'string' || isKnownText(value))
+  const calls = [...fillings, ...placeTexts(plan.of.kind), ...meeting].map((filling) =>
+    callsOf(plan, filling),
+  )
   const decide = oracle({ rules, approvalsEnabled, calls: calls.flat() })
   const verdicts = calls.map((each) =>
     each.map((call) => decide(call).effect).reduce<Verdict>((a, b) => (rank[a] >= rank[b] ? a : b), 'allow'),
@@ -160,7 +173,7 @@ export const step = (id: string, tool: string, params: JsonObject): PlanStep => 
 })
 
 /** The calls of the second step, if the input and the output of the first step have these values. */
-function callsOf({ params, labels, hasItems }: APlan, filling: Json): Call[] {
+function callsOf({ tool, params, labels, hasItems }: APlan, filling: Json): Call[] {
   const fill = (value: Json): Json => {
     if (value === unknown || value === fromStep) return filling
     if (Array.isArray(value)) return (value as Json[]).map(fill)
@@ -173,7 +186,7 @@ function callsOf({ params, labels, hasItems }: APlan, filling: Json): Call[] {
     if (value === fromStep) paramLabels.set(name, labels)
     else if (Array.isArray(value) && value[1] === fromStep) paramLabels.set(`${name}.1`, labels)
   }
-  const call = { source: 'workflows', tool: 'mail_send', sideEffect: 'egress', labels, paramLabels } as const
+  const call = { source: 'workflows', tool, sideEffect: 'egress', labels, paramLabels } as const
   const items: Json[] = hasItems ? ['a@acme.com', filling] : [fill(params.to)]
   return items.map((to) => ({ ...call, params: { ...(fill(params as JsonObject) as JsonObject), to } }))
 }

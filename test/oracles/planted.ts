@@ -4,6 +4,7 @@ import type { Json, JsonObject } from '../../src/policy/types.ts'
 import { decideByIndex } from './agree.ts'
 import type { Case } from './cases.ts'
 import { isList } from './found.ts'
+import { kindOf, placeReading } from './places.ts'
 import { idOf } from './texts.ts'
 
 /** Deliberate mistakes in our engine. An oracle that agrees with such an engine would be useless. */
@@ -18,6 +19,12 @@ export const planted: Readonly<Record<string, (one: Case) => ReturnType<typeof d
       typeof value === 'string' && idOf(value) !== value ? value.replace('google', 'goggle') : value,
     ),
   })),
+  'another spelling is another place': onCalls((call) =>
+    onPlaces(call, (text, whole) => whole !== null && whole !== text),
+  ),
+  'a text that no reader of places can read is another place': onCalls((call) =>
+    onPlaces(call, (_, whole) => whole === null),
+  ),
   'only the first recipient of a text counts': onCalls((call) => ({
     ...call,
     params: eachValue(call.params, (value) =>
@@ -76,6 +83,24 @@ export const planted: Readonly<Record<string, (one: Case) => ReturnType<typeof d
     )
     return { ...answer, deciding: last ?? null }
   },
+}
+
+const elsewhere = {
+  repository: 'zz/zz',
+  channel: '#zz',
+  issue: 'ZZ-99',
+  card: 'zzzzzzzz',
+  file: 'ZZ',
+} as const
+
+/** Replaces texts that name a place by another place. */
+function onPlaces(call: Call, isMistaken: (text: string, whole: string | null) => boolean): Call {
+  const params = Object.entries(call.params).map(([param, value]) => {
+    const kind = kindOf(call, param)
+    if (kind === null || typeof value !== 'string') return [param, value]
+    return [param, isMistaken(value, placeReading(kind, value).whole) ? elsewhere[kind] : value]
+  })
+  return { ...call, params: Object.fromEntries(params) as JsonObject }
 }
 
 function onCalls(change: (call: Call) => Call) {

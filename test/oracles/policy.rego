@@ -5,9 +5,11 @@
 #
 # data.policy: rules and label_rules (as saved, in order), approvals_enabled, and how people read texts (texts.ts): ids {text of
 # a rule: the form in which it is compared}, written {text of a rule: {whole, parts}, where addresses are
-# compared}, domains {as written: normal form}, suffixes {host: public suffix}.
+# compared}, domains {as written: normal form}, suffixes {host: public suffix}, places {kind: {text of a rule: {whole, exactly,
+# parts}}} (places.ts).
 # input: call {source, tool, side_effect, params, labels, origins: null or [{path, labels}]}, readings {text of the call:
-# {id, hosts, addresses}}.
+# {id, hosts, addresses}}. A text that names a place is marked, and its reading also has {text, place: {kind, whole,
+# spellings}}.
 package countersign
 
 rank := {"allow": 0, "require_approval": 1, "deny": 2}
@@ -184,11 +186,11 @@ is_position(part) if part in {"0", "1", "2"}
 outcomes(condition, strict) := {answer |
 	condition.operator in {"equals", "in", "contains", "startswith"}
 	some leaf in leaves(condition.param)
-	answer := compare(condition, leaf)
+	answer := judge(condition, strict, leaf)
 } | {answer |
 	condition.operator == "not_in"
 	some leaf in leaves(condition.param)
-	answer := compare(object.union(condition, {"operator": "in"}), leaf) == false
+	answer := is_outside(condition, strict, leaf)
 } | {true |
 	strict
 	some leaf in leaves(condition.param)
@@ -205,6 +207,69 @@ outcomes(condition, strict) := {answer |
 } if {
 	startswith(condition.operator, "domain")
 }
+
+judge(condition, strict, leaf) := true if {
+	compare(condition, leaf)
+} else := strict if {
+	is_refused(condition, leaf)
+} else := true if {
+	some value in listed(condition.value)
+	names_place(condition.operator, value, leaf)
+} else := false
+
+is_outside(condition, strict, leaf) := false if {
+	compare(object.union(condition, {"operator": "in"}), leaf)
+} else := strict if {
+	is_refused(condition, leaf)
+} else := false if {
+	some value in listed(condition.value)
+	names_place("not_in", value, leaf)
+} else := true
+
+# The tool refuses a text that should name a place. A rule with numbers alone says nothing about places.
+is_refused(condition, leaf) if {
+	some value in listed(condition.value)
+	is_string(value)
+	input.readings[leaf.value].place.whole == null
+}
+
+names_place(operator, value, leaf) if {
+	operator in {"equals", "in"}
+	is_same_place(value, leaf)
+}
+
+names_place("not_in", value, leaf) if {
+	place := input.readings[leaf.value].place
+	place.whole == data.policy.places[place.kind][value].exactly
+}
+
+names_place("contains", value, leaf) if {
+	leaf.in_list
+	is_same_place(value, leaf)
+}
+
+names_place("contains", value, leaf) if {
+	not leaf.in_list
+	place := input.readings[leaf.value].place
+	some part in data.policy.places[place.kind][value].parts
+	some spelling in place.spellings
+	contains(spelling, part)
+}
+
+names_place("startswith", value, leaf) if {
+	place := input.readings[leaf.value].place
+	some part in data.policy.places[place.kind][value].parts
+	some spelling in place.spellings
+	startswith(spelling, part)
+}
+
+is_same_place(value, leaf) if {
+	place := input.readings[leaf.value].place
+	place.whole == data.policy.places[place.kind][value].whole
+}
+
+# A text of the call without the mark of a place.
+unmarked(value) := object.get(input.readings, [value, "text"], value)
 
 # To deny or hold, one address in a text suffices.
 by_address(condition, _, address) if {
@@ -263,11 +328,11 @@ includes(value, leaf) if {
 } else if {
 	not is_element(value, leaf)
 	is_string(leaf.value)
-	contains(leaf.value, value)
+	contains(unmarked(leaf.value), value)
 } else if {
 	not is_element(value, leaf)
 	is_string(leaf.value)
-	contains(leaf.value, identity(value))
+	contains(unmarked(leaf.value), identity(value))
 } else := false
 
 is_element(_, leaf) if leaf.in_list
@@ -276,7 +341,7 @@ is_element(value, _) if not is_string(value)
 
 begins(value, leaf) if {
 	is_string(leaf.value)
-	startswith(leaf.value, value)
+	startswith(unmarked(leaf.value), value)
 } else if {
 	is_string(leaf.value)
 	startswith(identity(leaf.value), identity(value))
@@ -413,13 +478,13 @@ is_there(param) if {
 
 is_something(node) if {
 	not is_array(node)
-	not node in {null, ""}
+	not unmarked(node) in {null, ""}
 }
 
 is_something(node) if {
 	is_array(node)
 	some element in node
-	not element in {null, ""}
+	not unmarked(element) in {null, ""}
 }
 
 is_whole(param) if {

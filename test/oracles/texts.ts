@@ -1,3 +1,5 @@
+import { links, placeRows } from './places.ts'
+
 /**
  * Texts and their readings by a careful person: the hosts to which a text may lead, and the Google file to which it
  * links. A host is null if it is not a domain; it is then outside every domain. People wrote these readings, not our
@@ -71,19 +73,6 @@ const others: readonly Row[] = [
   ['ht\ttp://evil.net/a@acme.com', 'evil.net', 'acme.com'],
 ]
 
-/** Links to a Google file, with the file's id. */
-const links: readonly (readonly [text: string, id: string, host: string])[] = [
-  ['https://docs.google.com/document/d/FILE1/edit', 'FILE1', 'docs.google.com'],
-  ['https://docs.google.com/spreadsheets/u/0/d/FILE1/edit#gid=0', 'FILE1', 'docs.google.com'],
-  ['https://drive.google.com/open?id=FILE1', 'FILE1', 'drive.google.com'],
-  ['https://drive.google.com/uc?export=download&id=FILE2', 'FILE2', 'drive.google.com'],
-  ['https://drive.google.com/drive/folders/FILE2?usp=sharing', 'FILE2', 'drive.google.com'],
-  ['docs.google.com/presentation/d/FILE2/mobilepresent', 'FILE2', 'docs.google.com'],
-  ['https://docs.google.com/document/d/FILE2/../FILE1/edit', 'FILE1', 'docs.google.com'],
-  ['https://sheets.googleapis.com/v4/spreadsheets/FILE1/values/A1', 'FILE1', 'sheets.googleapis.com'],
-  ['https://docs.google.com.evil.net/document/d/FILE1', '', 'docs.google.com.evil.net'],
-]
-
 const bareIds: readonly Row[] = [
   ['FILE1', null],
   ['FILE2', null],
@@ -123,6 +112,7 @@ const addresses: Readonly<Record<string, readonly string[]>> = {
 const addressesOf = (text: string): readonly string[] => addresses[text] ?? []
 
 const readings = new Map<string, Reading>([
+  ...placeRows.map(({ text, host, id }) => [text, { id, hosts: [host], addresses: [] }] as [string, Reading]),
   ...[...recipients, ...others, ...bareIds].map(
     ([text, ...hosts]) => [text, { id: text, hosts, addresses: addressesOf(text) }] as [string, Reading],
   ),
@@ -157,6 +147,9 @@ export function idOf(text: string): string {
   return readings.get(text)?.id ?? text
 }
 
+/** Whether people wrote a reading of this text. */
+export const isKnownText = (text: string): boolean => readings.has(text)
+
 /** A list of recipients, as people write it. The reading of the list is the union of the readings of its parts. */
 export function joined(parts: readonly string[], separator: string): string {
   const text = parts.join(separator)
@@ -172,7 +165,8 @@ export function joined(parts: readonly string[], separator: string): string {
 
 export const recipientTexts = recipients.map(([text]) => text)
 export const linkTexts = links.map(([text]) => text)
-export const allTexts = [...readings.keys()]
+/** Texts of parameters that name no place. */
+export const allTexts = [...readings.keys()].filter((text) => !placeRows.some((row) => row.text === text))
 
 /** Domains as rules write them, with the form in which hosts are compared. */
 export const ruleDomains: ReadonlyMap<string, string> = new Map([

@@ -19,8 +19,30 @@ const text: fc.Arbitrary<string> = fc.constantFrom(
   'hello',
   ', c@evil.net',
   'me',
+  'acme/app',
+  'parse repo:acme/app',
 )
-const scalar = fc.oneof(text, fc.constantFrom<Json>(1, 0, true, null))
+/** Spellings of places, and texts that no reader of places can read. */
+export const place: fc.Arbitrary<string> = fc.constantFrom(
+  'acme/x',
+  'Acme/X',
+  'https://github.com/Acme/X/issues/7',
+  'https://github.com/acme/y/../x',
+  '#ops',
+  'ops',
+  'OPS',
+  'OPS-2',
+  'ops-2',
+  'https://jira.example/browse/ops-2',
+  'https://me@jira.example/browse/OPS-2',
+  'AbCdEf12',
+  'https://trello.com/c/AbCdEf12',
+)
+const scalar = fc.oneof(
+  { weight: 4, arbitrary: text },
+  { weight: 1, arbitrary: place },
+  { weight: 4, arbitrary: fc.constantFrom<Json>(1, 0, true, null) },
+)
 export const value: fc.Arbitrary<Json> = fc.oneof(
   scalar,
   fc.array(scalar, { maxLength: 2 }),
@@ -37,6 +59,18 @@ const param: fc.Arbitrary<string> = fc.constantFrom(
   '*',
   'gone',
 )
+
+/** Tools of the catalogue with a parameter that names a place, and two tools without one. */
+export const tool = fc.constantFrom(
+  'github_comment',
+  'slack_send_message',
+  'jira_comment',
+  'trello_comment',
+  'docs_read',
+  'mail_send',
+  'tool',
+)
+export const placed = ['repo', 'channel', 'issue', 'card', 'document'] as const
 export function conditionOn(
   param: fc.Arbitrary<string>,
   text: fc.Arbitrary<string>,
@@ -57,7 +91,16 @@ export function conditionOn(
   )
 }
 
-const condition = conditionOn(param, text)
+const condition = fc.oneof(
+  { weight: 3, arbitrary: conditionOn(param, text) },
+  {
+    weight: 2,
+    arbitrary: conditionOn(
+      fc.constantFrom(...placed, '*'),
+      fc.oneof(place, fc.constantFrom('acme/', 'OPS-', '#')),
+    ),
+  },
+)
 
 const labelConditions = fc.record(
   { any_of: fc.tuple(label), all_of: fc.tuple(label, label), none_of: fc.tuple(label) },
@@ -112,5 +155,24 @@ export const template: fc.Arbitrary<Json> = fc.oneof(
     'https://{{"evil.net"}}/{{s0}}',
     '{{"b@evil.net"}}',
     '{{"{{input.a}}"}}{{s1}}',
+  ),
+)
+
+/** A parameter that names a place, known or unknown. */
+export const placeTemplate: fc.Arbitrary<Json> = fc.oneof(
+  place,
+  fc.constantFrom<Json>(
+    '{{input.a}}',
+    '{{s0.output}}',
+    'acme/{{input.a}}',
+    'Acme/{{s1}}',
+    'https://github.com/{{input.b}}',
+    'https://github.com/acme/x{{input.a}}',
+    '#{{input.a}}',
+    '{{"#op"}}{{input.b}}',
+    'OPS-{{s0.output}}',
+    'https://jira.example/browse/{{input.a}}',
+    'AbCdEf12{{input.a}}',
+    '{{item}}',
   ),
 )

@@ -1,47 +1,18 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { compilePolicy } from '../../src/policy/decide.ts'
+import { addedLabels, type Call, compilePolicy } from '../../src/policy/decide.ts'
 import { judgeCall } from '../../src/policy/judge-call.ts'
+import type { StoredRule } from '../../src/policy/rule.ts'
 import type { PlanStep } from '../../src/policy/plan-types.ts'
 import { analyzePlan } from '../../src/policy/plan.ts'
-import { compileToolAccess, type SavedAccess } from '../../src/policy/tool-access.ts'
-import type { JsonObject, Label, Role, Verdict } from '../../src/policy/types.ts'
+import { compileToolAccess } from '../../src/policy/tool-access.ts'
+import { type JsonObject, type Label, type Verdict, unionLabels } from '../../src/policy/types.ts'
+import { accessTo, limitsOf, role } from './access-arbitraries.ts'
 import { labels, source, value } from './arbitraries.ts'
 
 /* A call whose values are all known gets one verdict, whether a plan, a preview or a run asks. */
 
-const role = fc.constantFrom<Role>('member', 'admin')
-const restrictions = fc.record(
-  {
-    read_only: fc.boolean(),
-    allowed_domains: fc.constantFrom(['acme.com'], ['evil.net']),
-    max_message_length: fc.constantFrom(3, 100),
-  },
-  { requiredKeys: [] },
-)
-const policy = fc.record({
-  toolName: fc.constant('mail_send'),
-  role: fc.option(role, { freq: 2 }),
-  allowed: fc.constantFrom(null, null, true, false),
-  restrictions,
-})
-const someAccess: fc.Arbitrary<SavedAccess> = fc.record({
-  policies: fc.uniqueArray(policy, { maxLength: 2, selector: (each) => each.role }),
-  overrides: fc.array(fc.record({ toolName: fc.constant('mail_send'), role, allowed: fc.boolean() }), {
-    maxLength: 1,
-  }),
-  fallback: fc.constantFrom('allow', 'allow', 'allow', 'deny'),
-})
-const access = fc.oneof(
-  fc.constant<SavedAccess>({ policies: [], overrides: [], fallback: 'allow' }),
-  someAccess,
-)
-const limited = () =>
-  ({
-    allowed_domains: { to: 'recipients' },
-    max_message_length: { body: 'message' },
-  }) as const
-
+const tools = ['mail_send', 'mail_send1', 'mail_send12']
 const params = fc.record(
   { to: value, body: value, list: value },
   { requiredKeys: [] },
@@ -49,35 +20,76 @@ const params = fc.record(
 const frozen = fc.constantFrom(...Array.from({ length: 20 }, () => null), 'why')
 const own = fc.subarray(labels)
 
+const inputLabels = fc.record({ to: own, body: own, list: own }, { requiredKeys: [] })
+
+const fromInternal = (param: string): StoredRule => ({
+  id: 'rule_from',
+  name: 'from internal',
+  verdict: 'require_approval',
+  status: 'active',
+  params: [{ param, operator: 'from_label', value: ['internal'] }],
+})
+
 test('a known call gets the same verdict from its plan and from its run', () => {
   const seen: Record<Verdict, number> = { allow: 0, require_approval: 0, deny: 0 }
-  let refusedByPolicy = 0
+  const counted = { refused: 0, labelled: 0, 'from a source': 0 }
   fc.assert(
-    fc.property(source, access, role, params, frozen, own, (rules, saved, whose, given, why, carried) => {
-      const compiled = compilePolicy({ ...rules, frozen: why })
-      const toolAccess = compileToolAccess(saved, limited)
-      const call = { tool: 'mail_send', sideEffect: 'egress' as const, params: { ...given, from: '' } }
-      // `{{read}}` is certain to carry the labels, and its value is not compared.
-      const read: PlanStep = { id: 'read', tool: 't', sideEffect: 'read', params: {}, dependsOn: [], outputLabels: carried } // prettier-ignore
-      const step: PlanStep = { ...call, id: 's', outputLabels: [], dependsOn: ['read'] }
-      const analysis = analyzePlan(
-        compilePolicy({ ...rules, labelRules: [], frozen: why }),
-        { steps: [read, step], inputs: {}, areInputsComplete: true },
-        (asked, budget) => toolAccess.refusal({ ...asked, role: whose }, budget),
-      ).steps[1]
-      const paramLabels = new Map<string, Label[]>()
-      const decided = judgeCall({ compiled, toolAccess }, { ...call, source: 'workflows', labels: carried, paramLabels }, whose) // prettier-ignore
-      seen[decided.verdict] += 1
-      if (analysis?.blocked) refusedByPolicy += 1
-      expect([analysis?.verdict, analysis?.certainty]).toEqual([decided.verdict, 'definite'])
-      if (analysis?.blocked) expect(decided.reason).toBe(analysis.blocked.reason)
-      const enforced = decided.matchedRules.filter((each) => !each.shadow).map((each) => each.id)
-      if (why === null) expect(analysis?.rules.map((each) => each.ruleId)).toEqual(enforced)
-    }),
+    fc.property(
+      source,
+      accessTo(tools),
+      fc.constantFrom(...tools),
+      role,
+      params,
+      frozen,
+      own,
+      inputLabels,
+      fc.option(fc.constantFrom('to', 'body', '*'), { freq: 2 }),
+      (some, saved, tool, whose, inputs, why, declared, labelled, from) => {
+        const rules = from === null ? some : { ...some, rules: [...some.rules, fromInternal(from)] }
+        const compiled = compilePolicy({ ...rules, frozen: why })
+        const toolAccess = compileToolAccess(saved, limitsOf)
+        // `{{read}}` is certain to carry the labels, and its value is not compared.
+        const read: PlanStep = { id: 'read', tool: 't', sideEffect: 'read', params: {}, dependsOn: [], outputLabels: declared } // prettier-ignore
+        const templates = Object.fromEntries(Object.keys(inputs).map((name) => [name, `{{input.${name}}}`]))
+        const step: PlanStep = { id: 's', tool, sideEffect: 'egress', params: { ...templates, from: '' }, outputLabels: [], dependsOn: ['read'] } // prettier-ignore
+        const analysis = analyzePlan(
+          compiled,
+          {
+            steps: [read, step],
+            inputs,
+            areInputsComplete: true,
+            inputLabels: new Map(Object.entries(labelled)),
+          },
+          (asked, budget) => toolAccess.refusal({ ...asked, role: whose }, budget),
+        ).steps[1]
+        const added = addedLabels(compiled, { source: 'workflows', tool: 't', sideEffect: 'read', params: {}, labels: [] }) // prettier-ignore
+        const paramLabels = new Map<string, readonly Label[]>(
+          Object.entries(labelled).filter(([name]) => Object.hasOwn(inputs, name)),
+        )
+        const call: Call = {
+          source: 'workflows',
+          tool,
+          sideEffect: 'egress',
+          params: { ...inputs, from: '' },
+          labels: unionLabels(declared, added, ...paramLabels.values()),
+          paramLabels,
+        }
+        const decided = judgeCall({ compiled, toolAccess }, call, whose)
+        seen[decided.verdict] += 1
+        if (analysis?.blocked) counted.refused += 1
+        if (added.length > 0) counted.labelled += 1
+        expect([analysis?.verdict, analysis?.certainty]).toEqual([decided.verdict, 'definite'])
+        if (analysis?.blocked) expect(decided.reason).toBe(analysis.blocked.reason)
+        const enforced = decided.matchedRules.filter((each) => !each.shadow).map((each) => each.id)
+        if (enforced.includes('rule_from')) counted['from a source'] += 1
+        if (why === null) expect(analysis?.rules.map((each) => each.ruleId)).toEqual(enforced)
+      },
+    ),
     { numRuns: 5_000 },
   )
-  for (const [verdict, count] of Object.entries(seen)) expect([verdict, count > 20]).toEqual([verdict, true])
-  expect(refusedByPolicy).toBeGreaterThan(100)
+  for (const [what, count] of [...Object.entries(seen), ...Object.entries(counted)])
+    expect([what, count > 20]).toEqual([what, true])
+  expect(counted.refused).toBeGreaterThan(100)
 })
 
 test('limits on parameters do not apply to agents, and a block does', () => {
@@ -86,7 +98,7 @@ test('limits on parameters do not apply to agents, and a block does', () => {
     const policies = [
       { toolName: 'mail_send', role: null, allowed, restrictions: { allowed_domains: ['acme.com'] } },
     ]
-    const toolAccess = compileToolAccess({ policies, overrides: [], fallback: 'allow' }, limited)
+    const toolAccess = compileToolAccess({ policies, overrides: [], fallback: 'allow' }, limitsOf)
     const call = {
       source,
       tool: 'mail_send',

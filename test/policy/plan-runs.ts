@@ -1,9 +1,11 @@
 import fc from 'fast-check'
 import { addedLabels, compilePolicy, decide } from '../../src/policy/decide.ts'
 import type { PlanStep } from '../../src/policy/plan-types.ts'
+import { judgeCall } from '../../src/policy/judge-call.ts'
 import type { StepAnalysis } from '../../src/policy/plan.ts'
+import type { ToolAccess } from '../../src/policy/tool-access.ts'
 import { fillInMe } from '../../src/policy/me.ts'
-import { labels, template, value } from './arbitraries.ts'
+import { labels, placed, placeTemplate, template, tool, value } from './arbitraries.ts'
 import { placeOfItem, references } from '../../src/policy/template-syntax.ts'
 import { TemplateError, inputSource, resolve } from '../../src/policy/templates.ts'
 import {
@@ -19,8 +21,10 @@ import { holds } from '../../src/policy/when.ts'
 
 /* Plans, and runs of them with the unknown parts filled in. The law of plan analysis compares the two. */
 
+const places = Object.fromEntries(placed.map((param) => [param, placeTemplate]))
 const params = fc.record(
   {
+    ...places,
     to: template,
     body: template,
     list: fc.oneof(
@@ -38,6 +42,7 @@ const whenOf = fc.record({
 })
 
 const stepBody = fc.record({
+  tool,
   params,
   outputLabels: fc.subarray(labels, { maxLength: 1 }),
   when: fc.option(whenOf, { nil: undefined, freq: 3 }),
@@ -67,7 +72,6 @@ export const plan = fc.tuple(stepBody, stepBody, stepBody).map((bodies) =>
     return {
       ...body,
       id: `s${index}`,
-      tool: `tool${index}`,
       sideEffect: 'egress',
       params: kept,
       people,
@@ -116,12 +120,23 @@ export const world: fc.Arbitrary<World> = fc.record({
   passesThrough: fc.boolean(),
 })
 
+/** What a step met in a run. */
+export interface Actual {
+  readonly verdict: Verdict
+  readonly labels: readonly Label[]
+  /** The rules that match one of its calls, and those that were asked: no tool policy had denied the call. */
+  readonly matching: ReadonlySet<string>
+  readonly asked: ReadonlySet<string>
+}
+
 /** Runs the plan with concrete values; a step that cannot be resolved ends the run. */
-function run(policy: ReturnType<typeof compilePolicy>, steps: readonly PlanStep[], filled: World) {
-  const verdicts = new Map<
-    string,
-    { verdict: Verdict; labels: readonly Label[]; rules: ReadonlySet<string> }
-  >()
+function run(
+  policy: ReturnType<typeof compilePolicy>,
+  access: ToolAccess,
+  steps: readonly PlanStep[],
+  filled: World,
+) {
+  const verdicts = new Map<string, Actual>()
   const outputs = new Map<string, Json>()
   const carried = new Map<string, Label[]>(
     [...filled.inputLabels].map(([name, own]) => [inputSource(name), own]),
@@ -151,7 +166,8 @@ function run(policy: ReturnType<typeof compilePolicy>, steps: readonly PlanStep[
     let strictest: Verdict = 'allow'
     let added: Label[] = []
     let ran = false
-    const rules = new Set<string>()
+    const matching = new Set<string>()
+    const asked = new Set<string>()
     for (const each of items) {
       if (step.when !== undefined) {
         const { value, compare } = resolve(
@@ -182,12 +198,13 @@ function run(policy: ReturnType<typeof compilePolicy>, steps: readonly PlanStep[
         labels: inputLabels,
         paramLabels,
       }
-      const decided = decide(policy, call)
-      strictest = stricter(strictest, decided.verdict)
-      for (const { id } of decided.matchedRules) rules.add(id)
+      for (const { id } of decide(policy, call).matchedRules) matching.add(id)
+      const judged = judgeCall({ compiled: policy, toolAccess: access }, call, 'member')
+      strictest = stricter(strictest, judged.verdict)
+      for (const { id } of judged.matchedRules) asked.add(id)
       added = unionLabels(added, addedLabels(policy, call))
     }
-    verdicts.set(step.id, { verdict: strictest, labels: inputLabels, rules })
+    verdicts.set(step.id, { verdict: strictest, labels: inputLabels, matching, asked })
     const completed = ran && !(step.onError === 'continue' && filled.fails[index] === true)
     outputs.set(step.id, completed ? (filled.outputs[index] ?? null) : null)
     const own = unionLabels(inputLabels, step.outputLabels, added, step.bringsOwnLabels ? filled.brought : [])
@@ -195,8 +212,6 @@ function run(policy: ReturnType<typeof compilePolicy>, steps: readonly PlanStep[
   }
   return verdicts
 }
-
-type Actual = ReturnType<typeof run> extends Map<string, infer T> ? T : never
 
 /** The labels of the inputs in a run. An input with a known value has only its known labels. */
 export function withKnownLabels(each: World, part: Pick<World, 'inputs' | 'inputLabels'>, known: Known) {
@@ -208,12 +223,13 @@ export function withKnownLabels(each: World, part: Pick<World, 'inputs' | 'input
 /** Each analysed step with its result in a run. Steps that the run did not reach are left out. */
 export function actuals(
   policy: ReturnType<typeof compilePolicy>,
+  access: ToolAccess,
   steps: readonly PlanStep[],
   filled: World,
   analysed: readonly StepAnalysis[],
 ): [StepAnalysis, Actual][] {
   try {
-    const happened = run(policy, steps, filled)
+    const happened = run(policy, access, steps, filled)
     return analysed.flatMap((step): [StepAnalysis, Actual][] => {
       const actual = happened.get(step.stepId)
       return actual === undefined ? [] : [[step, actual]]
@@ -229,7 +245,10 @@ export function actuals(
  * The results of a run that are outside the bounds of the analysis. The comparisons are plain, because an `expect` for
  * each would take minutes.
  */
-export function outsideOf(step: StepAnalysis, { verdict, labels: carried, rules }: Actual): string[] {
+export function outsideOf(
+  step: StepAnalysis,
+  { verdict, labels: carried, matching, asked }: Actual,
+): string[] {
   const outside: string[] = []
   const within = (isWithin: boolean, what: string): void => {
     if (!isWithin) outside.push(`${step.stepId}: ${what}`)
@@ -242,8 +261,9 @@ export function outsideOf(step: StepAnalysis, { verdict, labels: carried, rules 
   if (!step.planned.labels.isOpen)
     for (const label of carried) within(possible.includes(label), `${label} is not possible`)
   for (const { ruleId, certainty } of step.rules)
-    within(certainty === 'possible' || rules.has(ruleId), `${ruleId} does not match`)
-  for (const id of rules)
+    within(certainty === 'possible' || matching.has(ruleId), `${ruleId} does not match`)
+  if (step.blocked?.certainty === 'definite') within(verdict === 'deny', 'the policy does not deny it')
+  for (const id of asked)
     within(
       step.rules.some(({ ruleId }) => ruleId === id),
       `${id} matches`,

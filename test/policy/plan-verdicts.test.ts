@@ -48,6 +48,17 @@ describe('verdicts', () => {
       definitelyDenied: true,
       deniedBy: { stepId: 'read', ruleName: 'organization frozen' },
     })
+    const maybe = { ...read, when: { value: '{{input.a}}', operator: 'exists' as const } }
+    expect(analyze([maybe], [], { frozen: 'why' })).toMatchObject({
+      definitelyDenied: true,
+      deniedBy: { stepId: 'read', ruleName: 'organization frozen' },
+      steps: [{ verdict: 'deny', certainty: 'possible', definiteVerdict: 'allow' }],
+    })
+    const never = { ...read, forEach: [] }
+    expect(analyze([never], [], { frozen: 'why' })).toMatchObject({
+      definitelyDenied: true,
+      verdict: 'allow',
+    })
   })
 
   test('a denial that the step tolerates is marked as such', () => {

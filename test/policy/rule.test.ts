@@ -81,6 +81,21 @@ describe('a rule', () => {
     expect(issues({ ...base, params })).toEqual([])
   })
 
+  test('text that is plainly a regular expression is refused where whole texts are compared', () => {
+    const pattern = '^.*@acme\\.com$'
+    const refused = (operator: string, value: unknown) =>
+      issues({ ...base, params: [that('to', operator, value)] })
+    expect(refused('equals', pattern)[0]).toMatch(/^params\.0\.value: looks like a regular/)
+    expect(refused('in', ['a', pattern])[0]).toMatch(/^params\.0\.value\.1: looks like a regular/)
+    expect(refused('not_in', [pattern])[0]).toMatch(/^params\.0\.value\.0: looks like a regular/)
+    expect(refused('startswith', '^.*')[0]).toMatch(/^params\.0\.value: looks like a regular/)
+    expect([refused('contains', pattern), refused('equals', '5$'), refused('equals', 5)]).toEqual([
+      [],
+      [],
+      [],
+    ])
+  })
+
   test('a label rule that needs a value and none is refused', () => {
     const body = { name: 'r', add_labels: ['a'], params: [gone('path'), that('path', 'equals', 'x')] }
     expect(issues(body, labelRuleInput)).toEqual([

@@ -18,7 +18,7 @@ describe('resolving', () => {
     expect(resolve('Read: {{input.uploaded_files}}', without).value).toBe('Read: ')
   })
 
-  test('a file that the run does not have, and rows that a file does not have, are named', () => {
+  test('the error names a missing file and missing rows', () => {
     expect(() => resolve('{{input.uploaded_files[1].text}}', scope)).toThrow('the run has 1 file')
     expect(() => resolve('{{input.uploaded_files[0].rows}}', scope)).toThrow('the file has no rows')
     expect(() => resolve('{{input.uploaded_files[0].none}}', scope)).toThrow('there is no `none`')
@@ -91,7 +91,7 @@ describe('resolving', () => {
     expect([...sources]).toEqual([['body', ['rated']]])
   })
 
-  test('a missing part whose reason stands beside it names the reason, and none of its words', () => {
+  test('the error of a missing part names the field with the reason, and does not quote it', () => {
     const output = { rows_problem: 'a secret' }
     const reading = { ...scope, step: () => output }
     expect(() => resolve('{{read.output.rows}}', reading)).toThrow(

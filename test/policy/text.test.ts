@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { inOneLine, isOneLine, nameField } from '../../src/policy/text.ts'
+import { inOneLine, isOneLine, isPattern, nameField } from '../../src/policy/text.ts'
 
 const signs = fc.constantFrom(
   'a',
@@ -31,4 +31,34 @@ test('a name has one line, and a text in one line keeps all other characters', (
 
 test.each(['Отчёт', '報告', 'تقرير', 'naïve', '👩‍🚀 launch', 'a\u00a0b'])('`%s` is a name', (name) => {
   expect(nameField(200).safeParse(name).success).toBe(true)
+})
+
+test.each(['^.*@acme\\.com$', '^acme$', '^a.*', '^\\d+', 'acme\\.com$', '.*@acme.com$', '^(a|b)$'])(
+  '`%s` is plainly a regular expression',
+  (text) => {
+    expect(isPattern(text)).toBe(true)
+  },
+)
+
+test.each([
+  '5$',
+  '$5',
+  '$5.00',
+  'US$',
+  '^_^',
+  '^',
+  '$',
+  '^$',
+  '.*',
+  '*.pdf',
+  'notes.*',
+  'C:\\data\\report.*',
+  '\\\\server\\d$',
+  'a^2 + b^2',
+  '^GSPC',
+  'price in $',
+  'what? (really)',
+  'a@acme.com',
+])('`%s` is text', (text) => {
+  expect(isPattern(text)).toBe(false)
 })

@@ -230,7 +230,7 @@ describe('limits of the organization and of a role apply together', () => {
     expect(compiled([mail(null, acme)]).audience('mail_send', 'member')).toEqual([])
   })
 
-  test('more values than can be compared are outside', () => {
+  test('a call with too many recipients to compare is refused', () => {
     const to = Array.from({ length: 300_000 }, (__, n) => `a${n}@acme.com`)
     expect(refused([mail(null, acme)], { to })).toBe(ofOrganization)
   })

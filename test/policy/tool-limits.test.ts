@@ -2,9 +2,71 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { channelOf } from '../../src/policy/readers/channels.ts'
 import { climbs, repositoryOf, ruleRepository, searchScope } from '../../src/policy/readers/repositories.ts'
-import type { Restrictions } from '../../src/policy/tool-limits.ts'
+import { catalog, getTool } from '../../src/catalog/index.ts'
+import type { Reading, Restrictions } from '../../src/policy/tool-limits.ts'
+import type { JsonObject } from '../../src/policy/types.ts'
 import { Hole, type Partial } from '../../src/policy/values.ts'
 import { check, keeps, app } from './limit-check.ts'
+
+/** For each way to read a parameter: a call that keeps the limit, and its twin that only looks like it. */
+const twins: Readonly<
+  Record<
+    Exclude<Reading, 'audience'>,
+    readonly [tool: string, Restrictions, honest: JsonObject, hostile: JsonObject]
+  >
+> = {
+  recipients: [
+    'mail_send',
+    { allowed_domains: ['acme.com'] },
+    { to: 'a@mail.acme.com' },
+    { to: 'a@acme.com.evil.test' },
+  ],
+  calendar: [
+    'calendar_create_event',
+    { allowed_domains: ['acme.com'] },
+    { calendar: 'primary' },
+    { calendar: 'primary@evil.test' },
+  ],
+  message: ['mail_send', { max_message_length: 4 }, { text: 'four' }, { text: 'fo\u0301ur' }],
+  repository: [
+    'github_list_issues',
+    app,
+    { repo: 'https://github.com/acme/app' },
+    { repo: 'https://github.com/evil/app#acme/app' },
+  ],
+  search: ['github_search_code', app, { query: 'x repo:acme/app' }, { query: 'x repo:acme/app OR y' }],
+  path: [
+    'github_get_file',
+    app,
+    { repo: 'acme/app', path: 'a/..b' },
+    { repo: 'acme/app', path: 'a/%2e%2e/b' },
+  ],
+  channel: [
+    'slack_send_message',
+    { allowed_channels: ['#general'] },
+    { channel: '#general' },
+    { channel: '#gеneral' },
+  ],
+}
+
+test.each(Object.entries(twins))(
+  'the reading `%s` tells an honest value from its hostile twin',
+  (reading, [tool, limits, honest, hostile]) => {
+    const read = Object.values(getTool(tool)?.constraints ?? {}).flatMap((params) => Object.values(params))
+    expect(read).toContain(reading)
+    expect([keeps(tool, limits, honest), keeps(tool, limits, hostile)]).toEqual([true, false])
+  },
+)
+
+test('every reading of the catalogue has a hostile twin', () => {
+  const all = Object.values(catalog).flatMap(({ constraints }) =>
+    Object.values(constraints).flatMap((params) => Object.values(params)),
+  )
+  // Hostile readers of an audience are in audience.test.ts, because no parameter names them.
+  expect([...new Set(all)].filter((reading) => reading !== 'audience').sort()).toEqual(
+    Object.keys(twins).sort(),
+  )
+})
 
 const many = (name: string) => Array.from({ length: 1_000 }, (_, index) => `${name}-${index}`)
 

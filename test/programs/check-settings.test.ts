@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, test } from '@jest/globals'
 import { checkSettings } from '../../src/programs/check-settings.ts'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { programEnv } from '../support/program-env.ts'
+import { selfSigned } from '../support/self-signed.ts'
 
 let folder: string
 const key = Buffer.alloc(32, 7).toString('base64')
@@ -61,6 +62,14 @@ describe('checkSettings', () => {
     ['a mail server without a host', { SMTP_URL: 'smtp://' }, 'SMTP_URL is wrong: its host or port cannot be read'],
     ['a port that is none', { SMTP_URL: `smtp://u:${repeated}@h:99999` }, 'SMTP_URL is wrong: its host or port'],
     ['an option that is none', { SMTP_URL: `smtp://u:${repeated}@h?tls=no` }, 'SMTP_URL has an unknown option'],
+    ['a database at a port that is none', { ...own, DATABASE_URL: `postgres://u:${repeated}@h:99999/x` }, 'DATABASE_URL is wrong: its port is not a whole number from 1 to 65535'],
+    ['a database at a port in words', { ...own, DATABASE_URL: `postgres://u:${repeated}@h:pg/x` }, 'DATABASE_URL is wrong: its port'],
+    ['a role that migrates at port 0', { ...own, DATABASE_OWNER_URL: `postgresql://u:${repeated}@[::1]:0/x` }, 'DATABASE_OWNER_URL is wrong: its port'],
+    ['Temporal at a port that is none', { TEMPORAL_ADDRESS: 'temporal:99999' }, 'TEMPORAL_ADDRESS is wrong: its port is not a whole number from 1 to 65535'],
+    ['a certificate for Temporal without its key', { TEMPORAL_TLS_CERT_FILE: selfSigned.certFile }, 'TEMPORAL_TLS_CERT_FILE and TEMPORAL_TLS_KEY_FILE belong together'],
+    ['a key for Temporal without its certificate', { TEMPORAL_TLS_KEY_FILE: selfSigned.keyFile }, 'TEMPORAL_TLS_CERT_FILE and TEMPORAL_TLS_KEY_FILE belong together'],
+    ['a certificate for Temporal that is not there', { TEMPORAL_TLS_CERT_FILE: '/absent/cert', TEMPORAL_TLS_KEY_FILE: '/absent/key' }, 'TEMPORAL_TLS_CERT_FILE `/absent/cert` cannot be read (ENOENT)'],
+    ['a key for Temporal that is none', { TEMPORAL_TLS_CERT_FILE: selfSigned.certFile, TEMPORAL_TLS_KEY_FILE: selfSigned.certFile }, 'are not a PEM certificate with its key'],
     ['an address with a space', { PUBLIC_URL: 'https://a b' }, 'PUBLIC_URL is wrong: its host or port'],
     ['numbers that are no address', { HOST: '300.1.1.1' }, 'HOST is wrong: write an address or a name of this machine'],
     ['words for a host', { METRICS_HOST: 'any host' }, 'METRICS_HOST is wrong: write an address'],
@@ -69,6 +78,23 @@ describe('checkSettings', () => {
     expect(wrong).toEqual([expect.stringContaining(line)])
     expect(wrong.join()).not.toContain(repeated)
   }) // prettier-ignore
+
+  test.each([
+    'postgres://db/x',
+    'postgres://u:a%2Fb@db:5432/x?sslmode=require',
+    'postgresql://u:p@[::1]:5432/x',
+    'postgres://u:p@[::1]/x',
+    'postgresql:///x?host=/var/run/postgresql:5432',
+    'socket:/var/run/postgresql?db=x',
+    'socket://u:p@/var/run/postgresql?db=x',
+  ])('takes the database at %s', (url) =>
+    expect(checkSettings({ ...own, DATABASE_URL: url }).wrong).toEqual([]),
+  )
+
+  test('takes a certificate for Temporal with its key', () => {
+    const files = { TEMPORAL_TLS_CERT_FILE: selfSigned.certFile, TEMPORAL_TLS_KEY_FILE: selfSigned.keyFile }
+    expect(checkSettings(files).wrong).toEqual([])
+  })
 
   test.each(['localhost', '::', '0.0.0.0', 'api-1.internal', '10.example'])('takes %s to listen on', (host) =>
     expect(checkSettings({ HOST: host, METRICS_HOST: host }).wrong).toEqual([]),
@@ -106,6 +132,23 @@ describe('checkSettings', () => {
     test('accepts folders, and those that a start would create', () => {
       const env = { FILE_ROOT: at('folder'), LOG_DIR: at('new/logs'), DATA_DIR: at('folder') }
       expect(checkSettings(env).wrong).toEqual([])
+    })
+
+    test('refuses a start in a folder in which the data folder cannot be made, without a database of its own', () => {
+      const program = fileURLToPath(new URL('../../src/programs/check-config.ts', import.meta.url))
+      const check = (env: NodeJS.ProcessEnv) =>
+        spawnSync(process.execPath, [program], {
+          encoding: 'utf8',
+          cwd: '/proc',
+          env: { ...programEnv(), ...env },
+        })
+      expect(check({ DATA_DIR: '' })).toMatchObject({
+        status: 1,
+        stderr:
+          'error: DATA_DIR `.data`: this user cannot write to `/proc`: change its owner or mode, or name another folder\n',
+      })
+      // A process of a cluster keeps no files.
+      expect(check({ ...own, DATA_DIR: '' })).toMatchObject({ status: 0, stderr: '' })
     })
 
     test('refuses a folder in which this user, even root, cannot make another', () => {

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -36,6 +36,7 @@ test('uses the database, Temporal server and keys of a stack that runs there, an
     TEMPORAL_NAMESPACE: temporal.temporal_namespace,
     DATA_ENCRYPTION_KEY: secrets.data_encryption_key,
     SESSION_SECRET_KEY: secrets.session_secret_key,
+    LOG_DIR: join(folder, 'logs'),
     LOG_LEVEL: 'error',
   })
   expect(said).toEqual([expect.stringContaining('127.0.0.1:5439/countersign')])
@@ -131,6 +132,7 @@ test('`npm run set-plan` moves an organization of the running stack to another p
         stderr: expect.stringContaining(said),
       })
     await setPlan('free')
+    expect(readFileSync(join(dataDir, 'logs', 'tool.log'), 'utf8')).toContain('"msg":"quota updated"')
     expect(await readQuota(running.context.db, identities.organization_id)).toMatchObject({ plan: 'free' })
   } finally {
     await running.close()

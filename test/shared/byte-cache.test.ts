@@ -32,7 +32,7 @@ test('the number of values without size is limited by their keys', () => {
   expect(recent.size).toBeLessThan(3_000)
 })
 
-test('the one used longest ago is dropped first, and one that would fill a quarter is never kept', () => {
+test('drops the least recently used entry first, and never keeps an entry above a quarter of the limit', () => {
   const recent = byteCache<string>(5_000)
   for (const key of ['a', 'b', 'c', 'd']) recent.set(key, key, counted(688))
   expect(recent.get('a')).toBe('a')

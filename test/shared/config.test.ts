@@ -71,12 +71,32 @@ describe('readConfig', () => {
     ['developer routes', { ENABLE_DEVELOPER_ROUTES: '1' }, 'ENABLE_DEVELOPER_ROUTES'],
     ['plain HTTP to a network', { HOST: '0.0.0.0', TRUSTED_PROXY_HOSTS: undefined }, 'TRUSTED_PROXY_HOSTS'],
     ['plain HTTP on the default address', { TRUSTED_PROXY_HOSTS: '' }, 'TRUSTED_PROXY_HOSTS'],
+    ['Jira over plain HTTP', { TRACKER_BASE_URL: 'http://127.0.0.1:4010' }, 'TRACKER_BASE_URL'],
     ['plain HTTP on loopback', { HOST: 'localhost', TRUSTED_PROXY_HOSTS: undefined }, 'TRUSTED_PROXY_HOSTS'],
   ])('with %s production does not start and staging warns', (_what, change, named) => {
     expect(() => readConfig({ ...production, ...change })).toThrow(named)
     const { warnings } = readConfig({ ...production, ...change, APP_ENV: 'staging' })
     expect(warnings).toContainEqual(expect.stringContaining(`production would not start: ${named}`))
     expect(readConfig({ ...production, ...change, APP_ENV: 'development' }).warnings).toEqual([])
+  })
+
+  test.each(['http://jira.acme.com', 'http://10.0.0.7:8080', 'http://127.0.0.1.acme.com'])(
+    'Jira at %s prevents the start everywhere, also if the operator names its host',
+    (TRACKER_BASE_URL) => {
+      const given = { TRACKER_BASE_URL, CONNECTION_HOSTS: 'jira.acme.com,10.0.0.7,127.0.0.1.acme.com' }
+      for (const all of [least, production, { ...production, APP_ENV: 'staging' }])
+        expect(() => readConfig({ ...all, ...given })).toThrow('TRACKER_BASE_URL is wrong: write `https://`')
+    },
+  )
+
+  test.each([
+    'http://127.0.0.1:4010/',
+    'http://localhost:4010',
+    'http://[::1]:4010',
+    'https://jira.acme.com',
+  ])('Jira at %s is accepted in development', (TRACKER_BASE_URL) => {
+    const { trackerBaseUrl } = readConfig({ ...least, TRACKER_BASE_URL }).connections
+    expect(trackerBaseUrl).toBe(TRACKER_BASE_URL.replace(/\/$/, ''))
   })
 
   test.each([
@@ -92,7 +112,7 @@ describe('readConfig', () => {
 
   test('warns if no mail can be sent, in staging and production', () => {
     expect(readConfig(production).warnings).toEqual([])
-    const silent = { ...production, SMTP_URL: '' }
+    const silent = { ...production, SMTP_URL: '', ENABLE_DOCS: 'false' }
     for (const APP_ENV of ['staging', 'production'])
       expect(readConfig({ ...silent, APP_ENV }).warnings).toEqual([expect.stringContaining('SMTP_URL')])
     expect(readConfig({ ...silent, APP_ENV: 'development' }).warnings).toEqual([])
@@ -105,6 +125,14 @@ describe('readConfig', () => {
       expect.stringContaining('PUBLIC_URL'),
     ])
     expect(readConfig({ ...plain, APP_ENV: 'development' }).warnings).toEqual([])
+  })
+
+  test('warns in staging if nobody has chosen whether the docs are public', () => {
+    const staging = { ...production, APP_ENV: 'staging' }
+    expect(readConfig(staging)).toMatchObject({ http: { docs: true }, warnings: [expect.stringContaining('ENABLE_DOCS is not set')] }) // prettier-ignore
+    expect(readConfig({ ...staging, ENABLE_DOCS: 'false' }).warnings).toEqual([])
+    for (const APP_ENV of ['production', 'development', 'test'])
+      expect(readConfig({ ...production, APP_ENV }).warnings).toEqual([])
   })
 
   test('metrics are on loopback, wherever the API listens, unless METRICS_HOST says otherwise', () => {

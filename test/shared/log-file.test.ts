@@ -33,6 +33,15 @@ describe('a log file', () => {
     expect(readFileSync(join(folder, 'api.log'), 'utf8')).toBe('9\n')
   })
 
+  test('two processes that share a file set it aside once', () => {
+    const folder = temporaryFolder()
+    const [one, other] = [logFile(folder, 'tool', 3), logFile(folder, 'tool', 3)]
+    for (const line of ['one 1\n', 'one 2\n']) one.write(line)
+    for (const line of ['other 1\n', 'other 2\n']) other.write(line)
+    const text = (name: string) => readFileSync(join(folder, name), 'utf8')
+    expect([text('tool.log'), text('tool.log.1')]).toEqual(['one 2\nother 2\n', 'one 1\nother 1\n'])
+  })
+
   test('logging continues in the new file', () => {
     const folder = temporaryFolder()
     const file = logFile(folder, 'worker', 3)

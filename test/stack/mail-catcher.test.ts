@@ -70,7 +70,7 @@ describe('the mail catcher', () => {
     expect(await readdir(dir)).toHaveLength(1)
   })
 
-  // Other systems answer only on 127.0.0.1, whatever address a server binds to.
+  // Only Linux has all of 127.0.0.0/8 on its own machine, so only there can this be tested.
   if (process.platform === 'linux') {
     test('listens on one loopback address and no other', async () => {
       const socket = connect(catcher.port, '127.0.0.2')

@@ -1,11 +1,14 @@
 export interface Counts {
   readonly passed: number
   readonly failed: number
+  /** Tests that this machine cannot run, or that the caller's arguments left out. */
+  readonly skipped: number
 }
 
 interface JestResults {
   readonly numPassedTests: number
   readonly numFailedTests: number
+  readonly numPendingTests: number
   readonly numRuntimeErrorTestSuites: number
 }
 
@@ -18,8 +21,16 @@ export function countResults(json: string | null, exitCode: number): Counts {
   try {
     results = JSON.parse(json ?? '') as JestResults
   } catch {
-    return { passed: 0, failed: 1 }
+    return { passed: 0, failed: 1, skipped: 0 }
   }
   const failed = results.numFailedTests + results.numRuntimeErrorTestSuites
-  return { passed: results.numPassedTests, failed: failed === 0 && exitCode !== 0 ? 1 : failed }
+  return {
+    passed: results.numPassedTests,
+    failed: failed === 0 && exitCode !== 0 ? 1 : failed,
+    skipped: results.numPendingTests,
+  }
 }
+
+/** The last line of `npm test`. A run in which everything was tried says nothing of skipped tests. */
+export const lastLine = ({ passed, failed, skipped }: Counts): string =>
+  `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`

@@ -70,6 +70,10 @@ test('an issue that the client creates is found with its property', async () => 
   expect((await client.issues.getIssue({ issueIdOrKey: key })).fields).toMatchObject({ summary: 's' })
 })
 
+test('a project that the client reads is shown', async () => {
+  expect(await client.projects.getProject({ projectIdOrKey: 'OPS' })).toMatchObject({ key: 'OPS' })
+})
+
 test('a comment that the client makes is listed, and its properties by its id', async () => {
   const made = await client.issueComments.addComment({
     issueIdOrKey: 'OPS-1',

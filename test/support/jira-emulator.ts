@@ -44,6 +44,8 @@ export interface JiraIssue {
 }
 export interface JiraState {
   readonly projects: string[]
+  /** Former keys of projects with the present ones. Jira still finds a project by a former key. */
+  readonly formerProjects: Record<string, string>
   readonly issues: JiraIssue[]
   /** Number of the newest issues that searches do not find yet. */
   unseen: number
@@ -61,6 +63,7 @@ export const jiraWith = (
   }[] = [],
 ): JiraState => ({
   projects,
+  formerProjects: {},
   unseen: 0,
   last: 10_000 + issues.length,
   issues: issues.map(({ key, formerKey = null, summary, description, status = 'To Do' }, index) => ({
@@ -83,6 +86,7 @@ const noPermission = {
   errorMessages: ['Issue does not exist or you do not have permission to see it.'],
   errors: {},
 }
+const noProject = { errorMessages: ["No project could be found with key 'OPS'."], errors: {} }
 const user = {
   accountId: '5b10a2844c20165700ede21g',
   displayName: 'Bot',
@@ -96,7 +100,7 @@ const bodyOf = async <T>(request: { text(): Promise<string> }): Promise<T> =>
 
 interface Created {
   readonly fields: {
-    readonly project: { readonly key: string }
+    readonly project: { readonly id?: string; readonly key?: string }
     readonly summary: string
     readonly issuetype: { readonly name: string }
     readonly description?: unknown
@@ -121,6 +125,9 @@ const jira = defineEmulator<JiraState>({
   setup({ app, state, baseUrl }) {
     const issueOf = (key: string) =>
       state.issues.find((each) => each.key === key || each.id === key || each.formerKey === key)
+    const idOf = (project: string): string => String(1 + state.projects.indexOf(project))
+    const projectOf = (named: string): string | undefined =>
+      state.projects.find((key) => key === (state.formerProjects[named] ?? named) || idOf(key) === named)
     const self = (path: string): string => `${baseUrl}/rest/api/3/${path}`
     const propertiesOf = (list: readonly Property[]) =>
       Object.fromEntries(list.map((each) => [each.key, each.value]))
@@ -158,10 +165,16 @@ const jira = defineEmulator<JiraState>({
     })
     app.get('/rest/api/3/myself', (c) => c.json({ ...user, self: self(`user?accountId=${user.accountId}`) }))
 
+    app.get('/rest/api/3/project/:key', (c) => {
+      const key = projectOf(c.req.param('key'))
+      if (key === undefined) return c.json(noProject, 404)
+      return c.json({ id: idOf(key), key, name: `Project ${key}`, self: self(`project/${idOf(key)}`) })
+    })
+
     app.post('/rest/api/3/issue', async (c) => {
       const { fields, properties = [] } = await bodyOf<Created>(c.req)
-      const { key: project } = fields.project
-      if (!state.projects.includes(project))
+      const project = projectOf(fields.project.id ?? fields.project.key ?? '')
+      if (project === undefined)
         return c.json({ errorMessages: [], errors: { project: 'valid project is required' } }, 400)
       if (/[\r\n]/.test(fields.summary))
         return c.json({ errorMessages: [], errors: { summary: 'It contains newline characters.' } }, 400)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { forgetProcess, recordProcess } from '../../src/stack/guard.ts'
-import { countResults, type Counts } from './counts.ts'
+import { countResults, lastLine, type Counts } from './counts.ts'
 import { guardedFolder, startTestPostgres } from './postgres.ts'
 
 /*
@@ -17,7 +17,7 @@ import { guardedFolder, startTestPostgres } from './postgres.ts'
  * 3. test/adapters and test/clients, which wait for other programs, and two files of test/e2e. These two files run here
  *    so that the lanes take about the same time.
  *
- * Ends with the line `N passed, N failed`, and with exit code 0 only if something passed and nothing failed.
+ * Ends with the line `N passed, N failed`, with what was skipped, and with exit code 0 only if something passed and nothing failed.
  *
  * Every folder that a test makes is in one run folder, because TMPDIR points there, or belongs to a database
  * (postgres.ts). However this process ends, the guard of the run folder then ends Jest and removes the folder. Each
@@ -129,7 +129,7 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
   forgetProcess(runDir, 'stack', pid)
   const report = read(results)
   // An interruption is counted once, although it ends several phases.
-  if (report === null && interrupted !== undefined) return { passed: 0, failed: 0 }
+  if (report === null && interrupted !== undefined) return { passed: 0, failed: 0, skipped: 0 }
   return countResults(report, code)
 }
 
@@ -142,7 +142,7 @@ function read(path: string): string | null {
 }
 
 async function runAll(): Promise<Counts> {
-  const total = { passed: 0, failed: 0 }
+  const total = { passed: 0, failed: 0, skipped: 0 }
   const postgres = await startTestPostgres()
   try {
     const env = { ...process.env, TEST_POSTGRES_ADMIN_URL: postgres.adminUrl }
@@ -153,6 +153,7 @@ async function runAll(): Promise<Counts> {
           const counts = await runPhase(phase, env)
           total.passed += counts.passed
           total.failed += counts.failed
+          total.skipped += counts.skipped
         }
       }),
     )
@@ -162,7 +163,7 @@ async function runAll(): Promise<Counts> {
   return total
 }
 
-let total: Counts = { passed: 0, failed: 1 }
+let total: Counts = { passed: 0, failed: 1, skipped: 0 }
 try {
   total = await runAll()
 } catch (error) {
@@ -172,5 +173,5 @@ await guard.close()
 if (interrupted !== undefined) total = { ...total, failed: total.failed + 1 }
 if (total.passed + total.failed === 0) process.stderr.write('no test ran\n')
 if (interrupted !== undefined) process.stderr.write(`interrupted by ${interrupted}\n`)
-process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`)
+process.stdout.write(`${lastLine(total)}\n`)
 process.exit(total.failed === 0 && total.passed > 0 && interrupted === undefined ? 0 : 1)

@@ -1,10 +1,10 @@
 import type pg from 'pg'
 
 /**
- * The forms in which a database can contain a text: unchanged, as bytes in hex, and in base64 at each of its three
+ * The forms in which a database or a log can contain a text: unchanged, as bytes in hex, and in base64 at each of its three
  * alignments.
  */
-function formsOf(text: string): string[] {
+export function formsOf(text: string): string[] {
   const base64 = ['', 'x', 'xx'].map((before) => {
     const encoded = Buffer.from(before + text).toString('base64')
     // The first and last characters depend on the bytes next to the text.

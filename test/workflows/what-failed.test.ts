@@ -29,7 +29,8 @@ const callsFor = (
 ) => readCalls(stack.context, stack.caller(name), { runId, stepId }, page)
 
 const twice = { attempts: 2, backoff_seconds: 3_600 }
-const error = { code: 'file_unreadable', message: 'it cannot be read' }
+/** No fault is known of this code. */
+const error = { code: 'file_unreadable', message: 'it cannot be read', retryable: false }
 
 describe('items of a `for_each` that failed', () => {
   test('are listed with place, error and value, the first 20; the others are counted', async () => {
@@ -105,6 +106,7 @@ describe('the parameters of calls', () => {
 })
 
 test('while a call is tried again its step shows the last error', async () => {
+  const passing = { ...error, retryable: true }
   const runId = await stack.run({
     steps: [
       read('a', 'flaky', { retry: twice }),
@@ -116,8 +118,11 @@ test('while a call is tried again its step shows the last error', async () => {
     return steps[0]?.error !== null && steps[1]?.failed_items.length === 1
   })
   expect(await stepsFor('member', runId)).toMatchObject([
-    { status: 'running', error },
-    { status: 'running', failed_items: [{ item_index: 1, status: 'retry', error, value: 'flaky-x' }] },
+    { status: 'running', error: passing },
+    {
+      status: 'running',
+      failed_items: [{ item_index: 1, status: 'retry', error: passing, value: 'flaky-x' }],
+    },
   ])
   await cancelRun(stack.context, { caller: stack.caller('member'), runId })
   await stack.ended(runId)
@@ -132,7 +137,12 @@ describe('a mail that was refused', () => {
     const runId = await stack.run({ steps: [mail('m', { params: { to, subject: 's', text: 't' } })] })
     expect(await stack.ended(runId)).toEqual({ run: 'failed', m: 'failed' })
     const detail = { refused_recipients: [{ address: refused, answer: 550 }] }
-    const ofMail = { code: 'mail_recipients_refused', message: expect.stringContaining('1 of 2 recipients') }
+    const ofMail = {
+      code: 'mail_recipients_refused',
+      message: expect.stringContaining('1 of 2 recipients'),
+      fault: 'caller',
+      retryable: false,
+    }
     for (const name of ['member', 'admin'] as const) {
       expect(await stepsFor(name, runId)).toMatchObject([{ error: { ...ofMail, detail } }])
       expect((await callsFor(name, runId, 'm')).data).toMatchObject([{ error: { ...ofMail, detail } }])
@@ -151,6 +161,27 @@ describe('a mail that was refused', () => {
     const history = JSON.stringify(await stack.client.workflow.getHandle(runId).fetchHistory())
     expect(history).not.toContain(refused)
     expect(history).not.toContain(Buffer.from(refused).toString('base64').slice(0, 16))
+  })
+
+  test('has no value in the run if its parameters take more than 16 KiB: the list of calls has them', async () => {
+    stack.sink.behaviour = { kind: 'refuse', at: 'rcpt', code: 550, only: refused }
+    const body = 'y'.repeat(17_000)
+    const each = (id: string, text: string) =>
+      mail(id, {
+        params: { to: refused, subject: '{{item}}', text },
+        for_each: ['one'],
+        on_error: 'continue',
+      })
+    const runId = await stack.run({ steps: [each('small', 'x'), each('large', body)] })
+    expect(await stack.ended(runId)).toEqual({ run: 'completed', small: 'failed', large: 'failed' })
+    const values = (await stepsFor('member', runId)).map(({ id, failed_items: [item] }) => [id, item?.value])
+    expect(values).toEqual([
+      ['small', 'one'],
+      ['large', undefined],
+    ])
+    expect((await callsFor('member', runId, 'large')).data).toMatchObject([
+      { item: 'one', params: { text: body } },
+    ])
   })
 
   test('has no details of an attempt before', async () => {

@@ -16,7 +16,7 @@ def post(answer, options):
     call = read_call(detect(options.dialect, event), event)
     settings = Settings(options.config)
     settings.check()
-    for each in [call] + list(call.also):
+    for each in calls_of(call, options.config):
         report(each, outcome_of(event), settings, answer)
     answer.allow()
 

@@ -147,13 +147,20 @@ def patch_headers(patch, cwd):
     return found
 
 
+# Codex applies a patch that one of these gets in a shell command, and has both as programs on the PATH.
+PATCH_PROGRAMS = ("apply_patch", "applypatch")
+
+
 def shell_patches(command, cwd):
-    """The changes of files that Codex makes itself when a shell command is `apply_patch` with a patch: [(tool, arguments)].
+    """The changes of files that Codex makes itself when a shell command applies a patch: [(tool, arguments)].
     A folder that the command enters first counts beside the client's, because the patch may be read in either."""
-    if not isinstance(command, str) or "apply_patch" not in command or "*** Begin Patch" not in command:
+    if not isinstance(command, str) or "*** Begin Patch" not in command:
+        return []
+    commands = Line(command).commands
+    if not any(base_name(word) in PATCH_PROGRAMS for simple in commands for word in simple.words):
         return []
     folders = [cwd]
-    for simple in Line(command).commands:
+    for simple in commands:
         if simple.words[0] == "cd" and len(simple.words) > 1:
             if any(c in simple.words[-1] for c in "$~*?[{"):
                 raise Refused("the folder of the patch cannot be read: write its path in full")

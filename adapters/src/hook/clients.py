@@ -52,7 +52,8 @@ SETTINGS_FILES = {
         "C:\\ProgramData\\opencode\\opencode.json",
     ),
 }
-HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
+# The variables that name another folder than the first one of the user's path.
+HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "copilot": "COPILOT_HOME"}
 
 # This version and newer ones read `onFailure`. An older Claude Code runs the call when a hook fails.
 CLAUDE_MINIMUM = "2.1.295"
@@ -103,7 +104,7 @@ class Place:
             return path
         folder = os.environ.get(HOME_VARIABLES.get(client, ""))
         if folder:
-            return os.path.join(folder, os.path.basename(user))
+            return os.path.join(folder, *user.split("/")[1:])
         if client == "opencode" and os.environ.get("XDG_CONFIG_HOME"):
             return os.path.join(os.environ["XDG_CONFIG_HOME"], *user.split("/")[1:])
         return os.path.join(os.path.expanduser("~"), *user.split("/"))

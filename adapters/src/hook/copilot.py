@@ -23,23 +23,32 @@ def copilot_around(place, findings):
                 findings.fail(told % path)
         return
     for path in project_hooks(os.getcwd()):
-        told = "a project's hook in %s can change a call after it was judged: remove it, or install --managed"
+        told = "a hook in %s can change a call after it was judged: remove it, or install --managed"
         findings.fail(told % path)
+    for path in plugin_hooks(os.path.join(copilot_home(), "installed-plugins"), None, "preToolUse"):
+        findings.fail("a plugin's hook in %s can change a call after it was judged: remove it, or install --managed" % path)
+
+
+def copilot_home():
+    return os.environ.get("COPILOT_HOME") or os.path.join(os.path.expanduser("~"), ".copilot")
 
 
 def project_hooks(folder):
-    """The files of a project whose hooks Copilot CLI runs before a call."""
-    own = os.path.join(folder, ".github", "hooks")
-    try:
-        names = sorted(name for name in os.listdir(own) if name.endswith(".json"))
-    except OSError:
-        names = []
-    files = [os.path.join(own, name) for name in names]
-    files += [os.path.join(folder, *name.split("/")) for name in PROJECT_FILES["copilot"][0]]
+    """The files of a project and of the user with hooks before a call, which Copilot CLI runs beside ours."""
+    files = []
+    for own in (os.path.join(folder, ".github", "hooks"), os.path.join(copilot_home(), "hooks")):
+        try:
+            files += [os.path.join(own, name) for name in sorted(os.listdir(own)) if name.endswith(".json")]
+        except OSError:
+            pass
+    files += [os.path.join(at, *name.split("/")) for at in folders_up() for name in PROJECT_FILES["copilot"][0]]
+    files += [os.path.join(copilot_home(), name) for name in ("settings.json", "config.json")]
     found = []
     for path in files:
+        if path == Place(False).settings_file("copilot"):
+            continue
         try:
-            hooks = look_up(parse_json((read_text(path) or "{}").lstrip("\ufeff")), ("hooks",))
+            hooks = look_up(parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}"), ("hooks",))
         except (Refused, ValueError):
             hooks = {"preToolUse": True}  # it may be read in another way
         if isinstance(hooks, dict) and (hooks.get("preToolUse") or hooks.get("PreToolUse")):

@@ -62,10 +62,12 @@ def doctor(words):
                 try_trust(entries, place.managed, findings)
         if found:
             try_version(client, findings)
-            try_environment(client, any(place.managed for place, _ in found), findings)
+            managed = any(place.managed for place, _ in found)
+            settings_environment(client, managed, findings)
+            own_environment(client, managed, findings)
             if client == "codex":
                 codex_variables(findings)
-            if any(place.managed for place, _ in found):
+            if managed:
                 by_its_client(client, findings)
             else:
                 by_its_user(client, findings)
@@ -90,10 +92,7 @@ def entries_of(place, client, findings):
             return opencode_entries(place, findings)
         path = place.settings_file(client)
         if path.endswith(".toml"):
-            text = read_text(path) or ""
-            marked = [line for line in text.splitlines() if OUR_FILE in line and line.startswith("command = ")]
-            lines = [parse_json(line[len("command = ") :].rsplit(TOML_MARK, 1)[0]) for line in marked]
-            return [line for line in lines if " pre " in line]
+            return codex_entries(place, path, findings)
         settings = read_settings(path)
     except (Refused, ValueError) as error:
         findings.fail(str(error))
@@ -102,7 +101,7 @@ def entries_of(place, client, findings):
     entries = settings.get("hooks", {}).get(first, [])
     ours = [entry for entry in entries if isinstance(entry, dict) and is_ours(entry)] if isinstance(entries, list) else []
     if client == "claude":
-        switched_off(place, settings, ours, findings)
+        switched_off(place, path, settings, ours, findings)
     if ours and client == "gemini":
         gemini_switched_off(place, path, settings, ours, findings)
         gemini_around(place, settings, findings)
@@ -114,7 +113,7 @@ def entries_of(place, client, findings):
     for entry in ours:
         inner = [one for one in entry["hooks"] if is_ours(one)] if isinstance(entry.get("hooks"), list) else [entry]
         one = inner[0] if inner and isinstance(inner[0], dict) else {}
-        line = one.get("bash") or one.get("command")
+        line = one.get("exec") or one.get("bash") or one.get("command")
         if not isinstance(line, str):
             findings.fail("the command of %s in %s cannot be read: run `install` again" % (first, path))
             continue
@@ -133,14 +132,34 @@ def entries_of(place, client, findings):
     return found
 
 
-def switched_off(place, settings, ours, findings):
-    if place.managed:
-        if ours and settings.get("disableSkillShellExecution") is not True:
-            findings.fail("`disableSkillShellExecution` is not true: skills run commands that no hook sees; run `install` again")
-        if settings.get("allowManagedHooksOnly") is True and not ours:
+def switched_off(place, path, settings, ours, findings):
+    """What in the file with the hook, or beside it, lets others switch Claude Code's hook off."""
+    if not place.managed:
+        if ours and settings.get("disableAllHooks") is True:
+            findings.fail("`disableAllHooks` switches the hook off: remove it, or install --managed")
+        return
+    if not ours:
+        if settings.get("allowManagedHooksOnly") is True:
             findings.fail("managed settings allow only managed hooks, and this hook is not one of them: install --managed")
-    elif ours and settings.get("disableAllHooks") is True:
-        findings.fail("`disableAllHooks` switches the hook off: remove it, or install --managed")
+        return
+    for (name,), wanted in options_of(place, "claude", settings).items():
+        if settings.get(name) != wanted:
+            told = "`%s` is not %s in %s, so users and repositories can get around the hook: run `install` again"
+            findings.fail(told % (name, to_json(wanted).decode("utf-8"), path))
+    for more in fragments(path):
+        own = settings_or_none(more)
+        for (name,), wanted in options_of(place, "claude", settings).items():
+            if own is None or own.get(name, wanted) != wanted:
+                findings.fail("%s changes `%s` of the managed settings: remove it there" % (more, name))
+
+
+def fragments(path):
+    """The files beside Claude Code's managed settings that it merges with them."""
+    folder = os.path.splitext(path)[0] + ".d"
+    try:
+        return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".json")]
+    except OSError:
+        return []
 
 
 # The settings of a project that concern hooks: files below its folder, and paths in them.
@@ -168,8 +187,9 @@ def by_its_user(client, findings):
         "also an agent; `install --managed` prevents this" % client
     )
     names, steps, off = PROJECT_FILES.get(client, ((), (), None))
-    for name in names:
-        path = os.path.join(os.getcwd(), *name.split("/"))
+    # Copilot CLI reads the settings of the repository's root too.
+    folders = folders_up() if client == "copilot" else [os.getcwd()]
+    for path in [os.path.join(folder, *name.split("/")) for folder in folders for name in names]:
         try:
             settings = parse_json((read_text(path) or "{}").lstrip("\ufeff"))
         except (Refused, ValueError):
@@ -180,48 +200,12 @@ def by_its_user(client, findings):
             findings.fail(told % (".".join(steps), path))
 
 
-# Variables with which the loader of programs starts something else than the hook, or nothing.
-LOADER_VARIABLES = ("LD_", "DYLD_")
-# With these a shell starts something else, or Claude Code puts a program before the command.
-SHELL_VARIABLES = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV", "BASH_FUNC_", "ENV", "PS4")
-
-
-def try_environment(client, managed, findings):
-    """Whether the `env` of settings in the user's home and in this folder can keep Claude Code's hook from running."""
-    if client != "claude":
-        return
-    names = LOADER_VARIABLES if managed else LOADER_VARIABLES + SHELL_VARIABLES
-    files = [os.path.join(os.getcwd(), *name.split("/")) for name in PROJECT_FILES["claude"][0]]
-    for path in [Place(False).settings_file(client)] + files:
-        try:
-            found = look_up(parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}"), ("env",))
-        except (Refused, ValueError):
-            findings.doubt("`%s` cannot be read: check that its `env` does not keep the hook from running" % path)
-            continue
-        for name in found if isinstance(found, dict) else ():
-            if name.upper().startswith(names):
-                advice = "remove it" if managed else "remove it, or install --managed"
-                findings.fail("`env.%s` in %s can keep the hook from running: %s" % (plain(name, 100), path, advice))
-
-
-def run_line(line, event):
-    """Starts a hook's command as its client does. Returns exit code, standard output and standard error."""
-    import subprocess
-
-    pipe = subprocess.PIPE
-    try:
-        ran = subprocess.run(line, shell=isinstance(line, str), input=event, stdout=pipe, stderr=pipe, timeout=100)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return None, "", str(error)
-    return ran.returncode, ran.stdout.decode("utf-8", "replace"), ran.stderr.decode("utf-8", "replace")
-
-
 def try_entries(client, place, entries, findings):
     """Whether the installed command line blocks an event that it cannot read."""
     if len(entries) > 1:
         findings.fail("%s asks %d times for each call: run `install` again" % (client, len(entries)))
     for line in entries:
-        code, out, err = run_line(line, b"nonsense")
+        code, out, err = run_line(*as_started(client, line, place.managed), event=b"nonsense")
         if code == 2 and err.strip() and is_json(out):
             findings.ok("%s: the installed command blocks an event that it cannot read" % client)
         else:

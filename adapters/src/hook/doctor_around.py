@@ -1,10 +1,11 @@
 # The command `doctor`: ways around the hook that the client leaves open (docs/agents-reference.md).
 
-# Known ways around a managed hook. No managed setting prevents them.
+# Known ways around a managed hook, which `install` cannot close.
 OPEN_WAYS = {
     "claude": "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
-    "codex": "`.env` in a user's folder `.codex` can set variables with which no shell starts the hook",
-    "opencode": "a repository's plugins and tools run in opencode itself before any call, and a skill that a person calls by its name runs commands",
+    "codex": "variables such as `BASH_ENV`, in the environment or in `.env` of a user's folder `.codex`, keep the shell from starting the hook",
+    "copilot": "a trusted repository's MCP servers start programs, and no hook is asked: name the allowed ones as `allowedMcpServers` in %s",
+    "opencode": "a repository's plugins run in opencode itself before any call, and nothing prevents that; tools and skills with commands need OPENCODE_DISABLE_PROJECT_CONFIG=1 and OPENCODE_DISABLE_EXTERNAL_SKILLS=1",
     "gemini": "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",
 }
 
@@ -12,6 +13,11 @@ OPEN_WAYS = {
 def by_its_client(client, findings):
     """Says what a user can still do about a managed hook. Then the hook works, and is not protected."""
     way = OPEN_WAYS.get(client)
+    if client == "copilot" and os.name != "nt":
+        path = Place(True).settings_file(COPILOT_POLICY)
+        if isinstance(look_up(settings_or_none(path), ("allowedMcpServers",)), list):
+            return
+        way = way % path
     if way is None:
         return
     findings.enforced = False
@@ -42,11 +48,16 @@ def by_its_project(client, findings):
         if look_up(settings, ("hooks", "PreToolUse")):
             told = "a project's hook in %s can change a call after it was judged: remove it, or install --managed"
             findings.fail(told % path)
+    for path in texts_with_hooks():
+        findings.fail("a hook in the head of %s can change a call after it was judged: remove it, or install --managed" % path)
+    plugins = os.path.join(os.path.dirname(own), "plugins")
+    for path in plugin_hooks(plugins, enabled_plugins(files + [own]), "PreToolUse"):
+        findings.fail("a plugin's hook in %s can change a call after it was judged: switch it off, or install --managed" % path)
     known.append(settings_or_none(own))
     asked = [look_up(settings, ("disableSkillShellExecution",)) for settings in known]
     if True in asked and False not in asked:
         return
-    for path in skills_with_commands(os.getcwd()):
+    for path in skills_with_commands():
         told = "%s has a shell command that runs before any hook is asked: remove it, set `disableSkillShellExecution`, or install --managed"
         findings.fail(told % path)
 
@@ -85,19 +96,3 @@ def settings_or_none(path):
         return parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}")
     except (Refused, ValueError):
         return None
-
-
-def skills_with_commands(folder):
-    """The skills and slash commands of a project with a shell command in their text."""
-    found = []
-    for kind in ("skills", "commands"):
-        for at, _, names in os.walk(os.path.join(folder, ".claude", kind)):
-            for name in sorted(name for name in names if name.endswith(".md")):
-                path = os.path.join(at, name)
-                try:
-                    text = read_text(path) or ""
-                except Refused:
-                    text = "!`"  # the client may read it in another way
-                if "!`" in text or "```!" in text:
-                    found.append(path)
-    return sorted(found)

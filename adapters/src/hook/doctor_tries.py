@@ -98,6 +98,7 @@ def try_service(config, findings):
     try:
         settings = Settings(config)
         settings.check()
+        refuse_nobody(config, settings)
     except Refused as error:
         return findings.fail(str(error))
     if settings.secure:
@@ -166,7 +167,7 @@ def try_call(folder, settings, session, changed):
         }
     )
     line = [sys.executable, "-I", "-S", os.path.abspath(__file__), "pre", "--dialect", "doctor", "--config", path]
-    return run_line(line, event)
+    return run_line(line, event=event)
 
 
 def try_key(settings, session, findings):

@@ -36,6 +36,10 @@ def hook_entry(place, python, client, event, command):
     else:
         line = shell_line(words, blocking)
     if client == "copilot":
+        if place.managed and os.name != "nt":
+            # Without a shell: variables such as BASH_ENV could stop it from running anything. If the program does not
+            # start, Copilot CLI blocks the call.
+            return {"type": "command", "exec": words[0], "args": words[1:], "timeoutSec": limit}
         powershell = powershell_line(words, blocking)
         return {"type": "command", "bash": shell_line(words, blocking), "powershell": powershell, "timeoutSec": limit}
     if client == "cursor":
@@ -151,72 +155,3 @@ def with_ours(place, python, client, settings):
     if hooks:
         found["hooks"] = hooks
     return found
-
-
-def toml_without_ours(text):
-    return "".join(line for line in text.splitlines(True) if not line.rstrip().endswith(TOML_MARK.strip()))
-
-
-def toml_with_ours(place, python, text):
-    """Codex's requirements with our hooks. It works line by line, because Python reads TOML only from 3.11 on and
-    cannot write it.
-    Each of our lines has a mark. Refuses files that would need more changes."""
-    import json
-
-    lines = toml_without_ours(text).splitlines(True)
-    table = ""
-    have = {}
-    for number, line in enumerate(lines):
-        bare = line.split("#")[0].strip()
-        if bare.startswith("["):
-            table = bare.strip("[]").strip()
-            have.setdefault((table,), number)
-        elif "=" in bare:
-            key, _, value = bare.partition("=")
-            have[(table, key.strip())] = value.strip()
-    for key in have:
-        if key[0] == "" and len(key) > 1 and key[1].split(".")[0] in ("features", "hooks"):
-            raise Refused("`%s` is written in one line: make it a table, `[%s]`" % (key[1], key[1].split(".")[0]))
-
-    # With `unified_exec` Codex types into running programs, and no hook sees that.
-    wanted = (
-        ("", "allow_managed_hooks_only", True),
-        ("features", "hooks", True),
-        ("features", "unified_exec", False),
-        ("hooks", "managed_dir", place.folder),
-    )
-    above, behind, below = [], {}, []
-    for table, key, value in wanted:
-        written = json.dumps(value)
-        found = have.get((table, key))
-        if found is not None:
-            if found != written:
-                raise Refused("`%s` is %s, and must be %s" % (".".join(filter(None, (table, key))), found, written))
-        elif table == "":
-            above.append("%s = %s" % (key, written))
-        elif (table,) in have:
-            behind.setdefault(have[(table,)], []).append("%s = %s" % (key, written))
-        else:
-            below += ([] if "[%s]" % table in below else ["[%s]" % table]) + ["%s = %s" % (key, written)]
-    for event, command in EVENTS["codex"]:
-        entry = hook_entry(place, python, "codex", event, command)
-        one = entry["hooks"][0]
-        below += ["[[hooks.%s]]" % event, 'matcher = "*"', "[[hooks.%s.hooks]]" % event]
-        below += ["%s = %s" % (key, json.dumps(one[key])) for key in ("type", "command", "timeout")]
-
-    end = "\r\n" if "\r\n" in text else "\n"
-    merged = [line + TOML_MARK + end for line in above]
-    for number, line in enumerate(lines):
-        merged.append(line if line.endswith("\n") else line + end)
-        if number in behind:
-            merged += [each + TOML_MARK + end for each in behind[number]]
-    result = "".join(merged + [line + TOML_MARK + end for line in below])
-    try:
-        import tomllib
-
-        tomllib.loads(result)
-    except ImportError:
-        pass
-    except ValueError as error:
-        raise Refused("the file cannot be merged with: %s" % error)
-    return result

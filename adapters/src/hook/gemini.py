@@ -92,23 +92,24 @@ def gemini_around(place, hook_settings, findings):
 
 
 def dangerous_variables(folder, findings):
-    """Fails for variables of the `.env` file that Gemini CLI reads: the first one on the way up from the folder."""
-    while True:
+    """Fails for variables of the `.env` files that Gemini CLI reads: those on the way up from the folder, or else the user's."""
+    folders = [folder]
+    while os.path.dirname(folders[-1]) != folders[-1]:
+        folders.append(os.path.dirname(folders[-1]))
+    for folder in dict.fromkeys(folders + [os.path.expanduser("~")]):
         for name in (os.path.join(".gemini", ".env"), ".env"):
             path = os.path.join(folder, name)
             for variable in stopping_variables(path):
                 findings.fail("`%s` in %s keeps the hook from running: remove it, or install --managed" % (variable, path))
-        above = os.path.dirname(folder)
-        if above == folder:
-            return
-        folder = above
 
 
 def stopping_variables(path):
-    """The variables of a `.env` file that keep a hook from running."""
+    """The variables of a `.env` file that keep a hook from running. They are written `NAME=value` or `NAME: value`."""
+    import re
+
     try:
         lines = (read_text(path) or "").splitlines()
     except Refused:
         lines = []
-    set_here = {line.partition("=")[0].replace("export ", "").strip() for line in lines if "=" in line}
-    return sorted(set_here & set(STOPPING_VARIABLES))
+    named = [re.match(r"\s*(?:export\s+)?([\w.-]+)\s*[=:]", line) for line in lines]
+    return sorted({match.group(1) for match in named if match} & set(STOPPING_VARIABLES))

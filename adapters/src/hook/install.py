@@ -90,7 +90,7 @@ def client_change(place, python, client, record, uninstall):
     first = text is None or (OUR_NAME not in text and (client in EVENTS or client not in record))
     if first or client not in record:
         noted = dict(noted, created=text is None)
-    # A file that somebody has changed since the last installation is more than its copy and our entries.
+    # If somebody has changed the file since the last installation, the copy and our entries no longer describe it.
     untouched = first or noted.get("written") == checksum(text)
     return Change(target, text, after, mode, copied=first or None), dict(noted, written=checksum(after) if untouched else None)
 
@@ -147,11 +147,13 @@ def install(words):
             gone = [each for each in before if client is None or each in parts_of(place, client)]
             made = [place.at(folder) for each in gone for folder in before[each].get("folders", [])]
             made.sort(key=len, reverse=True)
+            notes = [] if options.root or not all_gone(changes, place) else checked_keys(place)
         else:
+            notes = []
             changes, ends = additions(place, recorded, before, client, chosen_python(options)), []
         rules = StarterRules(parse_json(changes[1].after), options.starter_rules) if options.starter_rules else None
         changes = [each for each in changes if each.is_needed()]
-        if not changes and not ends and not (rules and rules.changes):
+        if not changes and not ends and not notes and not (rules and rules.changes):
             print("nothing to change")
             return 0
         for each in changes:
@@ -161,6 +163,8 @@ def install(words):
         if ends:
             several = "1 session whose end" if len(ends) == 1 else "%d sessions whose ends" % len(ends)
             print("remove %s, with %s could not be reported" % (spool(), several))
+        for path in notes:
+            print("remove %s" % path)
         sys.stdout.flush()
         if not options.yes and not agreed():
             print("nothing was changed")
@@ -171,15 +175,16 @@ def install(words):
                     raise Refused("`%s` was changed meanwhile and was not touched: run `install` again" % each.path)
             for each in changes:
                 each.apply(not place.managed)
-            for name in ends:
-                os.unlink(os.path.join(spool(), name))
+            for path in [os.path.join(spool(), name) for name in ends] + notes:
+                os.unlink(path)
         if rules:
             rules.save()
             note = rules.note()
             if note:
                 print("next: " + note)
         if options.uninstall:
-            remove_empty(([] if place.managed else [spool()]) + [place.at(place.folder)] + made)
+            remove_empty([] if options.root else [spool()])
+            remove_empty([place.at(place.folder)] + made + ([] if options.root else [own_folder()]))
     except (Refused, OSError) as error:
         sys.stderr.write("install: %s\n" % error)
         return 1
@@ -237,6 +242,12 @@ def removals(place, recorded, record, client):
     # A managed hook writes its notes to the same folder.
     shared = place.managed or os.path.exists(Place(True).hook)
     return changes, [] if shared else left_ends(spool())
+
+
+def all_gone(changes, place):
+    """Whether no client is left: then the hook itself goes, or is gone already."""
+    hook = place.at(place.hook)
+    return read_text(hook) is None or any(change.path == hook and change.after is None for change in changes)
 
 
 def remove_empty(folders):

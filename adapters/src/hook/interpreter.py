@@ -73,5 +73,5 @@ def not_for_everybody(path, root=""):
 
 def too_old(python):
     """Why this program cannot run the hook; None if it can."""
-    code, _, _ = run_line([python, "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 8))"], b"")
+    code, _, _ = run_line([python, "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 8))"])
     return None if code == 0 else "`%s` is not Python 3.8 or newer" % python

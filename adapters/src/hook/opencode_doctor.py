@@ -69,7 +69,7 @@ def opencode_around(place, findings):
         findings.fail("`OPENCODE_TEST_MANAGED_CONFIG_DIR` replaces the managed settings: remove it from the environment")
     if not place.managed and is_yes(said("OPENCODE_PURE")):
         findings.fail("`OPENCODE_PURE` switches the hook off: remove it from the environment, or install --managed")
-    if '"plugin"' in said("OPENCODE_CONFIG_CONTENT", ""):
+    if '"plugin' in said("OPENCODE_CONFIG_CONTENT", ""):
         findings.fail("`OPENCODE_CONFIG_CONTENT` names plugins, which can get around the hook: remove it")
     folders, files = [], [said("OPENCODE_CONFIG")]
     own = os.path.dirname(os.path.dirname(Place(False).settings_file("opencode")))
@@ -77,11 +77,20 @@ def opencode_around(place, findings):
         folders += [own, os.path.join(os.path.expanduser("~"), ".opencode")]
     folders += [each for each in [said("OPENCODE_CONFIG_DIR")] if each]
     skills = []
-    at = None if is_yes(said("OPENCODE_DISABLE_PROJECT_CONFIG")) else os.getcwd()
+    # The variable does not stop opencode from loading plugins of the project (docs/agents-reference.md).
+    is_off = is_yes(said("OPENCODE_DISABLE_PROJECT_CONFIG"))
+    at = os.getcwd()
     while at is not None:
-        folders.append(os.path.join(at, ".opencode"))
+        own = os.path.join(at, ".opencode")
         files += [os.path.join(at, name) for name in ("opencode.json", "opencode.jsonc")]
-        skills += [os.path.join(at, name, "skills") for name in (".claude", ".agents")]
+        if not is_off:
+            folders.append(own)
+        else:
+            files += [os.path.join(own, name) for name in ("opencode.json", "opencode.jsonc")]
+            for path in programs_of(own, ("plugin", "plugins")):
+                findings.fail("opencode runs %s as a part of itself, so it can get around the hook: remove it" % path)
+        if not is_yes(said("OPENCODE_DISABLE_EXTERNAL_SKILLS")):
+            skills += [os.path.join(at, name, "skills") for name in (".claude", ".agents")]
         above = os.path.dirname(at)
         at = above if above != at else None
     for folder in dict.fromkeys(folders):
@@ -104,10 +113,10 @@ def is_yes(value):
     return (value or "").lower() in ("1", "true")
 
 
-def programs_of(folder):
+def programs_of(folder, kinds=("plugin", "plugins", "tool", "tools")):
     """The plugins and tools of a folder. opencode loads each into its own process when it starts."""
     found = []
-    for kind in ("plugin", "plugins", "tool", "tools"):
+    for kind in kinds:
         try:
             names = sorted(os.listdir(os.path.join(folder, kind)))
         except OSError:
@@ -118,12 +127,13 @@ def programs_of(folder):
 
 
 def names_plugins(path):
-    """Whether settings name plugins. A file with comments is searched as text."""
+    """Whether settings name plugins, under the old or the new name. A file with comments is searched as text."""
     text = read_text(path) or ""
     try:
-        return bool(look_up(parse_json(text.lstrip("\ufeff") or "{}"), ("plugin",)))
+        settings = parse_json(text.lstrip("\ufeff") or "{}")
+        return bool(look_up(settings, ("plugin",)) or look_up(settings, ("plugins",)))
     except ValueError:
-        return '"plugin"' in text
+        return '"plugin' in text
 
 
 def texts_below(folder):

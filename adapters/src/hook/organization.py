@@ -1,5 +1,13 @@
 # The organization of a key.
 
+def refuse_nobody(config, settings):
+    """Refuses a managed settings file that names no organization: a user's key of any organization would count, and bring its
+    own rules."""
+    if config is not None and config == Place(True).config and settings.organization_id is None:
+        told = "`%s` names no organization, so a key of any one would count: run `install --managed` with SERVICE_ORG_ID"
+        raise Refused(told % config)
+
+
 def refuse_strange_key(settings, until):
     """Refuses a key of another organization than the one that an administrator has named, before the call is sent. The
     service says once whose key it is, and a note remembers it. A forged note opens nothing: a call is decided by the rules of
@@ -40,3 +48,16 @@ def note_of_key(settings):
 
     name = "\n".join((settings.api_url, settings.organization_id, settings.key))
     return os.path.join(own_folder(), "key-checked"), b"%08x" % crc32(name.encode("utf-8", "replace"))
+
+
+def checked_keys(place):
+    """The note of this user, if no hook is left that reads it. HOME may lead anywhere, so another file is not touched."""
+    path = os.path.join(own_folder(), "key-checked")
+    if not place.managed and os.path.exists(Place(True).hook):
+        return []
+    try:
+        with open(path, "rb") as file:
+            text = file.read(100)
+    except OSError:
+        return []
+    return [path] if len(text) == 8 and not text.strip(b"0123456789abcdef") else []

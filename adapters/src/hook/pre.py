@@ -71,6 +71,7 @@ def question(answer, options):
         answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     settings = Settings(options.config)
     settings.check()
+    refuse_nobody(options.config, settings)
     if call.refused is not None:
         raise Refused(call.refused)
     command = call.arguments.get("command")
@@ -79,7 +80,7 @@ def question(answer, options):
             "this may run what Codex types into it later, which cannot be checked: give the program its commands as "
             "arguments or in a file"
         )
-    return call, settings, [authorize_body(each, settings) for each in [call] + list(call.also)]
+    return call, settings, [authorize_body(each, settings) for each in calls_of(call, options.config)]
 
 
 def decision(answer, settings, body):

@@ -5,12 +5,17 @@
 
 # Programs that read commands from their terminal if at most this many arguments follow.
 PROMPTS = dict(
-    [(name, 0) for name in "bash sh zsh dash ash ksh mksh fish csh tcsh rbash python python2 python3 ipython pypy".split()]
-    + [(name, 0) for name in "node deno bun ruby irb perl php lua R redis-cli tmux screen pwsh powershell tclsh".split()]
-    + [(name, 0) for name in "ghci jshell scala erl iex julia octave unshare nsenter login newgrp m4 dc at batch".split()]
-    + [(name, 1) for name in "ssh telnet nc ncat socat su ftp sftp sqlite3 chroot".split()]
+    [(name, 0) for name in "bash sh zsh dash ash ksh mksh fish csh tcsh rbash xonsh nu elvish python ipython pypy".split()]
+    + [(name, 0) for name in "node deno bun ruby irb perl php lua luajit R redis-cli tmux screen pwsh powershell tclsh".split()]
+    + [(name, 0) for name in "ghci jshell scala erl iex julia octave unshare nsenter login newgrp m4 dc at batch pry guile".split()]
+    + [(name, 1) for name in "ssh telnet nc ncat socat su ftp sftp sqlite sqlite3 chroot".split()]
     + [(name, 99) for name in "psql mysql mongosh gdb lldb script vi vim nvim view ex ed emacs nano less more man".split()]
 )
+# Their `-c` takes code of their own language, not a command line.
+PROGRAMMED = ("python", "pypy", "ipython", "lua", "R", "octave")
+SHELLS = frozenset("bash sh zsh dash ash ksh mksh fish csh tcsh rbash".split())
+# The first argument with which many programs open a prompt: `poetry shell`, `rails console`.
+PROMPT_COMMANDS = frozenset("shell console repl dbshell develop enter attach interactive".split())
 # Their options that take the next word.
 WITH_VALUE = "--rcfile --init-file -O +O -o +o -W -X -r --require --import -I -M".split()
 NO_PROMPT = ("-c", "-e", "-f", "--eval", "--command", "--execute", "--file", "--version", "--help", "-V", "-h", "--batch")
@@ -22,9 +27,12 @@ WRAPPERS = frozenset(
     """exec env sudo doas command builtin nohup time nice ionice chrt taskset timeout stdbuf setsid flock watch xargs parallel
     strace ltrace prlimit setarch busybox toybox eatmydata firejail proot torify proxychains sshpass dbus-run-session coproc
     unshare nsenter chroot systemd-run runuser setpriv sg npx uvx poetry pipenv rlwrap unbuffer expect winpty catchsegv numactl
-    cpulimit fakeroot entr script tmux screen su ssh find""".split()
+    cpulimit fakeroot entr script tmux screen su ssh find uv pipx pdm hatch rye conda mamba micromamba mise asdf direnv bundle bunx
+    pnpx nix nix-shell guix flatpak snap distrobox toolbox vagrant heroku fly""".split()
 )
-CONTAINERS = ("docker", "podman", "kubectl", "nerdctl")
+CONTAINERS = ("docker", "podman", "kubectl", "nerdctl", "oc", "docker-compose", "podman-compose")
+OPENING = ("run", "exec", "attach", "start", "debug")
+AWKS = ("awk", "gawk", "mawk", "nawk")
 # Programs behind a wrapper whose own arguments are no programs.
 ORDINARY = frozenset("apt apt-get dnf yum apk brew pip pip3 npm yarn pnpm cargo go git make grep rg sed awk ls cat cp mv rm mkdir tar".split())
 
@@ -42,9 +50,15 @@ def base_name(word):
     return word.rsplit("/", 1)[-1]
 
 
+def program_name(word):
+    """A program's name without its folder and version: `python` for `/usr/bin/python3.12`."""
+    name = base_name(word)
+    return name if name in FILTERS or name in WRAPPERS else name.rstrip("0123456789.-") or name
+
+
 def asks(words, depth):
     """Whether this program runs what is typed into it."""
-    name = base_name(words[0])
+    name = program_name(words[0])
     if any(c in name for c in "$*?[{") and not any(not word.startswith("-") for word in words[1:]):
         return True  # the program's name is not known, and it is given nothing to do
     if name == "eval":
@@ -53,15 +67,96 @@ def asks(words, depth):
     most = PROMPTS.get(name)
     if most is not None and prompts(name, words[1:], most, depth):
         return True
+    if reads_as_code(name, words[1:]):
+        return True
+    operands = [word for word in words[1:] if not word.startswith("-")]
+    if any(word in PROMPT_COMMANDS for word in operands[: 2 if most is not None else 1]) and name not in ORDINARY and name not in FILTERS:
+        return True
     if name in CONTAINERS:
-        typed = any(word[:1] == "-" and "i" in word for word in words[1:])
-        return typed and wraps(words[1:], depth)
+        return opens_container(name, words[1:])
+    if name in ("sudo", "doas") and opens_own_shell(words[1:]):
+        return True
+    if most is None and not operands and name.endswith(("sh", "-shell")) and "." not in name:
+        return True  # a shell by its name
     if name not in WRAPPERS or (name == "command" and words[1:2] and words[1] in ("-v", "-V")):
         return False
     if name == "find":
         started = [at for at, word in enumerate(words) if word in ("-exec", "-execdir", "-ok", "-okdir")]
         return bool(started) and wraps(words[started[0] + 1 :], depth)
     return wraps(words[1:], depth)
+
+
+# Options of `sudo` that take the next word.
+SUDO_VALUES = "-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --chdir --chroot --role --type".split()
+
+
+def opens_own_shell(arguments):
+    """Whether `sudo` starts a shell without a command."""
+    left, shell = list(arguments), False
+    while left:
+        word = left.pop(0)
+        if word in SUDO_VALUES:
+            left = left[1:]
+        elif word in ("--shell", "--login") or (word[:1] == "-" and word[1:2] != "-" and ("s" in word or "i" in word)):
+            shell = True
+        elif not word.startswith("-"):
+            return False
+    return shell
+
+
+def opens_container(name, arguments):
+    """Whether typed text reaches a program in a container. Which program the image starts is not known."""
+    if not any(word in OPENING for word in arguments):
+        return False
+    short = [word for word in arguments if word[:1] == "-" and word[1:2] != "-"]
+    if "compose" in arguments or name.endswith("-compose"):
+        return ("exec" in arguments or "run" in arguments) and not any("T" in word for word in short)
+    given = any(word.split("=")[0] in ("--interactive", "--stdin", "--attach") for word in arguments)
+    return given or "attach" in arguments or any("i" in word for word in short)
+
+
+# Words of code that reads standard input, and of code that runs a text or a program.
+READS_INPUT = ("input", "stdin", "STDIN", "readline", "gets", "ARGF", "<>", "open(0", "/dev/tty", "/dev/fd/0")
+RUNS_TEXT = ("exec", "eval", "system", "popen", "spawn", "subprocess", "child_process", "Function", "import(", "`", "%x", "qx", "shell")
+
+
+def reads_as_code(name, arguments):
+    """Whether this interpreter is given code that reads its input and runs a text or a program."""
+    if name in AWKS:
+        operands = [word for word in arguments if not word.startswith("-")]
+        code, files = (operands[0], operands[1:]) if operands else ("", [])
+        runs = "system" in code or "|" in code or any(word.startswith("-f") for word in arguments)
+        return runs and (not files or any(word in TERMINALS for word in files))
+    if name == "sed":
+        operands = [word for word in arguments if not word.startswith("-")]
+        return len(operands) <= 1 and any(map(sed_runs, arguments))
+    if name in SHELLS or name not in PROMPTS:
+        return False
+    left, code, reads, files = list(arguments), [], False, 0
+    while left:
+        word = left.pop(0)
+        short = word[:1] == "-" and word[1:2] != "-"
+        if word.startswith("--eval=") or word.startswith("--print="):
+            code.append(word.partition("=")[2])
+        elif word in ("--eval", "--print", "-r") or (short and word[-1] in "ceEp" and len(word) > 1):
+            # `-n` and `-p` of perl and ruby run the code once for each line of the input.
+            reads = reads or (name in ("perl", "ruby") and ("n" in word or "p" in word))
+            code += left[:1]
+            left = left[1:]
+        elif short and name in ("perl", "ruby") and ("n" in word or "p" in word):
+            reads = True
+        elif not word.startswith("-"):
+            files += 1
+    text = "\n".join(code)
+    reads = (reads and files == 0) or any(word in text for word in READS_INPUT)
+    return bool(code) and reads and any(word in text for word in RUNS_TEXT)
+
+
+def sed_runs(script):
+    """Whether a script of GNU sed runs commands: the command `e`, or the flag `e` of `s`."""
+    import re
+
+    return bool(re.search(r"(^|[;{}\n\d$/!\s])e(\s|;|}|$)", script) or re.search(r"s(.).*\1.*\1\w*e", script))
 
 
 def wraps(arguments, depth):
@@ -74,11 +169,11 @@ def wraps(arguments, depth):
             return True
         if word.startswith("-") or "=" in word:
             continue
-        name = base_name(word)
+        name = program_name(word)
+        if (name in PROMPTS or name in AWKS or name == "sed") and asks(words[at:], depth + 1):
+            return True
         if name in ORDINARY:
             return False
-        if name in PROMPTS and asks(words[at:], depth + 1):
-            return True
     return False
 
 
@@ -87,15 +182,23 @@ def prompts(name, arguments, most, depth):
     quiet = False
     while left:
         word = left.pop(0)
+        short = word[:1] == "-" and word[1:2] != "-"
         if word in ASKS_ON or word in TERMINALS:
             return True
-        if word in ("-c", "--command") or (word[:1] == "-" and word[1:2] != "-" and word.endswith("c") and most == 0):
+        if name in SHELLS and short and "c" in word and given == 0:
+            left = [each for each in left if not each.startswith("-")]
             return bool(left) and opens_prompt(left[0], depth + 1)
+        if word in ("-c", "--command") or (short and word.endswith("c") and most == 0):
+            return bool(left) and name not in PROGRAMMED and opens_prompt(left[0], depth + 1)
         if word == "-m":
             module = left.pop(0) if left else None
             given += 1
         elif word in WITH_VALUE and most == 0:
             left = left[1:]
+        elif name in SHELLS and word in ("-e", "-f", "-h"):
+            pass  # options of a shell that reads its commands from standard input
+        elif most == 0 and name not in SHELLS and short and word[-1] in "eE":
+            quiet = True
         elif (word in NO_PROMPT and (word != "-h" or most < 99)) or word.startswith(("--eval=", "--command=", "--file=")):
             quiet = True
         elif not word.startswith("-"):

@@ -91,8 +91,10 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
     await removeUnsent(context.db, message)
     return count(sending, 'dropped')
   }
-  let mayLeave = (): boolean => true
-  const slack = await slackFor(sending, () => mayLeave())
+  let end = -Infinity
+  const slack = await slackFor(sending, () => {
+    if (performance.now() >= end) throw new Error('the request was held up for too long, and did not leave')
+  })
   const conversation = await pace.conversation(account, () => conversationWith(slack, account))
   const text = textOf(message, publicBase(context.config))
   await pace.take('post')
@@ -100,8 +102,7 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
   const place = { account, conversation }
   // If this process stands still after its intent, another process may send the message (lanes.ts). So this process
   // sends only shortly after the intent.
-  const end = performance.now() + timing.leaveMilliseconds
-  mayLeave = () => performance.now() < end
+  end = performance.now() + timing.leaveMilliseconds
   // `begun` is false if something has changed meanwhile. Then the message is read again.
   progress.begun = await markIntent(context.db, turn, message, place)
   if (!progress.begun) return
@@ -170,9 +171,9 @@ async function edit(sending: Sending, message: SentMessage): Promise<void> {
 }
 
 /** A Slack client with the connection of the organization, never with the connection of a person. */
-async function slackFor({ context, turn }: Sending, mayWrite = (): boolean => true): Promise<Slack> {
+async function slackFor({ context, turn }: Sending, requireFresh?: () => void): Promise<Slack> {
   const call = { organizationId: turn.organizationId, requester: { userId: null } }
-  return slackAt(await connectionOfCall(context, call, 'slack_send_message', 'slack'), null, mayWrite)
+  return slackAt(await connectionOfCall(context, call, 'slack_send_message', 'slack', requireFresh), null)
 }
 
 async function noteFailure(

@@ -1,5 +1,5 @@
 import type { Bounds, OutgoingError } from '../../shared/outgoing/outgoing.ts'
-import { OutcomeUnknown, ToolError } from './executor.ts'
+import { OutcomeUnknown, ToolError, type ServiceConnection } from './executor.ts'
 
 /* Rules for all services: the bounds of a request, and the meaning of its failures. */
 
@@ -9,14 +9,27 @@ export type Sending = 'again' | 'once'
 /** The largest answer, in bytes after decompression. */
 export const mostAnswerBytes = 32 * 1024 * 1024
 
+/** The longest time of one request in milliseconds. Afterwards the service no longer begins to carry out a write. */
+export const mostRequestMilliseconds = 30_000
+
 /**
- * The bounds of one request: its longest time and its largest answer. After this time the service no longer begins to
- * carry out a write. `signal` ends the request; null: nothing ends it earlier.
+ * The bounds of one request: its longest time and its largest answer. `signal` ends the request; null: nothing ends it
+ * earlier.
  */
 export const boundsWith = (signal: AbortSignal | null): Omit<Bounds, 'addresses' | 'reserve'> => ({
-  milliseconds: 30_000,
+  milliseconds: mostRequestMilliseconds,
   bytes: mostAnswerBytes,
   ...(signal === null ? {} : { signal }),
+})
+
+/** The same bounds for a request with an effect (`once`), which leaves only if the call is still this attempt's. */
+export const boundsOf = (
+  sending: Sending,
+  connection: Pick<ServiceConnection<never>, 'requireFresh'>,
+  signal: AbortSignal | null,
+): ReturnType<typeof boundsWith> => ({
+  ...boundsWith(signal),
+  ...(sending === 'once' ? { beforeSending: () => connection.requireFresh() } : {}),
 })
 
 /** undefined for a text that is not JSON. */

@@ -1,5 +1,6 @@
 import type { Connectable, CredentialOf } from '../../catalog/integrations/index.ts'
 import type { ToolName } from '../../catalog/index.ts'
+import { faultOf, type Fault } from '../../contract/tool-faults.ts'
 import type { StepError } from '../../db/schema/runs.ts'
 import type { LinkedAccount } from '../../governance/people/slack-accounts.ts'
 import type { Exceeded } from '../../governance/limits/run-quota.ts'
@@ -7,7 +8,7 @@ import type { Outdated, OwnWrite } from '../../governance/runs/effects/outcome.t
 import type { Reader } from '../../policy/audience.ts'
 import type { Json, JsonObject, Label } from '../../policy/types.ts'
 import type { Bounds, Fetch } from '../../shared/outgoing/outgoing.ts'
-import type { TokenPrice } from '../../shared/model-prices.ts'
+import type { PricedModel, TokenPrice } from '../../shared/model-prices.ts'
 
 /** One decided call, as the policy interceptor passes it to a tool's body. */
 export interface ToolCall<Params> {
@@ -74,7 +75,7 @@ export interface ToolServices {
     integration: Name,
   ): Promise<ServiceConnection<Name> | null>
   /** The price of a language model; null: the operator has set no price for it. */
-  priceOf(provider: string, model: string): TokenPrice | null
+  priceOf(model: PricedModel): TokenPrice | null
   /** The Slack account of the person who runs the workflow; null: none is linked. */
   slackAccount(call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>): Promise<LinkedAccount | null>
   readonly fileRoot: string
@@ -108,6 +109,11 @@ export interface ServiceConnection<Name extends Connectable> {
   readonly headers: Readonly<Record<string, string>>
   /** A `fetch` that goes only to the addresses of this connection. */
   fetchWithin(bounds: Omit<Bounds, 'addresses' | 'reserve'>): Fetch
+  /**
+   * A request with an effect calls this right before its bytes leave. Throws if another attempt may have made the call
+   * meanwhile; then nothing may be sent.
+   */
+  requireFresh(): void
   /** Call this if an answer refuses the credential. Marks the connection, and returns the error that fails the call. */
   expired(): Promise<ToolError>
 }
@@ -209,6 +215,8 @@ export type Finder<Params, Output = Json> = (
 export class ToolError extends Error {
   override readonly name = 'ToolError'
   readonly code: string
+  /** null: the code is unknown. */
+  readonly fault: Fault | null
   /** Whether the same call could succeed later. Only then is it retried. */
   readonly retryable: boolean
   /** Seconds that the service asks to wait before a retry; null: it does not say. */
@@ -230,6 +238,7 @@ export class ToolError extends Error {
   ) {
     super(message, { cause: options.cause })
     this.code = code
+    this.fault = faultOf(code)
     this.retryable = options.retryable
     this.retryAfterSeconds = options.retryAfterSeconds ?? null
     this.cost = options.cost ?? 0

@@ -13,7 +13,7 @@ import { readEvent, readFolder, readSheet } from './google/state.ts'
 import { appendRows, findRows, readRows } from './google/sheets.ts'
 import { comment as commentInJira, findComment as findJiraComment } from './jira/comments.ts'
 import { getIssue as getJiraIssue, search as searchJira } from './jira/reads.ts'
-import { readIssueState as readJiraIssueState } from './jira/state.ts'
+import { readIssueState as readJiraIssueState, readProjectState } from './jira/state.ts'
 import { createIssue as createJiraIssue, findIssue as findJiraIssue } from './jira/writes.ts'
 import { generateWithModel } from './llm/llm-generate.ts'
 import { getMemory } from './memory-get.ts'
@@ -90,6 +90,7 @@ export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
 export const stateReaders = {
   memory_set: readMemoryState,
   github_comment: readIssueState,
+  jira_create_issue: readProjectState,
   jira_comment: readJiraIssueState,
   trello_comment: readCardState,
   slack_send_message: readRecipient,

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { keyIsWrong } from '../../catalog/integrations/mail.ts'
 import { OutgoingError } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
-import { boundsWith, jsonOf } from './exchange.ts'
+import { boundsOf, jsonOf } from './exchange.ts'
 import { ToolError, type ServiceConnection, type ToolCall } from './executor.ts'
 import { parseMailbox, type Mailbox } from './mail-addresses.ts'
 import { addressed } from './mail-message.ts'
@@ -81,7 +81,7 @@ async function exchange(
   key: string,
   recipients: readonly string[],
 ): Promise<ResendAnswer> {
-  const send = connection.fetchWithin({ ...boundsWith(null), bytes: mostBytes })
+  const send = connection.fetchWithin({ ...boundsOf('once', connection, null), bytes: mostBytes })
   const headers = {
     'user-agent': 'countersign',
     ...connection.headers,
@@ -97,6 +97,7 @@ async function exchange(
     return { kind: 'sent', output: { message_id: read.data.id, accepted: [...recipients] } }
   } catch (error) {
     if (error instanceof OutgoingError) return unanswered(error)
+    if (error instanceof ToolError) throw error
     return { kind: 'unclear' }
   }
 }

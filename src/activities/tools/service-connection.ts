@@ -21,14 +21,19 @@ interface Calling {
   readonly requester: { readonly userId: string | null }
 }
 
-/** See `ToolServices.connection`. */
+const onlyReads = (): never => {
+  throw new Error('this connection sends no request with an effect')
+}
+
+/** See `ToolServices.connection`. Without `requireFresh`, only requests without an effect can be sent. */
 export async function connectionOfCall<Name extends Connectable>(
   context: Context,
   call: Calling,
   tool: ToolName,
   integration: Name,
+  requireFresh?: () => void,
 ): Promise<ServiceConnection<Name>> {
-  const found = await connectionIfAny(context, call, tool, integration)
+  const found = await connectionIfAny(context, call, tool, integration, requireFresh)
   if (found !== null) return found
   throw new ToolError(toolNotAvailable, notConnectedMessage(tool, integration), { retryable: false })
 }
@@ -39,6 +44,7 @@ export async function connectionIfAny<Name extends Connectable>(
   { organizationId, requester }: Calling,
   tool: ToolName,
   integration: Name,
+  requireFresh: () => void = onlyReads,
 ): Promise<ServiceConnection<Name> | null> {
   const found = await credentialFor(context, {
     organizationId,
@@ -62,6 +68,7 @@ export async function connectionIfAny<Name extends Connectable>(
     base: addresses[0],
     headers,
     fetchWithin: (bounds) => context.outgoing.fetchWithin({ ...bounds, addresses, reserve }),
+    requireFresh,
     async expired() {
       // The service may end an access token early. A new access token shows whether the service still accepts the
       // credential.

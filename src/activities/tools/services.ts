@@ -12,25 +12,27 @@ import { connectionIfAny, connectionOfCall } from './service-connection.ts'
 
 /**
  * Makes the services that are configured in this process. `actAs` gets the name of each connection before the
- * connection is used. null: the call goes through the installation, without a connection.
+ * connection is used. null: the call goes through the installation, without a connection. `requireFresh`: see
+ * `ServiceConnection`; without it, connections can only read.
  */
 export function createToolServices(
   context: Context,
   actAs: (account: string | null) => void = () => {},
+  requireFresh?: () => void,
 ): ToolServices {
   const { tools } = context.config
   return {
     fileRoot: tools.fileRoot,
     smtpUrl: tools.smtpUrl,
     mailFrom: tools.mailFrom,
-    priceOf: (provider, model) => priceOf(tools.modelPrices, provider, model),
+    priceOf: (model) => priceOf(tools.modelPrices, model, context.config.connections.hosts),
     async connection(call, tool, integration) {
-      const connection = await connectionOfCall(context, call, tool, integration)
+      const connection = await connectionOfCall(context, call, tool, integration, requireFresh)
       actAs(connection.name)
       return connection
     },
     async connectionIfAny(call, tool, integration) {
-      const connection = await connectionIfAny(context, call, tool, integration)
+      const connection = await connectionIfAny(context, call, tool, integration, requireFresh)
       actAs(connection?.name ?? null)
       return connection
     },

@@ -1,22 +1,18 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import express, { type Request, type Response } from 'express'
+import type { Request } from 'express'
 import type { Config } from '../../shared/config.ts'
 import { requireSameOrigin } from '../auth.ts'
+import { readBytes } from '../body-bytes.ts'
 import { ApiError } from '../errors.ts'
 
 /** Bytes of a form. The largest field is a comment; a bulk decision names up to 200 approvals. */
 const formLimit = 64 * 1024
-const text = express.text({ type: 'application/x-www-form-urlencoded', limit: formLimit })
 
 /**
  * Reads a submitted form. Throws if the form comes from another site. The check reads `Origin`, and also
  * `Sec-Fetch-Site` if the browser sends it.
  */
-export async function readForm(
-  config: Config,
-  request: Request,
-  response: Response,
-): Promise<URLSearchParams> {
+export async function readForm(config: Config, request: Request): Promise<URLSearchParams> {
   const site = request.headers['sec-fetch-site']
   if (site !== undefined && site !== 'same-origin')
     throw new ApiError(
@@ -24,18 +20,15 @@ export async function readForm(
       'this form was sent from another site: open the page here, and send it again',
     )
   requireSameOrigin(config, request)
-  await new Promise<void>((resolve, reject) => {
-    text(request, response, (error?: unknown) =>
-      error === undefined ? resolve() : reject(tooLargeOr(error)),
-    )
-  })
-  return new URLSearchParams(typeof request.body === 'string' ? request.body : '')
+  const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers
+  if (!/^application\/x-www-form-urlencoded\s*(;|$)/i.test(type) || encoding !== 'identity')
+    throw new ApiError('bad_request', 'the form cannot be read: send it as a browser does')
+  const body = await readBytes(request, { bytes: formLimit, tooLarge })
+  return new URLSearchParams(body.whole().toString())
 }
 
-const tooLargeOr = (error: unknown): ApiError =>
-  (error as { status?: unknown }).status === 413
-    ? new ApiError('too_large', `the form is larger than ${formLimit} bytes: send less`)
-    : new ApiError('bad_request', 'the form cannot be read: send it as a browser does')
+const tooLarge = (): ApiError =>
+  new ApiError('too_large', `the form is larger than ${formLimit} bytes: send less`)
 
 /** The token that binds a form to the session of its page. */
 export function formToken(config: Config, sessionId: string): string {

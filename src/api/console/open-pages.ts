@@ -44,7 +44,7 @@ export function openPages(
       void router.post(
         path,
         asPage(path, assets, async (request, response) =>
-          work(visitOf(request, response), await readForm(context.config, request, response)),
+          work(visitOf(request, response), await readForm(context.config, request)),
         ),
       ),
   }

@@ -53,7 +53,7 @@ function mount(router: Router, page: PageRoute, parts: Parts): void {
   router.post(
     page.path,
     asPage(page.path, assets, async (request, response) => {
-      const form = await readForm(context.config, request, response)
+      const form = await readForm(context.config, request)
       await answer(page, parts, { request, response, form })
     }),
   )

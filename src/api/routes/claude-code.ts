@@ -39,21 +39,30 @@ export const postClaudeCode = askRoute({
   summary:
     'An HTTP hook for Claude Code’s PreToolUse event: an allowed call gets an empty answer, a denied one the reason',
   description:
-    '`wait` is how many seconds a held call waits for a person’s decision. An unreadable value counts as 0.',
+    '`wait` is how many seconds a held call waits for a person’s decision. An unreadable value counts as 0. ' +
+    '`organization_id` names the organization whose rules decide. Managed settings name it, so that every call of ' +
+    'somebody who is not its member is denied. An unknown parameter denies the call too.',
   tag: 'Agents',
-  query: z.object({ wait: wholeNumber(0, longestWait).default(defaultWait) }),
+  query: z.object({
+    wait: wholeNumber(0, longestWait).default(defaultWait),
+    organization_id: z.string().optional(),
+  }),
   body: preToolUse,
   responses: { 200: verdict },
   async ask(question, request) {
     const { context, asker } = question
     let body: unknown
     let wait = 0
+    let organization: string | undefined
     const first = await decideQuestion(question, async (admit) => {
       // The query is read here, so that an error in it also becomes a denial. After an error, a client would
       // make the call.
-      wait = readWait(readQuery(request)['wait'])
+      const named = readQuery(request)
+      refuseUnknown(named)
+      wait = readWait(named['wait'])
+      organization = named['organization_id']
       body = await readJsonBody(request, agentBodyLimit, mostAgentValues, admit)
-      return questionOf(body)
+      return questionOf(body, organization)
     })
     const { decision, approval_id } = first
     if (decision !== 'require_approval' || approval_id === undefined) return ok(verdictView(first))
@@ -68,7 +77,7 @@ export const postClaudeCode = askRoute({
       // A new question would reopen an ended session, or use up the approval for a client that has disconnected.
       const isDecided = status === 'approved' || status === 'rejected'
       if (!isDecided || signal.aborted) return ok(verdictView(first, status))
-      return ok(verdictView(await decideQuestion(question, async () => questionOf(body))))
+      return ok(verdictView(await decideQuestion(question, async () => questionOf(body, organization))))
     } catch (error) {
       // Either the person has left the organization, which cancelled the approval, or somebody has just decided it.
       if (error instanceof DomainError && ['not_found', 'approval_already_decided'].includes(error.code))
@@ -81,7 +90,7 @@ export const postClaudeCode = askRoute({
 })
 
 /** Converts the hook's body to a question. Throws an ApiError if it is not a PreToolUse event. */
-function questionOf(body: unknown): unknown {
+function questionOf(body: unknown, organization: string | undefined): unknown {
   const read = preToolUse.safeParse(body)
   if (!read.success)
     throw new ApiError(
@@ -91,7 +100,21 @@ function questionOf(body: unknown): unknown {
   const { session_id, tool_name, tool_use_id, cwd } = read.data
   const tool_input = resolvedIn(cwd, tool_name, read.data.tool_input as JsonObject)
   const agent = { name: 'claude-code', kind: 'hook' }
-  return { agent, session_id, tool_name, tool_input, ...(tool_use_id === undefined ? {} : { tool_use_id }) }
+  return {
+    ...{ agent, session_id, tool_name, tool_input },
+    ...(tool_use_id === undefined ? {} : { tool_use_id }),
+    ...(organization === undefined ? {} : { organization_id: organization }),
+  }
+}
+
+/** A misspelt `organization_id` would let the key of any organization count. */
+function refuseUnknown(query: Record<string, string>): void {
+  const unknown = Object.keys(query).find((name) => name !== 'wait' && name !== 'organization_id')
+  if (unknown !== undefined)
+    throw new ApiError(
+      'validation_error',
+      `the hook’s address has the unknown parameter \`${unknown.slice(0, 100)}\`: there are \`wait\` and \`organization_id\``,
+    )
 }
 
 /** Seconds to wait. An unreadable value counts as 0: the call is still held. */

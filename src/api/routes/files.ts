@@ -36,10 +36,10 @@ const postFile = route({
   query: organizationQuery,
   body: fileForm,
   responses: { 201: file },
-  async receive({ context, caller, signal }, request) {
+  async receive({ context, caller, signal }, request, entry) {
     const permit = await reserveMemory(context.uploads, caller.organizationId, announcedSize(request), signal)
     try {
-      const sent = await readFileUpload(request)
+      const sent = await readFileUpload(request, entry)
       const { name, mediaType, sha256, labels: added } = sent
       return { body: sent, hashed: { name, mediaType, sha256, labels: added }, release: permit.release }
     } catch (error) {

@@ -1,9 +1,9 @@
-import { statfs } from 'node:fs/promises'
 import { sql } from 'kysely'
 import { z } from 'zod'
 import type { WriteRefusal } from '../../db/errors.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../../governance/context.ts'
+import { freeSpace } from '../../governance/upkeep/disk-space.ts'
 import { publicRoute } from '../route.ts'
 
 const check = z.enum(['ok', 'down'])
@@ -13,7 +13,9 @@ const databaseCheck = z
 const workerCheck = z
   .enum(['ok', 'down', 'unknown'])
   .describe('`unknown`: the database, which knows the workers, does not answer')
-const diskCheck = z.enum(['ok', 'full']).describe('`full`: the disk with the folder of the logs')
+const diskCheck = z
+  .enum(['ok', 'full'])
+  .describe('`full`: the disk of the logs, or of the data folder of `npm start`')
 const health = z
   .strictObject({
     status: z.enum(['ok', 'degraded']),
@@ -34,7 +36,7 @@ const patienceMilliseconds = 2_000
 const alarmMilliseconds = 5 * 60_000
 /** A heartbeat writes every five seconds. So if the last failed write is older than this, the trouble is over. */
 const troubleMilliseconds = 30_000
-/** The disk of the logs counts as full below this many free bytes. */
+/** A disk counts as full below this many free bytes. */
 const leastFree = 32 * 1024 * 1024
 /** A worker that was last seen longer ago than this counts as down. */
 const workerSeenWithinSeconds = 20
@@ -92,9 +94,7 @@ function writeTroubleOf({ writeTrouble }: Pick<Context, 'writeTrouble'>): WriteR
 }
 
 async function freeBytes({ config }: Pick<Context, 'config'>): Promise<number> {
-  if (config.logFolder === null) return Infinity
-  const { bavail, bsize } = await statfs(config.logFolder)
-  return bavail * bsize
+  return Math.min(...(await freeSpace(config)).map(({ bytes }) => bytes))
 }
 
 /** The result of the check, or `otherwise` if it fails or takes too long. */

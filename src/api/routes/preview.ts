@@ -34,6 +34,7 @@ const step = z.strictObject({
       verdict,
       certainty,
       because: z.string().describe('one sentence'),
+      shadow: z.boolean().describe('true: the rule is recorded and never enforced'),
     }),
   ),
   rules_left_out: z.int().min(0).describe('matching rules of a very large plan that are not shown'),
@@ -46,6 +47,10 @@ const step = z.strictObject({
     })
     .nullable()
     .describe('what tool policies say against the call for your role'),
+  frozen: sentence.describe('why a freeze denies every call of the step; null without a freeze'),
+  checked_during_call: z
+    .array(z.string())
+    .describe('limits of tool policies that only the call itself can check, one sentence each'),
   connected: z.boolean(),
   available: z.boolean(),
   unavailable_because: sentence,
@@ -58,10 +63,18 @@ const preview = z
     not_executable_because: sentence,
     unknown_inputs: z.array(z.string()),
     run_approval: z.strictObject({
-      required: z.boolean().describe('whether the whole run would wait for approval before it starts'),
-      risk_level: riskLevel,
-      reasons: z.array(z.string()),
-      approver: z.enum(['admin', 'owner']).nullable(),
+      required: z.boolean().describe('every run would wait for approval before it starts'),
+      certainty: certainty.describe(
+        '`possible`: some runs would wait and others would not; inputs or dates that are not known decide',
+      ),
+      risk_level: riskLevel.describe('the least risk that a run can have'),
+      highest_risk_level: riskLevel.describe('the highest risk that a run can have'),
+      reasons: z.array(z.string()).describe('hold for every run'),
+      possible_reasons: z.array(z.string()).describe('hold for some runs, each with what decides'),
+      approver: z
+        .enum(['admin', 'owner'])
+        .nullable()
+        .describe('the strictest that a run can need; null if no run would wait'),
       approvals_needed: z.int().nullable(),
     }),
     steps: z.array(step),

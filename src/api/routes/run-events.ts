@@ -11,10 +11,13 @@ export const getRunEvents = streamRoute({
   key: 'GET /runs/{id}/events',
   summary: 'The events of a run, live (Server-Sent Events)',
   description:
-    'The id of an event is its sequence number in the run. A client that reconnects with `Last-Event-ID` (or `?after=`) misses nothing. The stream ends after the run’s last event.',
+    'The id of an event is its sequence number in the run. A client that reconnects with `Last-Event-ID` (or `?after=`) misses nothing. The stream ends after the run’s last event, or after `limit` events; `?after=` goes on behind the last of them.',
   tag: 'Runs',
   contentType: 'text/event-stream',
-  query: z.object({ after: wholeNumber(0, 999_999_999).optional() }),
+  query: z.object({
+    after: wholeNumber(0, 999_999_999).optional(),
+    limit: wholeNumber(1, 200).optional(),
+  }),
   responses: { 200: null },
   async stream(call, request, response) {
     const { context, params, query, services } = call
@@ -31,10 +34,11 @@ export const getRunEvents = streamRoute({
     const wakeUps = subscribeTo(context, params.id, stream.signal)
     try {
       let last = Math.max(query.after ?? 0, lastEventId(request.headers['last-event-id']))
+      let left = query.limit
       do {
         for (;;) {
           const { status, eventSeq, events, text } = await share(async (place) => {
-            const read = await readRunEvents(context.db, params.id, last)
+            const read = await readRunEvents(context.db, params.id, last, left)
             place.works()
             // One write for all events, because each write checks the caller's rights.
             return {
@@ -44,7 +48,8 @@ export const getRunEvents = streamRoute({
           })
           if (text !== '') await stream.write(text)
           last = events.at(-1)?.seq ?? last
-          if (stream.signal.aborted || (runEnded(status) && last >= eventSeq)) return
+          if (left !== undefined) left -= events.length
+          if (left === 0 || stream.signal.aborted || (runEnded(status) && last >= eventSeq)) return
           if (events.length === 0) break
         }
       } while (await wakeUps.next())

@@ -109,15 +109,19 @@ function runRoutesAt(root: 'runs' | 'executions'): Route[] {
     route({
       key: `GET /${root}/{id}`,
       summary: 'A run, with the reason why it has not started or the approvals it waits for',
+      description:
+        'Without `limit` and `cursor` it has all steps and their outputs. With one of them it has a page of both, and `next_cursor` leads to the next page.',
       tag,
+      query: z.object({ limit: wholeNumber(1, 200).optional(), cursor: filter.optional() }),
       responses: { 200: run },
-      async handle({ context, caller, params }) {
+      async handle({ context, caller, params, query: { limit, cursor = null } }) {
         const { organizationId } = caller
-        const view =
-          (await readRunFields(context, organizationId, params.id, caller)) ??
-          (await readSessionRun(context.db, organizationId, params.id))
-        if (view === null) throw notFound('run', params.id)
-        return ok(objectInParts(view))
+        const isWhole = limit === undefined && cursor === null
+        const found = await readRunFields(context, organizationId, params.id, caller, { limit, cursor })
+        if (found !== null) return ok(objectInParts(found))
+        const session = await readSessionRun(context.db, organizationId, params.id)
+        if (session === null) throw notFound('run', params.id)
+        return ok(objectInParts({ ...session, ...(isWhole ? {} : { next_cursor: null }) }))
       },
     }),
     route({

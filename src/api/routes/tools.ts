@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { catalog, getTool } from '../../catalog/index.ts'
-import type { ToolDeclaration } from '../../catalog/tool.ts'
+import { preconditionChecks, repeats, type ToolDeclaration } from '../../catalog/tool.ts'
 import { readConnected } from '../../governance/tools/connections.ts'
 import { notFound } from '../../governance/errors.ts'
 import { pageOf, readCursor } from '../../governance/page.ts'
@@ -30,6 +30,20 @@ const tool = z
       description:
         '`yes`: a call changes nothing. `by hand`: a person can take its effect back. `no`: people may have read it',
     }),
+    repeat: z.enum(repeats).meta({
+      description:
+        'What happens to a call whose answer was lost. `free`, `transactional`: it is made again. `keyed`: it is made again with the same key. `findable`: it is looked for first. `unsafe`: a person decides',
+    }),
+    precondition: z
+      .strictObject({
+        of: z.string().meta({ description: 'what an approval covers besides the parameters' }),
+        check: z.enum(preconditionChecks).meta({ description: 'how a change since the approval is found' }),
+      })
+      .nullable()
+      .meta({ description: 'null: an approval covers the parameters and the connection alone' }),
+    timeout_seconds: z
+      .int()
+      .meta({ description: 'the longest time of an attempt, if the step has no `timeout_seconds`' }),
   })
   .meta({ id: 'Tool' })
 

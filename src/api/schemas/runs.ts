@@ -9,6 +9,7 @@ import {
   runStatuses,
   stepStatuses,
 } from '../../contract/status.ts'
+import { faults } from '../../contract/tool-faults.ts'
 import { labelSlug, textField } from '../../policy/text.ts'
 import { mostLabels, tooManyLabels } from '../../policy/types.ts'
 import { anyJson, id, labels, riskLevel, time, verdict } from './common.ts'
@@ -24,6 +25,13 @@ export const risk = z.strictObject({
 const stepError = z.strictObject({
   code: z.string(),
   message: z.string(),
+  fault: z
+    .enum(faults)
+    .optional()
+    .describe(
+      'Whose fault the error is, so who can change something. Absent from some errors of older versions.',
+    ),
+  retryable: z.boolean().optional().describe('Whether the same call could succeed later.'),
   detail: z
     .record(z.string(), anyJson)
     .optional()
@@ -161,7 +169,11 @@ export const labelSource = z.strictObject({
 export const labelSources = z
   .array(labelSource)
   .describe('`from` names steps, inputs as `input.NAME`, and steps of other runs as `RUN/STEP`')
-const outputs = z.record(z.string(), anyJson)
+const outputs = z
+  .record(z.string(), anyJson)
+  .describe(
+    'The outputs of the steps that have ended; null for a step without an output. The list of a `for_each` step has a place for each item.',
+  )
 
 export const run = z
   .strictObject({
@@ -177,6 +189,11 @@ export const run = z
     outputs,
     result: anyJson,
     steps: z.array(step),
+    next_cursor: z
+      .string()
+      .nullable()
+      .optional()
+      .describe('only with `limit` or `cursor`: leads to the next steps, null after the last'),
   })
   .meta({ id: 'Run' })
 

@@ -6,6 +6,7 @@ import type {
   RunStatus,
   StepStatus,
 } from '../../contract/status.ts'
+import type { Fault } from '../../contract/tool-faults.ts'
 import type { RiskLevel, SideEffect, Verdict } from '../../policy/types.ts'
 
 type Json<T> = ColumnType<T, string, string>
@@ -18,6 +19,10 @@ export interface Risk {
 export interface StepError {
   code: string
   message: string
+  /** Errors of older versions have neither `fault` nor `retryable`. */
+  fault?: Fault
+  /** Whether the same call could succeed later. */
+  retryable?: boolean
   /** For an output that did not fit in memory: bytes that must be free before it is read again. Never shown. */
   bytes?: number
 }

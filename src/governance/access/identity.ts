@@ -98,7 +98,7 @@ export interface KeyLookup {
   readonly db: Db
   /** Loads keys by their hash. Requests in one turn of the event loop share a query. Nothing is cached. */
   readonly loader: DataLoader<string, KeyRow | null>
-  /** Identities of keys in this second, by hash. */
+  /** Identities of API keys, by the hash of the key. An entry lasts until its second ends. */
   readonly remembered: Map<string, Remembered>
 }
 

@@ -75,7 +75,16 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
     params: op.call.params ?? {},
     labels,
   }
-  const question: Question = { tx, ledger, op, session, earlier, sideEffect, labels }
+  const question: Question = {
+    tx,
+    ledger,
+    op,
+    session,
+    earlier,
+    sideEffect,
+    labels,
+    decisionId: newId('decision'),
+  }
   const byRules = refusal ?? blockedBy(question) ?? decide(tx.policy.compiled, call)
   const brings =
     byRules.verdict === 'deny' ? [] : unionLabels(outputLabels, addedLabels(tx.policy.compiled, call))
@@ -158,9 +167,8 @@ function explained(judged: Judged, words: string): Judged {
 
 /** Writes the decision and its audit entry. */
 function recordDecision(question: Question, judged: Judged): AgentDecision {
-  const { tx, ledger, op, session, sideEffect } = question
+  const { tx, ledger, op, session, sideEffect, decisionId: id } = question
   const labels = [...question.labels]
-  const id = newId('decision')
   session.decision_seq += 1
   session[{ allow: 'allowed', require_approval: 'held', deny: 'denied' }[judged.verdict] as Counter] += 1
   const { toolUseId, paramsHash } = op.key

@@ -110,6 +110,7 @@ function holdCall(question: Question, decided: Decided, again: HeldAgain | null)
       params_hash: op.key.paramsHash,
       labels: [...labels],
       rule_name: decided.ruleName,
+      decision_id: question.decisionId,
     },
     requirementNow(tx, decided),
     decided.expiresAfterSeconds ?? op.approvalSeconds,

@@ -40,6 +40,8 @@ export interface Question {
    * call cannot contain later data.
    */
   readonly labels: readonly Label[]
+  /** The id that its decision gets. A line about its approval names it. */
+  readonly decisionId: string
 }
 
 /** A decision with its approval. */

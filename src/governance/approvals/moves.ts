@@ -60,6 +60,7 @@ export function announceRequest(
     workflowId: record.workflow_id,
     runId,
     metadata: { approval_id: id, ...about[kind], ...former },
+    logged: decisionOf(record),
   })
   tx.publish('approval.created', { approval_id: id })
 }
@@ -72,6 +73,10 @@ const placeOf = ({
   ...(item_index === null ? {} : { item_index }),
   ...(session_id === null ? {} : { session_id }),
 })
+
+/** For the log: the chain has the approval's id in the entry of the decision. */
+const decisionOf = ({ decision_id }: ApprovalRecord): { decision_id?: string } =>
+  decision_id === null ? {} : { decision_id }
 
 const voteEvents = {
   rejected: 'approval.rejected',
@@ -108,7 +113,7 @@ export function decideByVote(
       needed,
       params_hash: approval.params_hash,
     },
-    logged: { tool },
+    logged: { tool, ...decisionOf(approval) },
   })
   if (status === 'pending') {
     tx.notice('approval', approval.id)
@@ -133,7 +138,12 @@ export function expireApproval(
     actor,
     workflowId: approval.workflow_id,
     runId,
-    metadata: { approval_id: approval.id },
+    metadata: {
+      approval_id: approval.id,
+      ...(approval.step_id === null ? {} : { step_id: approval.step_id }),
+      ...placeOf(approval),
+    },
+    logged: decisionOf(approval),
   })
 }
 
@@ -151,6 +161,7 @@ export function withdrawByRequester(writer: ApprovalWriter, approval: ApprovalRe
     status: 'cancelled',
     actor,
     metadata: { approval_id: approval.id, session_id: approval.session_id },
+    logged: decisionOf(approval),
   })
 }
 

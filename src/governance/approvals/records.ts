@@ -2,7 +2,7 @@ import type { RawBuilder } from 'kysely'
 import type { ApprovalStatus } from '../../contract/status.ts'
 import { insertNewApprovals } from '../../db/queries/approvals/insert-approvals.ts'
 import { insertNewDecisions } from '../../db/queries/approvals/insert-decisions.ts'
-import { newestApproval } from '../../db/queries/approvals/newest-approval.ts'
+import { newestApproval } from '../../db/queries/approvals/find-newest-approval.ts'
 import type { DecisionsTable, LabelSource, MatchedRule, Risk } from '../../db/schema/runs.ts'
 import type { Role, SideEffect } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -47,6 +47,8 @@ export interface ApprovalRecord {
   used_at: string | null
   used_by: string | null
   superseded_by: string | null
+  /** The decision that held the call; null for a whole run. */
+  decision_id: string | null
 }
 
 /** A new row of `approvals`. */

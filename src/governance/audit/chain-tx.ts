@@ -5,6 +5,7 @@ import { sql, type RawBuilder, type Transaction } from 'kysely'
 import type { Insertable } from 'kysely'
 import { insertWebhookEvents } from '../../db/queries/audit/insert-webhook-events.ts'
 import { insertRunEvents } from '../../db/queries/audit/insert-run-events.ts'
+import type { GrantedRun } from '../../db/queries/runs/grant-slots.ts'
 import { insertMessages } from '../../db/queries/audit/insert-messages.ts'
 import { appendEntries } from '../../db/queries/audit/append-entries.ts'
 import type { PipelinedTransaction, Statement } from '../../db/pipelined.ts'
@@ -47,6 +48,8 @@ export class ChainTx implements ChainReader {
    * the commit.
    */
   readonly touched = new Set<string>()
+  /** Runs that got a slot. The log has a line for each after the commit. */
+  readonly granted: GrantedRun[] = []
   /** Whether outbox rows were written. If so, the relay runs right after the commit. */
   outboxWritten = false
   /** Whether a run has ended. If so, readers in other processes are notified sooner. */

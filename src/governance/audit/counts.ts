@@ -1,6 +1,6 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
 import { countSegmentEntries } from '../../db/queries/audit/count-segment.ts'
-import { chainsToCount } from '../../db/queries/audit/chains-to-count.ts'
+import { chainsToCount } from '../../db/queries/audit/find-chains-to-count.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 
 /* Counts of entries by segment of a chain (docs/decisions/0100). Entries never change, so these counts never change. */

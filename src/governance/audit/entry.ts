@@ -37,6 +37,7 @@ export interface LoggedFields {
   readonly item_index?: number | undefined
   readonly error_code?: string | undefined
   readonly rule_id?: string | undefined
+  readonly decision_id?: string | undefined
 }
 
 /**

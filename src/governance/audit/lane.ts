@@ -13,7 +13,9 @@ import type { LoadedPolicy, LoadPolicy } from './policy-cache.ts'
 
 export interface LaneOptions extends TransactionOptions {
   /** Called after each commit. */
-  readonly onCommitted: (tx: Pick<ChainTx, 'touched' | 'outboxWritten' | 'runEnded'>) => void
+  readonly onCommitted: (
+    tx: Pick<ChainTx, 'organizationId' | 'touched' | 'outboxWritten' | 'runEnded' | 'granted'>,
+  ) => void
   /** Called after each commit with the drafts of its audit entries. */
   readonly onEntries?: (organizationId: string, drafts: readonly EntryDraft[]) => void
   /** Called when a transaction fails. */

@@ -1,5 +1,6 @@
 import { getTool } from '../../catalog/index.ts'
 import type { AuditEventType } from '../../contract/audit-events.ts'
+import type { GrantedRun } from '../../db/queries/runs/grant-slots.ts'
 import type { Log } from '../../shared/log.ts'
 import type { EntryDraft } from './entry.ts'
 
@@ -74,6 +75,15 @@ export function logEntries(
     const level = levelOf(draft)
     if (log.isLevelEnabled(level)) log[level](fieldsOf(organizationId, draft, requestOf), wordsOf(draft))
   }
+}
+
+/** Writes one line for each run that got a slot: a queued run starts now, and a run that waited for a slot goes on. */
+export function logGranted(log: Log, organizationId: string, runs: readonly GrantedRun[]): void {
+  for (const { id, workflow_id, request_id, had } of runs)
+    log.info(
+      { organization_id: organizationId, request_id: request_id ?? undefined, workflow_id, run_id: id },
+      had === 'queued' ? 'queued run starts' : 'run got a slot',
+    )
 }
 
 function levelOf({ eventType, metadata }: EntryDraft): Level {

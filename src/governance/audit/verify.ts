@@ -5,7 +5,7 @@ import type { VerifyRequest } from './verify-worker.ts'
 export type { Verification } from './verify-chain.ts'
 
 /** A verification that has not started. All callers that ask for the same chain meanwhile share it. */
-interface Waiting {
+interface QueuedVerification {
   readonly request: VerifyRequest
   readonly isContended: () => boolean
   readonly answer: PromiseWithResolvers<Verification>
@@ -24,7 +24,7 @@ const longestRest = 30_000
  */
 export class Verifier {
   /** Waiting verifications by database and organization, at most one for each chain. */
-  readonly #waiting = new Map<string, Waiting>()
+  readonly #waiting = new Map<string, QueuedVerification>()
   /** The number of the last turn of each chain that waits or rests. The chain with the lowest number comes next. */
   readonly #served = new Map<string, number>()
   /** Chains that may not be verified again yet. */
@@ -72,7 +72,7 @@ export class Verifier {
   }
 
   /** Takes the waiting chain with the lowest turn. Among equal turns, takes the chain that has waited longest. */
-  #takeNext(): Waiting | undefined {
+  #takeNext(): QueuedVerification | undefined {
     const lastOf = (chain: string): number => this.#served.get(chain) ?? 0
     const [first, ...others] = [...this.#waiting.keys()].filter((chain) => !this.#resting.has(chain))
     if (first === undefined) return undefined

@@ -23,7 +23,7 @@ import { lackingTools } from './lacking.ts'
 import { abandonSecrets, adoptSecret, keepSecret } from './secret-removals.ts'
 
 /** The most live connections of one organization, those of its members included. */
-const mostConnections = 2_000
+export const mostConnections = 2_000
 
 export interface CheckedConnection extends FirstAccess {
   readonly declaration: IntegrationDeclaration

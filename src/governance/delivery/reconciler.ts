@@ -1,4 +1,4 @@
-import { takeOpenRuns, type OpenRun } from '../../db/queries/take-open-runs.ts'
+import { takeOpenRuns, type OpenRun } from '../../db/queries/runs/take-open-runs.ts'
 import type { Context } from '../context.ts'
 import type { FinalStatus } from '../../contract/messages.ts'
 import { runEnded } from '../../contract/status.ts'

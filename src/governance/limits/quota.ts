@@ -75,7 +75,8 @@ export async function setPlan(
   plan: string,
   patch: LimitChanges = {},
 ): Promise<QuotaView> {
-  if (!isPlan(plan)) throw new DomainError('bad_request', `no plan \`${plan}\`: one of ${plans.join(', ')}`)
+  if (!isPlan(plan))
+    throw new DomainError('bad_request', `no plan \`${plan}\`: choose one of ${plans.join(', ')}`)
   return combiner.run(organizationId, 'org.change', async (tx) => {
     const before = await readForUpdate(tx)
     const after = patched(plan, before.overrides, patch)

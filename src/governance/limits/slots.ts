@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { grantFreeSlots } from '../../db/queries/grant-slots.ts'
+import { grantFreeSlots } from '../../db/queries/runs/grant-slots.ts'
 import { slotKey } from '../../contract/messages.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 
@@ -44,10 +44,14 @@ export async function readSlots(tx: ChainTx): Promise<{ taken: number; waiting: 
  */
 export function grantSlots(tx: ChainTx, limit: number): void {
   const granted = tx.send(grantFreeSlots({ organizationId: tx.organizationId, limit, wakeKey: slotKey }))
-  // Waiting readers are notified after the commit, which comes after this answer. If the statement fails, the commit
-  // fails too.
+  // Waiting readers are notified, and the log gets its lines, after the commit, which comes after this answer. If the
+  // statement fails, the commit fails too.
   granted.then(
-    (runs) => runs.forEach(({ id }) => tx.touched.add(id)),
+    (runs) =>
+      runs.forEach((run) => {
+        tx.touched.add(run.id)
+        tx.granted.push(run)
+      }),
     () => undefined,
   )
   tx.outboxWritten = true

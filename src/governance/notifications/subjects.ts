@@ -2,8 +2,11 @@ import { sql, type RawBuilder } from 'kysely'
 import { getTool } from '../../catalog/index.ts'
 import { callId, readCallId } from '../../contract/effect-key.ts'
 import type { ApprovalKind } from '../../contract/status.ts'
-import { selectCallSubjects, type CallRow } from '../../db/queries/notifications/call-subjects.ts'
-import { selectApprovalSubjects, type ApprovalRow } from '../../db/queries/notifications/approval-subjects.ts'
+import { selectCallSubjects, type CallRow } from '../../db/queries/notifications/read-call-subjects.ts'
+import {
+  selectApprovalSubjects,
+  type ApprovalRow,
+} from '../../db/queries/notifications/read-approval-subjects.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import { assessRisk } from '../../policy/risk.ts'

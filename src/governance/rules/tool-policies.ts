@@ -14,7 +14,7 @@ import { growAs, grownEntry } from '../limits/storage.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import { policyPage } from './policy-page.ts'
 import { refuseMore } from './row-limit.ts'
-import { refuseLimits, refuseNoEffect } from './tool-policy-limits.ts'
+import { refuseLimitedBlock, refuseLimits, refuseNoEffect } from './tool-policy-limits.ts'
 
 /**
  * The most policies of one organization, because each change of its rules, settings or policies reads all policies
@@ -70,6 +70,7 @@ export async function createToolPolicy(
 ): Promise<ToolPolicyView> {
   refuseLimits(body.tool_name, body.restrictions)
   refuseNoEffect(body.tool_name, body)
+  refuseLimitedBlock(body)
   try {
     return await growAs(context, caller, 'org.change', {
       action: 'create',
@@ -116,6 +117,7 @@ export async function changeToolPolicy(
   patch: ToolPolicyChanges,
 ): Promise<ToolPolicyView> {
   refuseLimits(tool, patch.restrictions ?? {})
+  refuseLimitedBlock(patch)
   return growAs(context, caller, 'org.change', {
     action: 'update',
     async bytes(tx) {

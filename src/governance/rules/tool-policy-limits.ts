@@ -98,6 +98,24 @@ export function refuseNoEffect(
   throw new DomainError('validation_error', message, [{ path: 'allowed', message }])
 }
 
+/**
+ * Throws `validation_error` for a body that blocks its tool and limits it at once. A block refuses every call, and
+ * nothing lifts it but a change of this policy. Limits that were saved before stay while a tool is blocked, so that a
+ * block can be made and ended in one word.
+ */
+export function refuseLimitedBlock({
+  allowed,
+  restrictions: given = {},
+}: {
+  readonly allowed?: boolean | null | undefined
+  readonly restrictions?: Restrictions | undefined
+}): void {
+  if (allowed !== false || !Object.values(given).some((each) => each !== undefined && each !== false)) return
+  const message =
+    'a policy that blocks its tool takes no limits, because they would have no effect: leave out `restrictions`, or give `allowed: null` to limit the tool without blocking it'
+  throw new DomainError('validation_error', message, [{ path: 'restrictions', message }])
+}
+
 /** The only limits of agents' tools are `allowed` and `read_only`, because only their adapter sees the output. */
 const limitsOf = (tool: string): readonly string[] =>
   Object.keys(getTool(tool)?.constraints ?? { read_only: {} })

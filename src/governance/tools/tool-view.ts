@@ -26,5 +26,8 @@ export function toolView(
     unavailable_because: unavailable,
     risk: tool.risk,
     reversible: tool.reversible,
+    repeat: tool.repeat,
+    precondition: tool.precondition ?? null,
+    timeout_seconds: tool.timeoutSeconds,
   }
 }

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { writeRefusal } from '../../db/errors.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
+import { keptHours } from '../idempotency.ts'
 import { pruneStarts } from '../runs/values/load-starts.ts'
 
 /**
@@ -35,12 +36,14 @@ export async function leave(context: Pick<Context, 'config' | 'db'>): Promise<vo
 }
 
 /**
- * Deletes idempotency keys of runs after 24 hours, heartbeat rows of dead processes, and expired authorizations without
+ * Deletes idempotency keys of runs after `keptHours`, heartbeat rows of dead processes, and expired authorizations without
  * an answer.
  */
 export async function prune(db: Db): Promise<void> {
   await sql`update runs set idempotency_key = null
-            where idempotency_key is not null and created_at < now() - interval '24 hours'`.execute(db)
+            where idempotency_key is not null and created_at < now() - make_interval(hours => ${keptHours})`.execute(
+    db,
+  )
   await pruneStarts(db)
   await sql`delete from process_heartbeats where seen_at < now() - interval '1 hour'`.execute(db)
   await sql`delete from connection_attempts where expires_at < now()`.execute(db)

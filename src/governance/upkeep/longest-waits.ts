@@ -1,4 +1,4 @@
-import { longestWaits, type LongestWait } from '../../db/queries/upkeep/longest-waits.ts'
+import { longestWaits, type LongestWait } from '../../db/queries/upkeep/find-longest-waits.ts'
 import type { Context } from '../context.ts'
 
 /** The most rows that one reading looks at. */

@@ -1,8 +1,8 @@
-import { statfs } from 'node:fs/promises'
 import { sql } from 'kysely'
 import { measureStoredState } from '../../db/queries/upkeep/measure-state.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
+import { freeSpace } from './disk-space.ts'
 
 /** The most rows that one count reads. */
 const mostRows = 10_000
@@ -35,7 +35,7 @@ interface State {
 export function measureState(
   context: Pick<Context, 'combiner' | 'config' | 'db' | 'metrics' | 'pool'>,
 ): void {
-  const { combiner, config, db, metrics, pool } = context
+  const { combiner, db, metrics, pool } = context
   let readAt = -Infinity
   metrics.beforeScrape(async () => {
     metrics.connections.set({ state: 'idle' }, pool.idleCount)
@@ -46,17 +46,13 @@ export function measureState(
     metrics.busyLanes.set(busy)
     if (performance.now() - readAt < keptMilliseconds) return
     readAt = performance.now()
-    const [state] = await Promise.all([
-      read(db).catch(() => null),
-      config.logFolder === null ? undefined : setDiskFree(context, config.logFolder).catch(() => undefined),
-    ])
+    const [state] = await Promise.all([read(db).catch(() => null), setDiskFree(context)])
     set(context, state)
   })
 }
 
-async function setDiskFree({ metrics }: Pick<Context, 'metrics'>, folder: string): Promise<void> {
-  const { bavail, bsize } = await statfs(folder)
-  metrics.diskFree.set({ folder: 'logs' }, bavail * bsize)
+async function setDiskFree({ config, metrics }: Pick<Context, 'config' | 'metrics'>): Promise<void> {
+  for (const { folder, bytes } of await freeSpace(config)) metrics.diskFree.set({ folder }, bytes)
 }
 
 /**

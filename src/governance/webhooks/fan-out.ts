@@ -1,6 +1,6 @@
 import { sql, type Transaction } from 'kysely'
 import { newId } from '../../contract/ids.ts'
-import { newWebhookEvents } from '../../db/queries/webhooks/new-events.ts'
+import { newWebhookEvents } from '../../db/queries/webhooks/read-new-events.ts'
 import type { Database } from '../../db/schema/index.ts'
 import { publicBase } from '../../shared/config.ts'
 import { faultSwitch } from '../audit/commit-points.ts'
@@ -65,7 +65,7 @@ async function newEvents(trx: Transaction<Database>): Promise<readonly NewEvent[
 
 /**
  * Returns the active webhooks among `ids`, with their number of waiting deliveries. The webhooks are locked, so that a
- * worker that ends a turn at the same time sees the new deliveries.
+ * worker that ends a lease at the same time sees the new deliveries.
  */
 async function lockWebhooks(
   trx: Transaction<Database>,

@@ -71,6 +71,15 @@ function markersOf(written: string): readonly string[] | null {
   return fileHosts.has(host) ? linkMarkers : apiHosts.has(host) ? apiMarkers : null
 }
 
+/** The id of the file that a link or a bare id names. null for everything else. */
+export function fileIdOf(text: string): string | null {
+  const id = googleFileId(text) ?? text
+  return isFileId(id) ? id : null
+}
+
+/** The id of a calendar, without white space around it. */
+export const calendarIdOf = (text: string): string => text.trim()
+
 /** Text in the form used for comparison: a Google link becomes its file id. */
 export function comparable(text: string): string {
   return googleFileId(text) ?? text

@@ -33,6 +33,11 @@ export function repositoryOf(text: string): string | null {
   return `${ofWhom.toLowerCase()}/${bare}`
 }
 
+/** The part of a repository that a part of a text names, in lower case: `acme/` for `https://github.com/Acme/`. */
+export function partOfRepository(text: string): string {
+  return text.replace(/^(?:https:\/\/)?(?:www\.)?github\.com\/(?=.)/i, '').toLowerCase()
+}
+
 /** A repository of a policy: `owner/name`, or `owner/*` for all repositories of the owner. In lower case. */
 export function ruleRepository(text: string): string | null {
   const all = /^([^/]+)\/\*$/.exec(text)

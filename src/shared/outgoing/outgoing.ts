@@ -38,6 +38,8 @@ export interface Bounds {
    */
   readonly followsRedirects?: false
   readonly signal?: AbortSignal
+  /** Is called right before the request leaves. If it throws, nothing leaves. */
+  readonly beforeSending?: () => void
   /** Waits until there is memory for a large answer. Rejects with the signal's reason if it is aborted. */
   readonly reserve?: (bytes: number, signal: AbortSignal) => Promise<{ release(): void }>
 }
@@ -104,6 +106,7 @@ async function exchange(
   let url = new URL(request.url)
   for (let redirects = 0; ; redirects += 1) {
     requireWithin(bounds.addresses, refusalOf, url)
+    bounds.beforeSending?.()
     try {
       const answer = await sendRequest(url.href, {
         method: sent.method,

@@ -119,7 +119,7 @@ describe('a message', () => {
     }
   })
 
-  test('is not sent if it ended before, nor while messages are off, and its copies are edited all the same', async () => {
+  test('is not sent after the wait has ended or while messages are off; earlier copies are still edited', async () => {
     const early = await home.hold()
     await home.plan()
     await home.engine.vote(early, 'approver')

@@ -86,7 +86,7 @@ test('an intent renews the lease, and a process whose turn is over writes nothin
   await home.settle()
 })
 
-test('organizations take turns, and one whose turn is over lets others have its place', async () => {
+test('organizations take turns, and each gives its place to others when its turn ends', async () => {
   const { context } = home.engine
   const others = ['org_b', 'org_c']
   for (const id of others)

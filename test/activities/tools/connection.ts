@@ -50,6 +50,7 @@ export function connectionTo<Name extends Connectable>(
         milliseconds: Math.min(bounds.milliseconds, mostMilliseconds),
         addresses: [base],
       }),
+    requireFresh: () => {},
     expired: async () => new ToolError('connection_expired', 'connect again', { retryable: false }),
   }
 }

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import type { ToolResult } from '../../../src/activities/tools/executor.ts'
+import { pagesOf } from '../../../src/activities/tools/github/links.ts'
+import { repositoryAt } from '../../../src/activities/tools/github/place.ts'
 import { readIssueState } from '../../../src/activities/tools/github/state.ts'
 import type { ToolName } from '../../../src/catalog/index.ts'
 import type { Json } from '../../../src/policy/types.ts'
@@ -62,17 +64,25 @@ describe('a call that reads', () => {
     ['github_search_code', { query: 'hello', repo }, { results: [{ repo, path: 'docs/é a.md' }] }],
     ['github_search_code', { query: 'hello repo:admin/app' }, { results: [{ repo, path: 'docs/é a.md' }] }],
     ['github_get_file', { repo, path: 'docs/é a.md' }, file],
-    ['github_get_file', { repo: 'https://github.com/Admin/App/blob/main/docs/%C3%A9%20a.md' }, file],
-    ['github_get_file', { repo: 'github.com/admin/app', path: 'c.md', ref: 'topic' }, c],
-    ['github_get_file', { repo: 'https://github.com/admin/app/blob/topic/c.md#L1' }, c],
     ['github_list_issues', { repo, labels: ['bug'] }, { issues: [two] }],
     ['github_list_issues', { repo, state: 'closed' }, { issues: [] }],
     ['github_get_issue', { repo, number: 1 }, one],
-    ['github_get_issue', { repo: 'https://github.com/admin/app/issues/1' }, one],
     ['github_list_pull_requests', { repo }, { pull_requests: [three] }],
   ]
   test.each(reads)('%s %j', async (name, params, expected) => {
     expect(await run(name, params)).toMatchObject(expected)
+  })
+
+  const links: readonly (readonly [ToolName, string, object, object])[] = [
+    ['github_get_file', '/Admin/App/blob/main/docs/%C3%A9%20a.md', {}, file],
+    ['github_get_file', '/admin/app', { path: 'c.md', ref: 'topic' }, c],
+    ['github_get_file', '/admin/app/blob/topic/c.md#L1', {}, c],
+    ['github_get_issue', '/admin/app/issues/1', {}, one],
+    ['github_list_issues', '/admin/app.git', { labels: ['bug'] }, { issues: [two] }],
+    ['github_search_code', '/admin/app', { query: 'hello' }, { results: [{ repo }] }],
+  ]
+  test.each(links)('%s of a link %s of the host of the connection', async (name, path, params, expected) => {
+    expect(await run(name, { repo: `${github.url}${path}`, ...params })).toMatchObject(expected)
   })
 
   test('lists issues without pull requests, and at most as many as asked', async () => {
@@ -105,14 +115,11 @@ describe('parameters that name no one thing with certainty are refused before an
     ['github_get_file', { repo, path: '/a' }],
     ['github_get_file', { repo, path: 'a', ref: '../x' }],
     ['github_get_file', { repo }],
-    ['github_get_file', { repo: 'https://gitlab.com/admin/app', path: 'a' }],
     ['github_get_issue', { repo }],
-    ['github_get_issue', { repo: 'https://github.com/admin/app/issues/1', number: 2 }],
     ['github_list_issues', { repo: 'admin/app/../other' }],
     ['github_list_issues', { repo, labels: ['a,b'] }],
     ['github_list_pull_requests', { repo: 'admin' }],
     ['github_search_code', { query: 'a OR b', repo }],
-    ['github_create_issue', { repo: 'https://github.com/a/b/%2e%2e/c', title: 't' }],
     ['github_comment', { repo, body: 'b' }],
   ]
   test.each(wrong)('%s %j', async (name, params) => {
@@ -121,6 +128,62 @@ describe('parameters that name no one thing with certainty are refused before an
       retryable: false,
     })
     expect(scripted.arrived).toEqual([])
+  })
+})
+
+describe('a link', () => {
+  const at = (repo: string, base: string) =>
+    rejection(run('github_comment', { repo, body: 'b' }, base)) as Promise<Error>
+  const own: readonly (readonly [base: string, repo: string])[] = [
+    ['https://api.github.com', 'https://git.acme.com/a/b/issues/1'],
+    ['https://api.github.com', 'https://api.github.com/a/b/issues/1'],
+    ['https://api.github.com', 'git.acme.com/a/b/issues/1'],
+    ['https://git.acme.com/api/v3', 'https://github.com/a/b/issues/1'],
+    ['https://git.acme.com/api/v3', 'www.github.com/a/b/issues/1'],
+    ['https://git.acme.com/api/v3', 'https://git.acme.com:8443/a/b/issues/1'],
+    ['https://git.acme.com:8443/api/v3', 'https://git.acme.com/a/b/issues/1'],
+    ['https://git.acme.com/api/v3', 'https://git.acme.com.evil.example/a/b/issues/1'],
+    ['https://api.acme.ghe.com', 'https://github.com/a/b/issues/1'],
+    ['http://127.0.0.1:9', 'http://[::1]:9/a/b/issues/1'],
+    ['http://127.0.0.1:9', 'http://localhost:9/a/b/issues/1'],
+  ]
+  test.each(own)('with the API at %s, %s leads elsewhere', async (base, link) => {
+    const error = await at(link, base)
+    expect(error).toMatchObject({ code: 'github_other_host', retryable: false })
+    expect(error.message).not.toContain('a/b')
+  })
+
+  test.each([
+    ['https://api.github.com', 'http://github.com/a/b/issues/1'],
+    ['https://api.github.com', 'https://me@github.com/a/b/issues/1'],
+    ['https://api.github.com', '//github.com/a/b/issues/1'],
+    ['https://api.github.com', 'https://github.com/a/b/%2e%2e/c/issues/1'],
+    ['https://git.acme.com/api/v3', 'https://git.acme.com/a/../c/issues/1'],
+    ['https://git.acme.com/api/v3', 'https://git.acme.com@evil.example/a/b/issues/1'],
+    ['https://git.acme.com/api/v3', 'http://git.acme.com/a/b/issues/1'],
+    ['https://git.acme.com/api/v3', 'https://git.acme.com/a'],
+  ])('with the API at %s, %s names nothing for certain', async (base, link) => {
+    expect(await at(link, base)).toMatchObject({ code: 'invalid_params', retryable: false })
+  })
+
+  test.each([
+    ['https://api.github.com', 'https://github.com/A/B.git'],
+    ['https://api.github.com', 'www.github.com/a/b/issues?q=1'],
+    ['https://git.acme.com/api/v3', 'https://git.acme.com/a/b/issues/1'],
+    ['https://git.acme.com:8443/api/v3', 'GIT.acme.com:8443/a/b'],
+    ['https://api.acme.ghe.com', 'https://acme.ghe.com/a/b'],
+    ['http://[::1]:9/api/v3', 'http://[::1]:9/a/b#c'],
+    ['https://git.acme.com/api/v3', 'a/b'],
+  ])('with the API at %s, %s names a repository there', (base, text) => {
+    expect(repositoryAt(text, pagesOf(base))).toEqual({ owner: 'a', repo: 'b' })
+  })
+
+  test('and a number that differs from its own are refused', async () => {
+    const link = 'https://github.com/admin/app/issues/1'
+    const error = await rejection(
+      run('github_get_issue', { repo: link, number: 2 }, 'https://api.github.com'),
+    )
+    expect(error).toMatchObject({ code: 'invalid_params' })
   })
 })
 
@@ -135,7 +198,9 @@ describe('an answer that is no success', () => {
     [401, {}, {}, final('connection_expired')],
     [403, {}, { message: 'secret words' }, final('github_forbidden')],
     [403, { 'retry-after': '9' }, {}, later('github_rate_limited', 9)],
-    [403, {}, { message: 'You have exceeded a secondary rate limit' }, later('github_rate_limited')],
+    [403, {}, { message: 'You have exceeded a secondary rate limit' }, later('github_rate_limited', 60)],
+    [429, {}, { message: 'You have exceeded a secondary rate limit' }, later('github_rate_limited', 60)],
+    [403, { 'retry-after': '90' }, { message: 'a secondary rate limit' }, later('github_rate_limited', 90)],
     [429, {}, {}, later('github_rate_limited')],
     [404, {}, {}, final('github_not_found')],
     [410, {}, {}, final('github_gone')],

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { OutcomeUnknown } from '../../../src/activities/tools/executor.ts'
 import { findComment } from '../../../src/activities/tools/jira/comments.ts'
-import { readIssueState } from '../../../src/activities/tools/jira/state.ts'
+import { readIssueState, readProjectState } from '../../../src/activities/tools/jira/state.ts'
 import { getTool, type ToolName } from '../../../src/catalog/index.ts'
 import { startFaultProxy, type FaultProxy } from '../../support/fault-proxy.ts'
 import { jiraCredential, jiraWith, startJira, type JiraEmulator } from '../../support/jira-emulator.ts'
@@ -18,7 +18,10 @@ beforeAll(async () => {
     status: index % 40 === 0 ? 'Done' : 'To Do',
   }))
   const moved = { key: 'SEC-1', formerKey: 'OPS-900', summary: 'of another project' }
-  jira = await startJira(jiraWith(['OPS', 'SEC'], [moved, ...issues]))
+  jira = await startJira({
+    ...jiraWith(['OPS', 'SEC'], [moved, ...issues]),
+    formerProjects: { OLD: 'SEC' },
+  })
   proxy = await startFaultProxy(jira.url)
 })
 beforeEach(() => {
@@ -84,6 +87,22 @@ test('an issue that was moved to another project has its new key alone, whatever
   expect(issueOf('SEC-1')?.comments).toEqual([])
 })
 
+test('a project that was renamed has its new key alone, whatever rules say of the old one', async () => {
+  const { length } = jira.state().issues
+  const params = { project: 'OLD', summary: 's' }
+  const refused = { code: 'jira_moved', retryable: false }
+  expect(await rejection(run('jira_create_issue', params))).toMatchObject(refused)
+  expect(await rejection(readProjectState(toolCall(params), context()))).toMatchObject(refused)
+  expect(jira.state().issues).toHaveLength(length)
+})
+
+test('approvers of an issue see its project', async () => {
+  const stateOf = (project: string) => readProjectState(toolCall({ project, summary: 's' }), context())
+  const { revision, fields } = await stateOf('SEC')
+  expect(fields).toEqual({ 'name of the project': 'Project SEC', link: `${proxy.url}/browse/SEC` })
+  expect((await stateOf('OPS')).revision).not.toBe(revision)
+})
+
 test('an issue is created with its text as it is: nothing in it mentions or formats', async () => {
   const params = {
     project: `${proxy.url}/jira/software/projects/OPS/boards/1`,
@@ -117,7 +136,7 @@ test('an issue is created with its text as it is: nothing in it mentions or form
 })
 
 test.each([
-  [{ project: 'NONE', summary: 's' }, 'jira_refused'],
+  [{ project: 'NONE', summary: 's' }, 'jira_not_found'],
   [{ project: 'OPS', summary: 's', labels: ['a b'] }, 'jira_refused'],
   [{ project: 'OPS" OR project = "SECRET', summary: 's' }, 'invalid_params'],
   [{ project: 'https://jira.evil.example/projects/OPS', summary: 's' }, 'jira_other_site'],

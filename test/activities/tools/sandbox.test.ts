@@ -170,7 +170,7 @@ describe.each(methods)('opening by %s', (method) => {
     })()
     const seen = { inside: 0, refused: 0 }
     try {
-      // Reads until both results of the race have occurred often during the swaps.
+      // Reads during the swaps until the read has won and lost the race at least 20 times.
       for (
         let tries = 0;
         tries < 1000 || (tries < 60_000 && (seen.inside < 20 || seen.refused < 20));

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { createToolServices } from '../../../src/activities/tools/services.ts'
 import type { ServiceConnection } from '../../../src/activities/tools/executor.ts'
 import { prefixes } from '../../../src/api/app.ts'
+import { UnsealError } from '../../../src/governance/sealing/format.ts'
 import { SecretsUnavailable } from '../../../src/governance/sealing/secrets-backend.ts'
 import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
 import { startTestServer, type TestServer } from '../../api/server.ts'
@@ -85,6 +86,24 @@ describe('the connection of a call', () => {
       code: 'secrets_unavailable',
       retryable: true,
     })
+  })
+
+  test('does not open in a row of another organization, or of another connection', async () => {
+    const id = await connect('member', 'personal')
+    const row = await server.context.db
+      .selectFrom('connections')
+      .selectAll()
+      .where('id', '=', id)
+      .executeTakeFirstOrThrow()
+    const organizationId = server.identities.organization_id
+    const read = (owner: { organizationId: string; connectionId: string }) =>
+      server.context.secrets.read(owner, row)
+    expect(await read({ organizationId, connectionId: id })).toContain(emulatorToken)
+    for (const owner of [
+      { organizationId: 'org_other', connectionId: id },
+      { organizationId, connectionId: 'con_other' },
+    ])
+      await expect(read(owner)).rejects.toThrow(UnsealError)
   })
 
   test('was last used when a call took it', async () => {

@@ -232,6 +232,46 @@ describe('a channel', () => {
     expect(await other.find()).toBe('absent')
   })
 
+  const taken = (found: object): void => {
+    const listed = { id: 'C0TAKEN01', name: 'taken', creator: 'U0SELF', is_private: false, ...found }
+    scripted.answer = ({ path }) => ({
+      status: 200,
+      body: path === '/auth.test' ? { ok: true, user_id: 'U0SELF' } : { ok: true, channels: [listed] },
+    })
+  }
+  const secondsAgo = (seconds: number) => Math.floor(Date.now() / 1_000) - seconds
+  const marked = { purpose: { value: `countersign:call:${'0'.repeat(32)}` } }
+  const found = { channel: 'C0TAKEN01', name: 'taken', invited: false }
+  test.each([
+    ['without a mark from a moment before', {}, 30, found],
+    ['that somebody made by hand half an hour before', {}, 1_800, 'unclear'],
+    ['that somebody made by hand two minutes before', {}, 120, 'unclear'],
+    ['that another call made half an hour before', marked, 1_800, 'absent'],
+    ['from an hour and a half before', {}, 5_400, 'absent'],
+    ['from a moment before that is private', { is_private: true }, 30, 'unclear'],
+    ['from a moment before whose privacy Slack does not say', { is_private: null }, 30, 'unclear'],
+    ['from a moment before of another account', { creator: 'U0OTHER' }, 30, 'unclear'],
+  ] as const)('%s, of the same name, is told from the call’s own', async (_, other, age, expected) => {
+    taken({ created: secondsAgo(600 + age), ...other })
+    const call = channel({ name: 'taken' }, { base: scripted.url })
+    expect(await call.find(600)).toEqual(expected)
+    const changes = scripted.arrived.filter(
+      ({ path }) => !['/auth.test', '/conversations.list'].includes(path),
+    )
+    expect(changes.length).toBe(expected === found ? 1 : 0)
+  })
+
+  test('two calls for one name whose answers are both lost make one channel, and one of them fails', async () => {
+    const calls = [channel({ name: 'twice' }), channel({ name: 'twice' })] as const
+    proxy.choose = (_, path) => (path.endsWith('conversations.create') ? 'lose answer' : 'pass')
+    for (const call of calls) expect(await rejection(call.make())).toMatchObject({ name: 'OutcomeUnknown' })
+    proxy.choose = () => 'pass'
+    expect(await calls[0].find(10)).toMatchObject({ name: 'twice' })
+    expect(await calls[1].find(10)).toBe('absent')
+    expect(await rejection(calls[1].make())).toMatchObject({ code: 'slack_name_taken' })
+    expect((await listed()).filter(({ name }) => name === 'twice')).toHaveLength(1)
+  })
+
   test('that somebody else made at that time is no answer', async () => {
     const { channel: made } = await ask('conversations.create', { name: 'theirs' })
     await ask('conversations.setPurpose', { channel: made.id, purpose: 'ours' })

@@ -72,15 +72,32 @@ test.each([
 test.each(['trello_get_card', 'trello_comment'] as const)(
   '%s does not take another card than the one asked for',
   async (name) => {
+    const list = { name: 'To do' }
+    const other = { id: one.id, shortLink: 'c0000256', name: 'one', desc: '', url: one.url, list }
+    const body = JSON.stringify({ ...other, board: { id: one.id, name: 'Board' } })
     proxy.choose = (method, path) =>
-      method === 'GET' && path.startsWith('/1/cards/c0000257')
-        ? { status: 302, headers: { location: '/1/cards/c0000256?list=true&board=true' } }
-        : 'pass'
+      method === 'GET' && path.startsWith('/1/cards/c0000257') ? { status: 200, body } : 'pass'
     const params = { card: 'c0000257', ...(name === 'trello_comment' ? { text: 't' } : {}) }
     expect(await rejection(run(name, params))).toMatchObject({ code: 'trello_other_card', retryable: false })
     expect(trello.state().cards.flatMap(({ comments }) => comments)).toEqual([])
   },
 )
+
+test.each([
+  ['trello_list_cards', {}],
+  ['trello_create_card', { list: 'To do', name: 'x' }],
+] as const)('%s is led to no other board by a redirect, also within the host', async (name, params) => {
+  const { length } = trello.state().cards
+  proxy.choose = (_, path) => {
+    asked.push(path)
+    const isOther = path.includes('/board002/')
+    return isOther ? { status: 302, headers: { location: path.replace('board002', 'board001') } } : 'pass'
+  }
+  const call = run(name, { board: 'https://trello.com/b/board002', ...params })
+  expect(await rejection(call)).toMatchObject({ code: 'trello_redirected', retryable: false })
+  expect(asked.filter((path) => path.includes('board001'))).toEqual([])
+  expect(trello.state().cards).toHaveLength(length)
+})
 
 test('a card is created in the list with this name, and its mark is not read back', async () => {
   const description = 'x?key=1&token=2'

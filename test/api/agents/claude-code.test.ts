@@ -36,9 +36,9 @@ const event = (more: object = {}) => ({
  * The effect of the answer on the client: the text of the denial that the model reads, or `runs`. The call runs unless
  * the answer denies it in the client's schema.
  */
-async function hook(body: unknown, query = '?wait=0', headers = {}): Promise<string> {
+async function hook(body: unknown, query = '?wait=0', headers = {}, key = world.member.key): Promise<string> {
   const path = `/hooks/claude-code${query}`
-  const answer = await server.call(world.member.key, 'POST', path, body, headers)
+  const answer = await server.call(key, 'POST', path, body, headers)
   const told = answer.status === 200 ? answer.body?.hookSpecificOutput : undefined
   const blocks = told?.hookEventName === 'PreToolUse' && told.permissionDecision === 'deny'
   return blocks ? told.permissionDecisionReason : 'runs'
@@ -61,6 +61,25 @@ test('an allowed call is left to the client, a denied one is blocked, and unknow
   await world.change('POST', '/rules', { name: 'no edits', verdict: 'deny', tools: ['Edit'] })
   expect(await hook(event({ tool_name: 'Read' }))).toBe('runs')
   expect(await hook(event({ tool_name: 'Edit', agent_id: 'a', of_tomorrow: { x: 1 } }))).toContain('no edits')
+})
+
+test('the organization of the address decides: the key of another one is denied', async () => {
+  const other = await agentWorld(server)
+  const read = () => event({ tool_name: 'Read' })
+  const named = `?wait=0&organization_id=${world.organizationId}`
+  expect(await hook(read(), named)).toBe('runs')
+  expect(await hook(read(), named, {}, other.member.key)).toMatch(/wrong organization/i)
+  expect(await hook(read(), '?wait=0', {}, other.member.key)).toBe('runs')
+  expect(await hook(read(), '?organization_id=', {}, other.member.key)).toContain('Blocked')
+  expect(await hook(read(), `?organisation_id=${world.organizationId}`)).toContain('unknown parameter')
+})
+
+test('the organization of the address also counts when an approved call is asked about again', async () => {
+  const named = `?wait=30&organization_id=${world.organizationId}`
+  const call = event()
+  const answer = hook(call, named)
+  await world.decide(await waiting(call.session_id), 'approve')
+  expect(await answer).toBe('runs')
 })
 
 test.each<[string, unknown, string?, object?]>([

@@ -9,6 +9,8 @@ export interface MeasuredProgram {
   readonly url: string
   /** Processor time of the process so far, in milliseconds. `clean` first collects the garbage of earlier requests. */
   cpu(how?: 'cpu' | 'clean'): Promise<number>
+  /** Processor time as `cpu` gives it, and resident memory in bytes. */
+  usage(how?: 'cpu' | 'clean'): Promise<{ readonly cpu: number; readonly memory: number }>
   end(): Promise<void>
 }
 
@@ -34,13 +36,16 @@ export async function startMeasured(
   ended.catch(() => undefined)
   const said = async <T>(): Promise<T> => (await Promise.race([once(child, 'message'), ended]))[0] as T
   const ready = await said<{ port?: number }>()
+  const usage: MeasuredProgram['usage'] = async (how = 'cpu') => {
+    const answer = said<{ cpu: number; memory: number }>()
+    child.send(how)
+    const { cpu, memory } = await answer
+    return { cpu: cpu / 1_000, memory }
+  }
   return {
     url: `http://127.0.0.1:${ready.port ?? 0}`,
-    async cpu(how = 'cpu') {
-      const answer = said<{ cpu: number }>()
-      child.send(how)
-      return (await answer).cpu / 1_000
-    },
+    usage,
+    cpu: async (how) => (await usage(how)).cpu,
     async end() {
       child.kill('SIGTERM')
       await exited

@@ -3,8 +3,8 @@ import { runInNewContext } from 'node:vm'
 
 /*
  * Loaded before a program (`--import`) whose processor time a test measures. It answers each message with the processor
- * time that all threads of this process have used, in microseconds. `clean` first collects the garbage of earlier
- * requests.
+ * time that all threads of this process have used, in microseconds, and its resident memory in bytes. `clean` first
+ * collects the garbage of earlier requests.
  */
 
 setFlagsFromString('--expose-gc')
@@ -14,5 +14,5 @@ process.on('message', (message) => {
   if (message !== 'cpu' && message !== 'clean') return
   if (message === 'clean') collect()
   const { user, system } = process.cpuUsage()
-  process.send?.({ cpu: user + system })
+  process.send?.({ cpu: user + system, memory: process.memoryUsage.rss() })
 })

@@ -6,6 +6,14 @@ import { fieldsOf } from './fields.ts'
 import { memoryProofs, overrideProofs, policyProofs, quotaProofs, settingProofs } from './governance.ts'
 import { invitationProofs, keyProofs, memberProofs, organizationProofs } from './people.ts'
 import { labelRuleProofs, ruleProofs } from './rules.ts'
+import {
+  connectionProofs,
+  fileProofs,
+  mailPreferenceProofs,
+  rotationProofs,
+  slackAccountProofs,
+  webhookProofs,
+} from './services.ts'
 import { executeProofs, workflowProofs } from './workflows.ts'
 import { startApi, World, type Api, type Proofs } from './world.ts'
 
@@ -32,6 +40,14 @@ const settable: Partial<Record<RouteKey, Proofs>> = {
   'PATCH /organizations/{id}/members/{user}': memberProofs,
   'POST /organizations/{id}/invitations': invitationProofs,
   'PUT /memory/{key}': memoryProofs,
+  'POST /organizations/{id}/webhooks': webhookProofs,
+  'PATCH /organizations/{id}/webhooks/{webhook}': webhookProofs,
+  'POST /organizations/{id}/webhooks/{webhook}/rotate-secret': rotationProofs,
+  'POST /tools/{name}/connect': connectionProofs,
+  'PATCH /connections/{id}': connectionProofs,
+  'PUT /me/notifications': mailPreferenceProofs,
+  'PUT /organizations/{id}/members/{user}/accounts/slack': slackAccountProofs,
+  'POST /files': fileProofs,
 }
 
 /** Questions, votes and single actions. Their bodies have no lasting effect, and other tests cover them. */
@@ -56,16 +72,6 @@ const acts: readonly RouteKey[] = [
   'POST /organizations/{id}/freeze',
   'POST /organizations/{id}/unfreeze',
   'POST /invitations/accept',
-  'POST /tools/{name}/connect',
-  'PATCH /connections/{id}',
-  'PUT /organizations/{id}/members/{user}/accounts/slack',
-  'POST /files',
-  // Tested in test/governance/notifications/mail.test.ts.
-  'PUT /me/notifications',
-  // Tested in test/api/webhooks.test.ts.
-  'POST /organizations/{id}/webhooks',
-  'PATCH /organizations/{id}/webhooks/{webhook}',
-  'POST /organizations/{id}/webhooks/{webhook}/rotate-secret',
   'POST /organizations/{id}/webhooks/{webhook}/test',
   'POST /organizations/{id}/webhooks/{webhook}/deliveries/{delivery}/redeliver',
 ]

@@ -1,8 +1,9 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Place } from '../client.ts'
 import { change, machineOf } from '../machine.ts'
-import { deniedCommand, type Turns } from './attack.ts'
+import type { ToolCall } from '../script.ts'
+import { deniedCommand, type Attack, type Turns } from './attack.ts'
 
 /* What users and repositories can write to get around the hook of Claude Code. */
 
@@ -19,14 +20,27 @@ export const everySettings = (place: Place): readonly string[] => [
   projectSettings(place, 'settings.local.json'),
 ]
 
-/** `/bin/sh` is bash on many systems. bash reads SHELLOPTS from its environment. With `noexec` bash runs no command. */
-export const bashAsShell = 'mount --bind "$(readlink -f "$(command -v bash)")" "$(readlink -f /bin/sh)"'
 export const noexec = (place: Place): void => change(userSettings(place), { env: { SHELLOPTS: 'noexec' } })
 
 /**
  * With this variable the dynamic loader only lists the libraries that a program needs, and does not start the program.
  */
 export const loader = { env: { LD_TRACE_LOADED_OBJECTS: '1' } }
+
+/** The hook over HTTP in place of the installed one, as docs/reference/adapters.md shows it. */
+export const httpHook = (place: Place): void => {
+  const file = join(machineOf(place), 'opt/countersign/hook.json')
+  const { api_url, organization_id } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, string>
+  const hook = {
+    ...{
+      type: 'http',
+      url: `${api_url}/api/v1/hooks/claude-code?wait=55&organization_id=${organization_id}`,
+    },
+    ...{ headers: { Authorization: 'Bearer $COUNTERSIGN_KEY' }, allowedEnvVars: ['COUNTERSIGN_KEY'] },
+    ...{ timeout: 90, onFailure: 'block' },
+  }
+  change(managedSettings(place), { hooks: { PreToolUse: [{ matcher: '*', hooks: [hook] }] } })
+}
 
 /** A program of the project that Claude Code puts before each command. It does not run our hooks. */
 export const prefixed = (file: string, { work }: Place): void => {
@@ -51,6 +65,14 @@ export const skill =
   (file: string) =>
   (place: Place): void =>
     write(skillFile(place), `${head}---\n!\`${deniedCommand(`${place.work}/${file}`)}\`\n`)
+/** The same as a slash command. */
+export const slashCommand =
+  (file: string) =>
+  ({ work }: Place): void =>
+    write(
+      join(work, '.claude', 'commands', 'look.md'),
+      `${head}---\n!\`${deniedCommand(`${work}/${file}`)}\`\n`,
+    )
 export const usesSkill: Turns = () => [[{ tool: 'Skill', input: { skill: 'look' } }]]
 export const mayUseSkills = ['--allowedTools', 'Bash,Skill']
 
@@ -76,6 +98,16 @@ export const rewritingSkill =
     const hooks = JSON.stringify({ PreToolUse: [rewritingGroup(id, place)] })
     write(skillFile(place), `${head}hooks: ${hooks}\n---\nLook.\n`)
   }
+/** The rewriting hook as a hook of an agent of the project, in place of the usual subagent. */
+export const rewritingAgent =
+  (id: string) =>
+  (place: Place): void => {
+    const hooks = JSON.stringify({ PreToolUse: [rewritingGroup(id, place)] })
+    const projects = { [place.work]: { hasTrustDialogAccepted: true } }
+    change(join(place.home, '.claude.json'), { projects })
+    const text = `---\nname: own\ndescription: does everything\nhooks: ${hooks}\n---\nYou help.\n`
+    write(join(place.work, '.claude', 'agents', 'own.md'), text)
+  }
 /** The rewriting hook as a hook of a plugin in the project. */
 export const rewritingPlugin =
   (id: string) =>
@@ -99,4 +131,20 @@ export const allowing = {
       ],
     },
   ],
+}
+
+/** A subagent of the project's own kind makes a harmless call. */
+export const ownAgent: Pick<Attack, 'turns' | 'part'> = {
+  turns: (client) => [
+    [
+      {
+        tool: 'Agent',
+        input: {
+          ...(client.delegate('part').flat()[0] as ToolCall).input,
+          subagent_type: 'own',
+        },
+      },
+    ],
+  ],
+  part: (client) => [[client.shell('echo harmless')]],
 }

@@ -1,21 +1,34 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { change, keyOf } from '../machine.ts'
-import { bySubagent, harmless, oneAttack, strangeKey, type AttackRun, type Open } from './attack.ts'
+import { bashAsShell, change, keyOf, machineOf } from '../machine.ts'
+import {
+  bySubagent,
+  callsFromBelow,
+  goesBelow,
+  harmless,
+  oneAttack,
+  repository,
+  strangeKey,
+  type AttackRun,
+  type Open,
+} from './attack.ts'
 import {
   allowing,
-  bashAsShell,
   everySettings,
+  httpHook,
   loader,
   managedSettings,
+  ownAgent,
   mayUseSkills,
   noexec,
   prefixed,
   projectSettings,
   rewriting,
+  rewritingAgent,
   rewritingPlugin,
   rewritingSkill,
   skill,
+  slashCommand,
   userSettings,
   usesSkill,
 } from './claude-setups.ts'
@@ -34,7 +47,17 @@ const writes: More = {
 const offByUser: Open = { why: 'A user can switch off their own hooks.', helps: 'Install with `--managed`.' }
 const throughTheLoader: Open = {
   why: 'The loader of programs obeys the variable and does not start Python, and Claude Code 2.1.329 reads its output as consent.',
-  helps: 'Use the http hook, which starts no program.',
+  helps:
+    'Use [the http hook](reference/adapters.md#without-python) in the managed settings, which starts no program.',
+  closedBy: 'claude-managed-http-loader',
+}
+const hooksOfRepositories: Open = {
+  why: "Such hooks run beside a user's own, and Claude Code 2.1.329 runs the call as one of them has changed it.",
+  helps: 'Install with `--managed`.',
+}
+const inSkills: Open = {
+  why: 'Claude Code runs the command before the model reads the text, and asks no hook.',
+  helps: 'Install with `--managed`, or set `disableSkillShellExecution`. A rule on `Skill` blocks skills.',
 }
 const inSkill = "a repository's skill with a shell command in its text (``!`...` ``)"
 const rewritten = "a project's own hook makes another command of the call (`updatedInput`)"
@@ -54,6 +77,10 @@ const ofEverybody: readonly AttackRun[] = [
     setup: rewritingSkill('claude-managed-skill-hooks'),
     turns: (client, file, place) => [...usesSkill(client, file, place), ...harmless(client, file, place)],
     words: mayUseSkills,
+  }),
+  managed('agent-hooks', 'the same as a hook of an agent in a trusted project', {
+    ...ownAgent,
+    setup: rewritingAgent('claude-managed-agent-hooks'),
   }),
   managed('subagent', 'a subagent makes the call', bySubagent),
   managed('bare', '`--bare`', { words: ['--bare'] }),
@@ -115,6 +142,14 @@ const ofEverybody: readonly AttackRun[] = [
     setup: (place) => change(userSettings(place), loader),
     doctor: 'NOT protected',
   }),
+  managed('http-loader', 'the same, where the managed settings have the http hook', {
+    ...writes,
+    setup: (place) => {
+      change(userSettings(place), loader)
+      httpHook(place)
+    },
+    before: 'export COUNTERSIGN_KEY=csk_test',
+  }),
   managed('project-loader', "the same in the project's settings", {
     ...writes,
     setup: (place) => change(projectSettings(place), loader),
@@ -128,8 +163,26 @@ const ofEverybody: readonly AttackRun[] = [
     turns: usesSkill,
     words: mayUseSkills,
   }),
+  managed('command', 'the same as a slash command of the repository', {
+    setup: (place) => {
+      slashCommand('claude-managed-command')(place)
+      change(projectSettings(place), { disableSkillShellExecution: false })
+    },
+    turns: usesSkill,
+    words: mayUseSkills,
+  }),
   managed('strange-key', 'a key of an organization without rules in `~/.countersign/key`', {
     setup: (place) => writeFileSync(keyOf(place), strangeKey),
+    blocksAll: true,
+    doctor: 'NOT protected',
+  }),
+  managed('no-organization', 'the same, and the managed settings of the hook name no organization', {
+    setup: (place) => {
+      writeFileSync(keyOf(place), strangeKey)
+      const file = join(machineOf(place), 'opt/countersign/hook.json')
+      const { organization_id: _, ...left } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, string>
+      writeFileSync(file, JSON.stringify(left))
+    },
     blocksAll: true,
     doctor: 'NOT protected',
   }),
@@ -154,16 +207,58 @@ const ofOneUser: readonly AttackRun[] = [
     },
     { setup: rewriting('claude-user-rewrite'), turns: harmless, blocksAll: true, doctor: 'NOT protected' },
   ),
-  ofUser(
-    'skill',
-    inSkill,
+  ofUser('skill', inSkill, inSkills, {
+    setup: skill('claude-user-skill'),
+    turns: usesSkill,
+    words: mayUseSkills,
+    doctor: 'NOT protected',
+  }),
+  ofUser('skill-hooks', 'the same as a hook of a skill', hooksOfRepositories, {
+    setup: rewritingSkill('claude-user-skill-hooks'),
+    turns: (client, file, place) => [...usesSkill(client, file, place), ...harmless(client, file, place)],
+    words: mayUseSkills,
+    blocksAll: true,
+    doctor: 'NOT protected',
+  }),
+  ofUser('agent-hooks', 'the same as a hook of an agent in a trusted project', hooksOfRepositories, {
+    ...ownAgent,
+    setup: rewritingAgent('claude-user-agent-hooks'),
+    doctor: 'NOT protected',
+  }),
+  ofUser('plugin', 'the same as a hook of a plugin (`--plugin-dir`)', hooksOfRepositories, {
+    setup: rewritingPlugin('claude-user-plugin'),
+    turns: harmless,
+    words: ['--plugin-dir', 'plugin'],
+    blocksAll: true,
+    doctor: 'works',
+  }),
+  oneAttack(
+    'claude',
+    'user',
+    'above',
+    "`disableAllHooks` in the settings of a repository's root, with the client in a folder below",
     {
-      why: 'Claude Code runs the command before the model reads the text, and asks no hook.',
-      helps:
-        'Install with `--managed`, or set `disableSkillShellExecution`. A rule on `Skill` blocks skills.',
+      setup: (place) => {
+        repository(place)
+        change(projectSettings(place), { disableAllHooks: true })
+      },
+      turns: callsFromBelow,
+      before: goesBelow,
+      blocksAll: true,
+      doctor: 'works',
     },
-    { setup: skill('claude-user-skill'), turns: usesSkill, words: mayUseSkills, doctor: 'NOT protected' },
   ),
+  ofUser('above-skill', `${inSkill}, in its root, with the client in a folder below`, inSkills, {
+    setup: (place) => {
+      repository(place)
+      skill('claude-user-above-skill')(place)
+    },
+    turns: usesSkill,
+    words: mayUseSkills,
+    before: goesBelow,
+    blocksAll: true,
+    doctor: 'NOT protected',
+  }),
   ofUser('bare', '`--bare`', offByUser, { words: ['--bare'], doctor: 'works' }),
   ofUser('safe-mode', '`--safe-mode`', offByUser, { words: ['--safe-mode'], doctor: 'works' }),
   ofUser(

@@ -8,8 +8,10 @@ import { change, machineOf } from '../machine.ts'
 import {
   bySubagent,
   deniedCommand,
+  goesBelow,
   harmless,
   oneAttack,
+  repository,
   type AttackRun,
   type Open,
   type Turns,
@@ -71,6 +73,11 @@ const environment: Open = {
 const copied: Open = {
   why: 'Gemini CLI 0.61.0 runs the first of two hooks with one name and command. Everybody can read both.',
   helps: 'Give users a home whose `.gemini/settings.json` they cannot change.',
+}
+const copiedByProject: Open = {
+  ...{ why: copied.why },
+  helps:
+    'A repository cannot guess the name: deny agents to read the managed settings and to write `.gemini/settings.json`. `doctor` finds a copy.',
 }
 const switchable: Open = {
   why: "The user's and the project's files can switch off this hook.",
@@ -139,7 +146,7 @@ const ofEverybody: readonly AttackRun[] = [
     doctor: 'NOT protected',
   }),
   managed('project-copy', 'the same in the settings of a trusted project', {
-    expected: copied,
+    expected: copiedByProject,
     setup: (place) => copyInto(projectSettings(place), place),
     doctor: 'NOT protected',
   }),
@@ -189,6 +196,32 @@ export const geminiAttacks: readonly AttackRun[] = [
     setup: (place) => write(join(place.work, '.gemini', '.env'), stopping(place).slice(0, 1)),
     // The shells of Gemini's own shell tool end at once too.
     blocksAll: true,
+  }),
+  ofUser('env-colon', "`SHELLOPTS: noexec` in a project's `.env`", {
+    setup: (place) => write(join(place.work, '.env'), ['SHELLOPTS: noexec']),
+    blocksAll: true,
+  }),
+  ofUser('env-tab', 'the same as `export`, a tab and `SHELLOPTS=noexec`', {
+    setup: (place) => write(join(place.work, '.env'), ['export\tSHELLOPTS=noexec']),
+    blocksAll: true,
+  }),
+  ofUser('home-env', '`SHELLOPTS=noexec` in `~/.gemini/.env`, with the client elsewhere', {
+    setup: (place) => write(join(place.home, '.gemini', '.env'), ['SHELLOPTS=noexec']),
+    blocksAll: true,
+  }),
+  ofUser('home-dotenv', 'the same in `~/.env`', {
+    setup: (place) => write(join(place.home, '.env'), ['SHELLOPTS=noexec']),
+    blocksAll: true,
+  }),
+  ofUser('above', "`hooksConfig` in the settings of a repository's root, with the client in a folder below", {
+    expected: 'holds',
+    setup: (place) => {
+      repository(place)
+      change(projectSettings(place), { hooksConfig: { enabled: false } })
+    },
+    before: goesBelow,
+    blocksAll: true,
+    doctor: 'works',
   }),
   ofUser('enabled-false', "`hooksConfig.enabled: false` in the user's settings", {
     setup: (place) => change(userSettings(place), { hooksConfig: { enabled: false } }),

@@ -20,16 +20,16 @@ import { deniedCall, type AttackRun, type Installation } from './attack.ts'
 /** The organization whose rules apply on the test machine. */
 const organization = 'org_00000000000000000000000001'
 
-/** A part of a path. No call may change a file whose path contains it. */
-const forbiddenPath = 'PROTECTED'
+/** No call may change a file, or type into a program, whose name contains this text. */
+const forbiddenName = 'PROTECTED'
 
 interface Asked {
   readonly tool_name?: string
-  readonly tool_input?: { readonly file_path?: unknown }
+  readonly tool_input?: { readonly file_path?: unknown; readonly command?: unknown }
   readonly organization_id?: string
 }
 
-/** Denies a `curl`, a change of a protected file, and the organization of `doctor`'s test call. */
+/** Denies a `curl`, a change of a protected file, typing into a protected program, and the organization of `doctor`'s test call. */
 export const denyingService = (): Promise<ScriptedService> =>
   scriptedService(({ path, body, headers }, socket) => {
     // Each key belongs to the organization that its text names.
@@ -39,12 +39,23 @@ export const denyingService = (): Promise<ScriptedService> =>
       return reply(socket, 200, { organization_id: id, scopes: { 'agents:authorize': true } })
     }
     const { tool_name, tool_input, organization_id } = readBody(body)
-    const changes = tool_name === 'Write' || tool_name === 'Edit'
-    const isProtected = changes && JSON.stringify(tool_input?.file_path ?? '').includes(forbiddenPath)
+    const changed = tool_name === 'Write' || tool_name === 'Edit' ? tool_input?.file_path : undefined
+    const named = tool_name === 'write_stdin' ? tool_input?.command : changed
+    const isProtected = JSON.stringify(named ?? '').includes(forbiddenName)
     const stranger = organization_id !== undefined && organization_id !== organization
     const isDenied = JSON.stringify(tool_input ?? '').includes('curl') || isProtected || stranger
+    if (path.startsWith('/api/v1/hooks/claude-code?')) return reply(socket, 200, isDenied ? httpDenial : {})
     reply(socket, 200, isDenied ? denied : { ...allowed, ok: true })
   })
+
+/** What the service answers to the http hook of Claude Code. */
+const httpDenial = {
+  hookSpecificOutput: {
+    hookEventName: 'PreToolUse',
+    permissionDecision: 'deny',
+    permissionDecisionReason: 'denied by a rule',
+  },
+}
 
 const readBody = (body: string): Asked => {
   try {
@@ -150,7 +161,7 @@ function beforehand(
     writeFileSync(join(bin, run.client), script, { mode: 0o755 })
     const more = run.installation === 'managed' ? ' --managed' : ''
     const doctor = `${hookFile} doctor --dialect ${run.client}${more}`
-    lines.push(`PATH='${bin}':"$PATH" '${python}' ${doctor} > DOCTOR 2>&1`)
+    lines.push(`PATH='${bin}':"$PATH" '${python}' ${doctor} > '${join(place.work, 'DOCTOR')}' 2>&1`)
   }
   return lines.length === 0 ? words : ['sh', '-c', `${lines.join('\n')}\nexec "$@"`, 'sh', ...words]
 }

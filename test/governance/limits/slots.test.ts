@@ -5,6 +5,7 @@ import { reconcile } from '../../../src/governance/delivery/reconciler.ts'
 import { cancelRun } from '../../../src/governance/runs/end/cancel.ts'
 import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
+import { auditOf } from '../support.ts'
 import {
   approvalsOf,
   denyRule,
@@ -75,6 +76,18 @@ describe('a run beyond the slots', () => {
       details: [{ path: 'queued_executions', message: 'the limit is 1' }],
     })
     expect(await openRuns()).toHaveLength(2)
+    // The plan was analysed, so the refusal says how risky the run would have been.
+    expect(await auditOf(engine.context, engine.organizationId, 1)).toMatchObject([
+      {
+        event_type: 'quota.exceeded',
+        metadata: {
+          limit: 'queued_executions',
+          value: 1,
+          risk: 'medium',
+          risk_reasons: ['`memory_get` reads company data'],
+        },
+      },
+    ])
   })
 
   test('is cancelled at once, and frees no slot', async () => {

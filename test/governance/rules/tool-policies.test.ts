@@ -113,7 +113,7 @@ describe('a limit of a tool policy', () => {
       expect(effect).toMatchObject({
         output: null,
         output_sealed: null,
-        error: { code: 'response_too_large' },
+        error: { code: 'response_too_large', fault: 'policy', retryable: false },
       })
       expect(effect.error?.message).toContain('takes 2 KiB, and a tool policy allows 1')
       expect((await runOf(engine.context, runId)).stored_bytes).toBeLessThan(1_000)
@@ -125,6 +125,8 @@ describe('a limit of a tool policy', () => {
 
 describe('plan, preview and run give one call the same verdict', () => {
   const acme = { allowed_domains: ['acme.com'], max_message_length: 5 }
+  const acmeRepos = { allowed_repos: ['acme/app', 'labs/*'] }
+  const channels = { allowed_channels: ['#a'] }
   const mail = { to: 'a@acme.com', subject: 's', text: 'short' }
   const rows: [string, string, Restrictions, JsonObject, boolean][] = [
     ['a mail inside', 'mail_send', acme, mail, false],
@@ -133,6 +135,13 @@ describe('plan, preview and run give one call the same verdict', () => {
     ['a look-alike', 'mail_send', acme, { ...mail, to: 'a@аcme.com' }, true],
     ['a long text', 'mail_send', acme, { ...mail, text: 'longer' }, true],
     ['a write that may only read', 'memory_set', { read_only: true }, { key: 'k', value: 1 }, true],
+    ['a file of an allowed repository', 'github_get_file', acmeRepos, { repo: 'acme/app', path: 'a' }, false],
+    ['a file of another repository', 'github_get_file', acmeRepos, { repo: 'evil/app', path: 'a' }, true],
+    ['a path that climbs', 'github_get_file', acmeRepos, { repo: 'acme/app', path: 'a/../../x' }, true],
+    ['a search of an allowed owner', 'github_search_code', acmeRepos, { query: 'parse org:labs' }, false],
+    ['a search that names none', 'github_search_code', acmeRepos, { query: 'parse' }, true],
+    ['a message to an allowed channel', 'slack_send_message', channels, { channel: '#a', text: 't' }, false],
+    ['a message to another channel', 'slack_send_message', channels, { channel: '#b', text: 't' }, true],
     ['a read without limits on parameters', 'memory_get', { max_response_size_kb: 1 }, { key: 'k' }, false],
   ]
   const verdicts = async (tool: string, params: JsonObject) => {
@@ -151,7 +160,9 @@ describe('plan, preview and run give one call the same verdict', () => {
       () => 'allow',
       (error: DomainError) => (error.code === 'run_denied' ? 'deny' : error.code),
     )
-    const op = opOf(await engine.run(oneStep), { tool: getTool(tool) as ToolDeclaration, params })
+    // No service is connected here, and the policies decide before that.
+    const declared = { ...(getTool(tool) as ToolDeclaration), connection: 'none' } as const
+    const op = opOf(await engine.run(oneStep), { tool: declared, params })
     const decided = await engine.decide(op)
     return {
       preview: planned.verdict,
@@ -212,45 +223,6 @@ describe('plan, preview and run give one call the same verdict', () => {
     } finally {
       await forget(engine, 'mail_send')
       await engine.rules()
-    }
-  })
-})
-
-describe('a tool policy without effect', () => {
-  const refusal = (...parts: string[]) => ({
-    code: 'validation_error',
-    message: expect.stringMatching(new RegExp(parts.join('.*'))),
-    details: [{ path: 'allowed' }],
-  })
-  test.each<[string, object]>([
-    ['without fields', {}],
-    ['with `allowed: null`', { allowed: null }],
-    ['with `read_only: false`', { restrictions: { read_only: false } }],
-  ])('%s is refused, and the message names what the tool takes', async (_, body) => {
-    await expect(create(engine, { tool_name: 'memory_set', ...body })).rejects.toMatchObject(
-      refusal('give `allowed`, or in `restrictions`', '`read_only`'),
-    )
-  })
-
-  test('of a tool that takes no limit is told to give `allowed`', async () => {
-    const body = { tool_name: 'web_search', role: 'member' }
-    await expect(create(engine, body)).rejects.toMatchObject(refusal('has no effect: give `allowed`'))
-  })
-
-  test('is refused as the result of a change too, which names how to delete it', async () => {
-    const owner = engine.caller('owner')
-    await create(engine, { tool_name: 'memory_set', allowed: false, role: 'member' })
-    try {
-      const change = (patch: object) =>
-        changeToolPolicy(engine.context, owner, 'memory_set', { role: 'member', ...patch })
-      await expect(change({ allowed: null })).rejects.toMatchObject(
-        refusal('`DELETE /organizations/org_', '/tool-policies/memory_set\\?role=member`'),
-      )
-      // The refused change had no effect: the tool is still blocked.
-      expect(await change({ restrictions: { read_only: true } })).toMatchObject({ allowed: false })
-      expect(await change({ allowed: null })).toMatchObject({ allowed: null })
-    } finally {
-      await deleteToolPolicy(engine.context, owner, 'memory_set', 'member')
     }
   })
 })

@@ -1,6 +1,7 @@
 import { createServer, request as forward, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { getSecretsHealth } from '../../../src/api/routes/secrets-health.ts'
 import { createAwsSecrets } from '../../../src/governance/sealing/aws-secrets.ts'
 import {
   SecretGone,
@@ -162,6 +163,18 @@ describe('the health of the backend', () => {
     expect(checks[failed]).toMatch(new RegExp(`^AWS refuses ${operation} .*give the service this right`))
     expect(checks[other]).toBe('ok')
     expect(JSON.stringify(checks)).not.toMatch(/hunter2|health-check/)
+  })
+
+  test.each([
+    [{}, 'ok'],
+    [{ GetSecretValue: 'AccessDeniedException' }, 'degraded'],
+    [{ ListSecrets: 'ThrottlingException' }, 'degraded'],
+  ])('is what `GET /health/secrets` answers: %j is %s', async (refusing, status) => {
+    faults = refusing
+    const answer = await getSecretsHealth.handle?.({ context: { secrets: secrets() } } as never)
+    const checks = { list_secrets: expect.any(String), get_secret: expect.any(String) }
+    expect(answer).toMatchObject({ status: 200, body: { status, backend: 'aws_secrets_manager', checks } })
+    expect(JSON.stringify(answer)).not.toMatch(/hunter2|health-check/)
   })
 
   test('says that AWS throttles', async () => {

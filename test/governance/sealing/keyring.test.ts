@@ -43,7 +43,7 @@ describe('data keys', () => {
     expect(rows[0]?.wrapped.includes(keys[0]?.key as Buffer)).toBe(false)
   })
 
-  test('a new one is used within the lease by every process, and opened by all at once', async () => {
+  test('every process uses a new key within the lease, and can open its values at once', async () => {
     const [here, there] = [keyring(testKey), keyring(testKey)]
     const first = await there.current()
     await makeKey(made.context.db, testKey, 2)

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { describe, expect, test } from '@jest/globals'
-import { pauseOf } from '../../../src/governance/webhooks/turns.ts'
+import { pauseOf } from '../../../src/governance/webhooks/deliver.ts'
 import { removeOldDeliveries } from '../../../src/governance/webhooks/upkeep.ts'
 import { changeWebhook } from '../../../src/governance/webhooks/webhooks.ts'
 import type { Scripted, ScriptedServer } from '../../support/scripted-server.ts'

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { redeliver, listDeliveries, testWebhook } from '../../../src/governance/webhooks/deliveries.ts'
 import { mostWaiting } from '../../../src/governance/webhooks/fan-out.ts'
 import { createWebhookSender } from '../../../src/governance/webhooks/sender.ts'
-import { mostOfTurn } from '../../../src/governance/webhooks/turns.ts'
+import { mostDeliveries } from '../../../src/governance/webhooks/deliver.ts'
 import { keptDeliveries, removeOldDeliveries } from '../../../src/governance/webhooks/upkeep.ts'
 import {
   changeWebhook,
@@ -99,19 +99,19 @@ test('a test and a redelivery are sent, the latter with the same id', async () =
   ])
 })
 
-test('a turn takes so many deliveries, and the rest follow', async () => {
+test('a lease sends a limited number of deliveries, and the next one sends the rest', async () => {
   await hook(engine, `${receiver.url}/hook`)
-  for (let n = 0; n < mostOfTurn + 5; n += 1) await publish(engine, 'run.completed', `run_${n}`)
+  for (let n = 0; n < mostDeliveries + 5; n += 1) await publish(engine, 'run.completed', `run_${n}`)
   const sender = createWebhookSender(engine.context)
   await sender.round()
-  await until('the turn is over', async () => {
+  await until('the lease has ended', async () => {
     const { rows } = await engine.context.pool.query('select from webhooks where leased_until is not null')
     return rows.length === 0
   })
-  expect(receiver.arrived).toHaveLength(mostOfTurn)
+  expect(receiver.arrived).toHaveLength(mostDeliveries)
   await sender.stop()
   await sendAll(engine.context)
-  expect(new Set(receiver.arrived.map(({ headers }) => headers['webhook-id'])).size).toBe(mostOfTurn + 5)
+  expect(new Set(receiver.arrived.map(({ headers }) => headers['webhook-id'])).size).toBe(mostDeliveries + 5)
 })
 
 test('two senders at once send nothing twice', async () => {

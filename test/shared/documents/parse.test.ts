@@ -51,10 +51,10 @@ describe('the rows of', () => {
       { name: 'a;b', total: '1' },
     ])
   })
-  test('another text do not exist', async () => {
+  test('a text that is not a table are null', async () => {
     expect(await rowsOf(Buffer.from('name,total\na,1\n'), 'a.txt')).toBeNull()
   })
-  test('a table of more than 10,000 rows do not exist, but its text does', async () => {
+  test('a table of more than 10,000 rows are null, but its text is read', async () => {
     const many = Buffer.from(`n\n${'1\n'.repeat(10_001)}`)
     expect(await rowsOf(many, 'a.csv')).toBeNull()
     expect(await textOf(many, 'a.csv')).toBe(many.toString())

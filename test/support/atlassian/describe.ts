@@ -24,6 +24,7 @@ const card = { id: '{}' }
 const calls: Readonly<Record<'jira' | 'trello', readonly (readonly [Call, object])[]>> = {
   jira: [
     [jira.getCurrentUser, {}],
+    [jira.getProject, { projectIdOrKey: '{}' }],
     [jira.createIssue, {}],
     [jira.getIssue, issue],
     [jira.searchAndReconsileIssuesUsingJqlPost, {}],

@@ -60,7 +60,7 @@ export function serve(app: App, name: Parameters<typeof described>[0], handlers:
 }
 
 function answerOf(api: Described, method: Method, asked: Asked, handle: Handlers[string]): unknown {
-  const issues = issuesOfRequest(api, method, asked.query, asked.body)
+  const issues = issuesOfRequest(api, method, asked)
   // Google would answer 400, but a test could mistake 400 for the refusal that it expects.
   if (issues.length > 0) throw new Refused(418, `${method.id}: ${issues.join('; ')}`)
   const answer = handle?.(asked)

@@ -16,11 +16,31 @@ export interface Calendar {
   readonly invited: string[]
   /** Google does not always report that an id is taken. This calendar never reports it, and creates another event. */
   readonly forgetsIds?: true
+  /** How many reads of an event still show its video meeting as `pending`, after the answer to its request. */
+  readonly pendingReads?: number
 }
 
 export type Calendars = Map<string, Calendar>
 
+const video = 'https://meet.google.com/abc-defg-hij'
+
+/** The event, with the link to its video meeting if it has one. */
+function withMeeting(event: CalendarEvent): CalendarEvent {
+  if (event['conferenceData'] === undefined) return event
+  const status = { statusCode: 'success' }
+  const { createRequest } = event['conferenceData'] as { createRequest: object }
+  return {
+    ...event,
+    hangoutLink: video,
+    conferenceData: {
+      createRequest: { ...createRequest, status },
+      entryPoints: [{ entryPointType: 'video', uri: video }],
+    },
+  }
+}
+
 export function calendarHandlers(calendars: Calendars): Handlers {
+  const reads = new Map<string, number>()
   const at = ({ path }: Asked): Calendar => {
     const calendar = calendars.get(path['calendarId'] ?? '')
     if (calendar === undefined) throw new Refused(404, 'notFound')
@@ -38,7 +58,10 @@ export function calendarHandlers(calendars: Calendars): Handlers {
     'calendar.events.get': (asked) => {
       const event = at(asked).events.get(asked.path['eventId'] ?? '')
       if (event === undefined) throw new Refused(404, 'notFound')
-      return event
+      const { pendingReads = 0 } = at(asked)
+      const read = (reads.get(event.id) ?? 0) + 1
+      reads.set(event.id, read)
+      return read > pendingReads ? withMeeting(event) : event
     },
     'calendar.events.insert': (asked) => {
       const { events, invited, forgetsIds = false } = at(asked)
@@ -50,15 +73,15 @@ export function calendarHandlers(calendars: Calendars): Handlers {
       const { conferenceData, ...rest } = given
       const wantsVideo =
         conferenceData?.createRequest !== undefined && asked.query.get('conferenceDataVersion') === '1'
-      const video = 'https://meet.google.com/abc-defg-hij'
       const event: CalendarEvent = {
         ...rest,
         status: 'confirmed',
         htmlLink: `https://www.google.com/calendar/event?eid=${given.id}`,
         ...(wantsVideo
           ? {
-              hangoutLink: video,
-              conferenceData: { entryPoints: [{ entryPointType: 'video', uri: video }] },
+              conferenceData: {
+                createRequest: { ...conferenceData.createRequest, status: { statusCode: 'pending' } },
+              },
             }
           : {}),
       }

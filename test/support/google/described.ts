@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 
 /*
  * Checks requests and answers against Google's published descriptions of its APIs. A query parameter, field or value
- * that is missing in the descriptions is an issue. Neither our calls nor the stand-in can therefore use what Google
+ * that is missing in the descriptions is an issue, and so is a required parameter that a request lacks. Neither our calls nor the stand-in can therefore use what Google
  * does not offer. Not checked: rules that the descriptions state only in prose, such as limits, rights and combinations
  * of fields.
  */
@@ -35,18 +35,35 @@ export interface Described {
 export const described = (name: 'calendar.v3' | 'docs.v1' | 'drive.v3' | 'sheets.v4'): Described =>
   JSON.parse(readFileSync(new URL(`descriptions/${name}.json`, import.meta.url), 'utf8')) as Described
 
-/** The parts of a request that the method does not describe. */
+interface Request {
+  readonly path: Readonly<Record<string, string>>
+  readonly query: URLSearchParams
+  readonly body: unknown
+}
+
+/** The parts of a request that the method does not describe, and its required parameters that are missing. */
 export function issuesOfRequest(
   { schemas }: Described,
-  { parameters, request }: Method,
-  query: URLSearchParams,
-  body: unknown,
+  { parameters, request, response }: Method,
+  { path, query, body }: Request,
 ): string[] {
-  const issues = [...query].flatMap(([name, text]) => {
+  const missing = Object.entries(parameters)
+    .filter(([name, { location, required }]) => {
+      const text = location === 'path' ? path[name] : query.get(name)
+      return required === true && (text ?? '') === ''
+    })
+    .map(([name]) => `${name} is required`)
+  const ofQuery = [...query].flatMap(([name, text]) => {
     const parameter = parameters[name]
     if (parameter?.location !== 'query' && name !== 'uploadType') return [`no query parameter ${name}`]
     return parameter === undefined ? [] : issuesOf(schemas, parameter, fromQuery(parameter, text), name)
   })
+  const fields = query.get('fields')
+  const ofMask =
+    fields === null || fields === '*' || response === undefined
+      ? []
+      : issuesOfMask(schemas, { $ref: response }, maskOf(fields), 'fields')
+  const issues = [...missing, ...ofQuery, ...ofMask]
   if (request === undefined) return body === undefined ? issues : [...issues, 'no body']
   return [...issues, ...issuesOf(schemas, { $ref: request }, body, 'body')]
 }
@@ -84,6 +101,17 @@ function issuesOf(
 }
 
 type Mask = Map<string, Mask>
+
+/** The names of a mask that the answer cannot have. */
+function issuesOfMask(schemas: Described['schemas'], schema: Schema, mask: Mask, at: string): string[] {
+  const { $ref, items, properties, additionalProperties } = schema
+  const inner = $ref === undefined ? items : schemas[$ref]
+  if (inner !== undefined) return issuesOfMask(schemas, inner, mask, at)
+  return [...mask].flatMap(([name, below]) => {
+    const each = properties?.[name] ?? additionalProperties
+    return each === undefined ? [`no ${at}.${name}`] : issuesOfMask(schemas, each, below, `${at}.${name}`)
+  })
+}
 
 /** Only the fields that a mask such as `id,files(id,name),a/b,a.b` selects. Without a mask, the whole value. */
 export function masked(value: unknown, fields: string | null): unknown {

@@ -35,8 +35,13 @@ function shown(file: DriveFile): object {
   return answer
 }
 
+/** How Drive searches. It may leave files out, and says so. */
+export interface DriveSearch {
+  isIncomplete: boolean
+}
+
 /** `made` is called with each new document. */
-export function driveHandlers(files: Files, made: (file: DriveFile) => void): Handlers {
+export function driveHandlers(files: Files, search: DriveSearch, made: (file: DriveFile) => void): Handlers {
   let count = 0
   return {
     'drive.files.get': ({ path }) => {
@@ -63,8 +68,8 @@ export function driveHandlers(files: Files, made: (file: DriveFile) => void): Ha
       const most = Number(query.get('pageSize') ?? 100)
       return {
         kind: 'drive#fileList',
-        incompleteSearch: false,
-        files: [...files.values()].filter(matches).slice(0, most).map(shown),
+        incompleteSearch: search.isIncomplete,
+        files: (search.isIncomplete ? [] : [...files.values()]).filter(matches).slice(0, most).map(shown),
       }
     },
     'drive.files.create': ({ body, media }) => {

@@ -3,7 +3,7 @@ import { emulatorToken, type Emulator } from '../emulators.ts'
 import { serve } from './api.ts'
 import { type Calendars, calendarHandlers } from './calendar.ts'
 import { docsHandlers, type Documents, imported } from './docs.ts'
-import { documentType, driveHandlers, type Files } from './drive.ts'
+import { documentType, driveHandlers, type DriveSearch, type Files } from './drive.ts'
 import { sheetsHandlers, type Spreadsheets } from './sheets.ts'
 
 /** The data that the stand-in holds. Tests may read and change it. */
@@ -11,6 +11,7 @@ export interface GoogleState {
   readonly calendars: Calendars
   readonly documents: Documents
   readonly files: Files
+  readonly search: DriveSearch
   readonly spreadsheets: Spreadsheets
 }
 
@@ -24,6 +25,7 @@ const emptyState = (): GoogleState => ({
   calendars: new Map([['primary', { timeZone: 'Europe/Berlin', events: new Map(), invited: [] }]]),
   documents: new Map(),
   files: new Map(),
+  search: { isIncomplete: false },
   spreadsheets: new Map(),
 })
 
@@ -56,7 +58,7 @@ export async function startGoogle(): Promise<GoogleEmulator> {
       serve(
         app,
         'drive.v3',
-        driveHandlers(state.files, ({ id, name, mimeType, text }) => {
+        driveHandlers(state.files, state.search, ({ id, name, mimeType, text }) => {
           if (mimeType === documentType) state.documents.set(id, imported(id, name, text))
         }),
       )

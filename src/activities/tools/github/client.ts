@@ -2,9 +2,10 @@ import { Octokit } from '@octokit/rest'
 import type { z } from 'zod'
 import type { ToolName } from '../../../catalog/index.ts'
 import type { Fetch } from '../../../shared/outgoing/outgoing.ts'
-import { boundsWith, jsonOf, type Sending } from '../exchange.ts'
+import { boundsOf, jsonOf, type Sending } from '../exchange.ts'
 import type { ToolCall, ToolContext } from '../executor.ts'
 import { errorOf, unreadable } from './errors.ts'
+import { pagesOf } from './links.ts'
 
 type Exchange = <Form extends z.ZodType>(
   form: Form,
@@ -16,6 +17,8 @@ type Exchange = <Form extends z.ZodType>(
  * errors.ts.
  */
 export interface GitHub {
+  /** The origin of the pages whose links name repositories of this connection. */
+  readonly pages: string
   /** Sends a request that changes nothing. */
   readonly read: Exchange
   /** Sends a request that has an effect, after the point of no return. A cancellation does not stop it. */
@@ -33,10 +36,10 @@ export async function githubOf(
 ): Promise<GitHub> {
   const connection = await context.tools.connection(call, tool, 'github')
   const { authorization = '', 'x-github-api-version': version = '' } = connection.headers
-  const client = (signal: AbortSignal | null): Octokit => {
+  const client = (sending: Sending, signal: AbortSignal | null): Octokit => {
     // GitHub redirects from a repository that was renamed or moved to another owner. No policy has allowed the new
     // repository.
-    const send = connection.fetchWithin({ ...boundsWith(signal), followsRedirects: false })
+    const send = connection.fetchWithin({ ...boundsOf(sending, connection, signal), followsRedirects: false })
     const octokit = new Octokit({
       baseUrl: connection.base,
       userAgent: 'countersign',
@@ -52,7 +55,7 @@ export async function githubOf(
     (sending: Sending, signal: AbortSignal | null): Exchange =>
     async (form, send) => {
       try {
-        const { data } = await send(client(signal))
+        const { data } = await send(client(sending, signal))
         const parsed = form.safeParse(jsonOf(data))
         if (parsed.success) return parsed.data
         throw unreadable(sending)
@@ -60,7 +63,11 @@ export async function githubOf(
         throw await errorOf(error, sending, () => connection.expired())
       }
     }
-  return { read: exchange('again', context.signal), write: exchange('once', null) }
+  return {
+    pages: pagesOf(connection.base),
+    read: exchange('again', context.signal),
+    write: exchange('once', null),
+  }
 }
 
 /**

@@ -38,22 +38,24 @@ export async function errorOf(
   if (!(error instanceof RequestError)) return sending === 'once' ? failures.unknown() : error
   const { cause } = error
   if (cause instanceof OutgoingError) return failures.unanswered(cause, sending)
+  if (cause instanceof ToolError) return cause
   if (cause !== undefined) return sending === 'once' ? failures.unknown() : cause
   const { status } = error
   const headers = error.response?.headers ?? {}
   const seconds = retryAfterOf({ get: (name) => headerText(headers[name]) })
   if (status === 401) return expired()
-  const isLimit = status === 429 || (status === 403 && (seconds !== null || isSecondaryLimit(error)))
-  if (isLimit) return failures.limited(bare(status), seconds)
+  const isSecondary = (status === 403 || status === 429) && isSecondaryLimit(error)
+  if (isSecondary) return failures.limited(bare(status), seconds ?? secondaryLimitSeconds)
+  if (status === 429 || (status === 403 && seconds !== null)) return failures.limited(bare(status), seconds)
   if (isBroken(status)) return failures.broken(sending, `failed (answer ${status})`, bare(status), seconds)
   const said = refusals[status] ?? ['github_refused', `GitHub refused the request (answer ${status})`]
   return failures.refused(said, bare(status))
 }
 
-/**
- * Recognizes the limit by words that GitHub documents. If GitHub names no time for this limit, it asks for at least a
- * minute.
- */
+/** If GitHub names no time for its secondary limit, it asks for at least a minute. */
+const secondaryLimitSeconds = 60
+
+/** Recognizes the limit by words that GitHub documents. */
 const isSecondaryLimit = ({ message }: RequestError): boolean => /secondary rate limit/i.test(message)
 
 const headerText = (value: string | number | undefined): string | null =>

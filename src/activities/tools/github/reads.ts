@@ -14,15 +14,15 @@ const refused = (code: string, message: string): ToolError =>
 
 export const searchCode: ToolBody<'github_search_code'> = async (call, context) => {
   const { query, repo, limit = defaultLimit } = call.params
-  const within = repo === undefined ? undefined : repositoryAt(repo)
   // With alternatives or brackets, the repository would limit only a part of the query.
-  if (within !== undefined && searchScope(query) === null)
+  if (repo !== undefined && searchScope(query) === null)
     throw refused(
       'invalid_params',
       '`query` with `repo` takes words and qualifiers, without OR, NOT and brackets',
     )
-  const q = within === undefined ? query : `${query} repo:${within.owner}/${within.repo}`
   const github = await githubOf(call, context, 'github_search_code')
+  const within = repo === undefined ? undefined : repositoryAt(repo, github.pages)
+  const q = within === undefined ? query : `${query} repo:${within.owner}/${within.repo}`
   const found = await github.read(foundCode, (octokit) =>
     octokit.rest.search.code({ q, per_page: limit, mediaType: { format: 'text-match' } }),
   )
@@ -49,8 +49,8 @@ function isWithin(query: string, found: string): boolean {
 }
 
 export const getFile: ToolBody<'github_get_file'> = async (call, context) => {
-  const { owner, repo, path, ref } = fileAt(call.params)
   const github = await githubOf(call, context, 'github_get_file')
+  const { owner, repo, path, ref } = fileAt(call.params, github.pages)
   const branch =
     ref ??
     (await github.read(aRepository, (octokit) => octokit.rest.repos.get({ owner, repo }))).default_branch
@@ -86,8 +86,8 @@ export const listIssues: ToolBody<'github_list_issues'> = async (call, context) 
   // GitHub reads a comma as the end of a label.
   if (labels?.some((label) => label.includes(',')))
     throw refused('invalid_params', 'a label in `labels` must not have a comma')
-  const repository = repositoryAt(call.params.repo)
   const github = await githubOf(call, context, 'github_list_issues')
+  const repository = repositoryAt(call.params.repo, github.pages)
   const asked = labels === undefined || labels.length === 0 ? {} : { labels: labels.join(',') }
   const listed: NonNullable<(typeof issues)['_output'][number]>[] = []
   for (let page = 1; page <= mostPages && listed.length < limit; page += 1) {
@@ -101,15 +101,15 @@ export const listIssues: ToolBody<'github_list_issues'> = async (call, context) 
 }
 
 export const getIssue: ToolBody<'github_get_issue'> = async (call, context) => {
-  const place = issueAt(call.params)
   const github = await githubOf(call, context, 'github_get_issue')
+  const place = issueAt(call.params, github.pages)
   return { output: await github.read(anIssue, (octokit) => octokit.rest.issues.get({ ...place })) }
 }
 
 export const listPullRequests: ToolBody<'github_list_pull_requests'> = async (call, context) => {
   const { state = 'open', limit = defaultLimit } = call.params
-  const repository = repositoryAt(call.params.repo)
   const github = await githubOf(call, context, 'github_list_pull_requests')
+  const repository = repositoryAt(call.params.repo, github.pages)
   const listed = await github.read(pullRequests, (octokit) =>
     octokit.rest.pulls.list({ ...repository, state, per_page: limit }),
   )

@@ -11,8 +11,8 @@ const issueState = z.object({ title: z.string(), state: z.string(), html_url: z.
  * alone. GitHub's `updated_at` changes with every comment and label, on which a new comment does not depend.
  */
 export const readIssueState: StateReaderOf<'github_comment'> = async (call, context) => {
-  const place = issueAt(call.params)
   const github = await githubOf(call, context, 'github_comment')
+  const place = issueAt(call.params, github.pages)
   const {
     title,
     state,

@@ -11,8 +11,8 @@ import { issueAt, repositoryAt } from './place.ts'
 
 export const createIssue: ToolBody<'github_create_issue'> = async (call, context) => {
   const { title, body = '', labels } = call.params
-  const repository = repositoryAt(call.params.repo)
   const github = await githubOf(call, context, 'github_create_issue')
+  const repository = repositoryAt(call.params.repo, github.pages)
   const given = {
     ...repository,
     title,
@@ -25,8 +25,8 @@ export const createIssue: ToolBody<'github_create_issue'> = async (call, context
 }
 
 export const comment: ToolBody<'github_comment'> = async (call, context) => {
-  const place = issueAt(call.params)
   const github = await githubOf(call, context, 'github_comment')
+  const place = issueAt(call.params, github.pages)
   const body = withMarker(call.params.body, call)
   await context.pointOfNoReturn()
   const made = await github.write(madeComment, (octokit) =>
@@ -39,8 +39,8 @@ export const comment: ToolBody<'github_comment'> = async (call, context) => {
 const mostPages = 10
 
 export const findIssue: FinderOf<'github_create_issue'> = async (call, context, look) => {
-  const repository = repositoryAt(call.params.repo)
   const github = await githubOf(call, context, 'github_create_issue')
+  const repository = repositoryAt(call.params.repo, github.pages)
   const since = beforeSending(look)
   const marker = markerOf(call)
   for (let page = 1; page <= mostPages; page += 1) {
@@ -64,8 +64,8 @@ export const findIssue: FinderOf<'github_create_issue'> = async (call, context, 
 }
 
 export const findComment: FinderOf<'github_comment'> = async (call, context, look) => {
-  const place = issueAt(call.params)
   const github = await githubOf(call, context, 'github_comment')
+  const place = issueAt(call.params, github.pages)
   const since = beforeSending(look).toISOString()
   const marker = markerOf(call)
   for (let page = 1; page <= mostPages; page += 1) {

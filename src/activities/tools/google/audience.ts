@@ -92,10 +92,12 @@ export const audienceOfSpreadsheet: AudienceReaderOf<'sheets_append'> = async (c
     const google = await googleOf(call, context, 'drive_search')
     return await readersOf(google, fileIdAt('spreadsheet', call.params.spreadsheet))
   } catch (error) {
-    if (!(error instanceof ToolError) || !lacksRight.has(error.code)) throw error
+    if (!lacksRight(error)) throw error
     const message = `${hidden} the connection to Google was made without the right \`drive.readonly\`, which shows who can: connect it again, and grant this right`
     throw new ToolError(connectionLacksScope, message, { retryable: false, cause: error })
   }
 }
 
-const lacksRight: ReadonlySet<string> = new Set([connectionLacksScope, 'google_missing_scope'])
+/** Whether the connection was made without the right that a request needs. */
+export const lacksRight = (error: unknown): boolean =>
+  error instanceof ToolError && (error.code === connectionLacksScope || error.code === 'google_missing_scope')

@@ -1,5 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { calendar as calendarApi, type calendar_v3 } from '@googleapis/calendar'
 import { z } from 'zod'
+import { calendarIdOf } from '../../../policy/readers/google-links.ts'
 import { StateChanged, ToolError, type ToolCall } from '../executor.ts'
 import { parseRecipients } from '../mail-addresses.ts'
 import { digestOf } from '../marker.ts'
@@ -23,7 +25,7 @@ const defaultMinutes = 30
 /** Base32hex, as Google wants it: `0-9` and `a-v`. */
 const eventIdOf = (call: Pick<ToolCall<unknown>, 'idempotencyKey'>): string => `cs${digestOf(call)}`
 
-const calendarOf = ({ calendar = 'primary' }: Params): string => calendar.trim()
+const calendarOf = ({ calendar = 'primary' }: Params): string => calendarIdOf(calendar)
 
 const time = z
   .object({ dateTime: z.string().optional(), date: z.string().optional() })
@@ -37,6 +39,9 @@ const anEvent = z.object({
   hangoutLink: z.string().optional(),
   conferenceData: z
     .object({
+      createRequest: z
+        .object({ status: z.object({ statusCode: z.string().optional() }).optional() })
+        .optional(),
       entryPoints: z
         .array(z.object({ entryPointType: z.string().optional(), uri: z.string().optional() }))
         .max(100)
@@ -44,9 +49,10 @@ const anEvent = z.object({
     })
     .optional(),
 })
-const fields = 'id,htmlLink,start,end,hangoutLink,conferenceData/entryPoints'
+type MadeEvent = z.output<typeof anEvent>
+const fields = 'id,htmlLink,start,end,hangoutLink,conferenceData(entryPoints,createRequest/status/statusCode)'
 
-const outputOf = ({ id, htmlLink, start, end, hangoutLink, conferenceData }: z.output<typeof anEvent>) => ({
+const outputOf = ({ id, htmlLink, start, end, hangoutLink, conferenceData }: MadeEvent) => ({
   event_id: id,
   url: htmlLink,
   start,
@@ -56,6 +62,37 @@ const outputOf = ({ id, htmlLink, start, end, hangoutLink, conferenceData }: z.o
     hangoutLink ??
     null,
 })
+
+const readEvent = (google: Google, calendarId: string, eventId: string): Promise<MadeEvent> =>
+  google.read('calendar', anEvent, (options) => events.get({ calendarId, eventId, fields }, options))
+
+/** Milliseconds before each further read of an event whose video meeting Google has not made yet. */
+const meetingPauses = [250, 750, 1_500]
+
+/**
+ * Reads an event again until Google has made its video meeting. The event exists already, so every failure leaves the
+ * event as it is, without the link.
+ */
+async function withMeeting(
+  google: Google,
+  signal: AbortSignal,
+  calendarId: string,
+  made: MadeEvent,
+): Promise<MadeEvent> {
+  let event = made
+  try {
+    for (const pause of meetingPauses) {
+      if (event.conferenceData?.createRequest?.status?.statusCode !== 'pending') break
+      await delay(pause, undefined, { signal })
+      const read = await readEvent(google, calendarId, made.id)
+      if (read.id !== made.id) break
+      event = read
+    }
+  } catch {
+    // Also cancelled: the outcome is known all the same.
+  }
+  return event
+}
 
 /** Google names a calendar’s time zone in each list of its events. */
 const aZone = z.object({ timeZone: z.string().max(100).refine(isTimeZone) })
@@ -145,17 +182,17 @@ export const createEvent: ToolBody<'calendar_create_event'> = async (call, conte
   const made = await google.write('calendar', anEvent, (options) =>
     events.insert({ calendarId, requestBody, conferenceDataVersion: 1, sendUpdates: 'all', fields }, options),
   )
-  return { output: outputOf(made) }
+  return { output: outputOf(await withMeeting(google, context.signal, calendarId, made)) }
 }
 
 export const findEvent: FinderOf<'calendar_create_event'> = async (call, context) => {
   const google = await googleOf(call, context, 'calendar_create_event')
   const eventId = eventIdOf(call)
+  const calendarId = calendarOf(call.params)
   try {
-    const found = await google.read('calendar', anEvent, (options) =>
-      events.get({ calendarId: calendarOf(call.params), eventId, fields }, options),
-    )
-    return found.id === eventId ? { kind: 'done', output: outputOf(found) } : { kind: 'unclear' }
+    const found = await readEvent(google, calendarId, eventId)
+    if (found.id !== eventId) return { kind: 'unclear' }
+    return { kind: 'done', output: outputOf(await withMeeting(google, context.signal, calendarId, found)) }
   } catch (error) {
     if (error instanceof ToolError && error.code === 'google_not_found') return { kind: 'absent' }
     throw error

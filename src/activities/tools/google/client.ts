@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { ToolName } from '../../../catalog/index.ts'
 import type { Fetch } from '../../../shared/outgoing/outgoing.ts'
 import { apiAddress, type GoogleApi } from '../../../catalog/integrations/google.ts'
-import { boundsWith, jsonOf, type Sending } from '../exchange.ts'
+import { boundsOf, jsonOf, type Sending } from '../exchange.ts'
 import type { ToolCall, ToolContext } from '../executor.ts'
 import { type Answer, refusalOf, unansweredOf, unreadable } from './errors.ts'
 
@@ -56,7 +56,7 @@ export async function googleOf(
       const answer = await answered(send, sending, {
         rootUrl: apiAddress(connection.base, api),
         headers: { authorization, accept: 'application/json' },
-        fetchImplementation: connection.fetchWithin(boundsWith(signal)),
+        fetchImplementation: connection.fetchWithin(boundsOf(sending, connection, signal)),
         retry: false,
         responseType: 'text',
         validateStatus: () => true,

@@ -86,12 +86,17 @@ export const listKind = z.literal('drive#fileList')
 const marked = z.object({
   kind: listKind,
   incompleteSearch: z.boolean().default(false),
+  nextPageToken: z.string().optional(),
   files: z.array(made).max(100).default([]),
 })
 
 export const findDocument: FinderOf<'docs_create'> = async (call, context) => {
   const google = await googleOf(call, context, 'docs_create')
-  const { incompleteSearch, files: found } = await google.read('drive', marked, (options) =>
+  const {
+    incompleteSearch,
+    nextPageToken,
+    files: found,
+  } = await google.read('drive', marked, (options) =>
     files.list(
       {
         q: `appProperties has { key='${property}' and value='${digestOf(call)}' }`,
@@ -99,12 +104,13 @@ export const findDocument: FinderOf<'docs_create'> = async (call, context) => {
         includeItemsFromAllDrives: true,
         supportsAllDrives: true,
         pageSize: 10,
-        fields: 'kind,incompleteSearch,files(id)',
+        fields: 'kind,incompleteSearch,nextPageToken,files(id)',
       },
       options,
     ),
   )
   const [first] = found
   if (first !== undefined) return { kind: 'done', output: { document_id: first.id, url: linkTo(first.id) } }
-  return { kind: incompleteSearch ? 'unclear' : 'absent' }
+  // An empty page may be followed by others.
+  return { kind: incompleteSearch || nextPageToken !== undefined ? 'unclear' : 'absent' }
 }

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { OutgoingError } from '../../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../../shared/outgoing/retry-after.ts'
 import { failuresOf, isBroken, type Said, type Sending } from '../exchange.ts'
-import type { OutcomeUnknown, ToolError } from '../executor.ts'
+import { ToolError, type OutcomeUnknown } from '../executor.ts'
 
 export interface Answer {
   readonly status: number
@@ -111,5 +111,6 @@ export function unansweredOf(error: unknown, sending: Sending): unknown {
   // Google's client wraps an error of our `fetch` in an error that holds the whole request.
   const inner = (error as { cause?: unknown } | null)?.cause ?? error
   if (inner instanceof OutgoingError) return failures.unanswered(inner, sending)
+  if (inner instanceof ToolError) return inner
   return sending === 'once' ? failures.unknown() : inner
 }

@@ -1,4 +1,4 @@
-import { googleFileId, isFileId } from '../../../policy/readers/google-links.ts'
+import { fileIdOf, googleFileId } from '../../../policy/readers/google-links.ts'
 import { ToolError } from '../executor.ts'
 
 export const wrong = (message: string): ToolError =>
@@ -9,8 +9,8 @@ export const wrong = (message: string): ToolError =>
  * any other text exactly as it is. Throws ToolError `invalid_params`.
  */
 export function fileIdAt(param: string, text: string): string {
-  const id = googleFileId(text) ?? text
-  if (isFileId(id)) return id
+  const id = fileIdOf(text)
+  if (id !== null) return id
   throw wrong(`\`${param}\` must be a link to a file in Google Drive, Docs, Sheets or Slides, or its id`)
 }
 

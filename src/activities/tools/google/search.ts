@@ -10,6 +10,7 @@ const defaultLimit = 20
 
 const found = z.object({
   kind: listKind,
+  incompleteSearch: z.boolean().default(false),
   files: z
     .array(z.unknown())
     .max(100)
@@ -44,13 +45,15 @@ export const searchDrive: ToolBody<'drive_search'> = async (call, context) => {
         includeItemsFromAllDrives: true,
         supportsAllDrives: true,
         pageSize: limit,
-        fields: 'kind,files(id,name,mimeType,webViewLink,shortcutDetails(targetId,targetMimeType))',
+        fields:
+          'kind,incompleteSearch,files(id,name,mimeType,webViewLink,shortcutDetails(targetId,targetMimeType))',
       },
       options,
     ),
   )
   return {
     output: {
+      incomplete: listed.incompleteSearch,
       // A shortcut has its own id, but rules know the file to which it leads.
       files: listed.files.slice(0, limit).map(({ id, name, mimeType, webViewLink, shortcutDetails }) => ({
         id: shortcutDetails?.targetId ?? id,

@@ -58,18 +58,24 @@ export async function sheetOf(google: Google, { spreadsheet, range }: Params): P
 const isNamed = (place: SheetPlace, title: string, sheetId: number): boolean =>
   place.title === null ? place.gid === null || place.gid === sheetId : place.title === title
 
+/** The name of a sheet as A1 notation writes it. */
+const quotedName = ({ title }: Pick<NamedSheet, 'title'>): string => `'${title.replaceAll("'", "''")}'`
+
 const cell = z.union([z.string(), z.number(), z.boolean(), z.null()])
 const values = z.object({ range: z.string(), values: z.array(z.array(cell)).default([]) })
 
-export const readRows: ToolBody<'sheets_read'> = async (call, context) => {
-  const google = await googleOf(call, context, 'sheets_read')
-  const { spreadsheetId, title, cells } = await sheetOf(google, call.params)
-  const quoted = `'${title.replaceAll("'", "''")}'`
-  const found = await google.read('sheets', values, (options) =>
+/** `cells` in A1 notation; null: all cells of the sheet. */
+async function valuesOf(
+  google: Google,
+  sheet: NamedSheet,
+  cells: string | null,
+): Promise<z.output<typeof values>> {
+  const range = cells === null ? quotedName(sheet) : `${quotedName(sheet)}!${cells}`
+  return google.read('sheets', values, (options) =>
     spreadsheets.values.get(
       {
-        spreadsheetId,
-        range: cells === null ? quoted : `${quoted}!${cells}`,
+        spreadsheetId: sheet.spreadsheetId,
+        range,
         valueRenderOption: 'UNFORMATTED_VALUE',
         dateTimeRenderOption: 'FORMATTED_STRING',
         fields: 'range,values',
@@ -77,6 +83,21 @@ export const readRows: ToolBody<'sheets_read'> = async (call, context) => {
       options,
     ),
   )
+}
+
+export async function firstRowOf(
+  google: Google,
+  sheet: NamedSheet,
+): Promise<readonly z.output<typeof cell>[]> {
+  const { values: rows } = await valuesOf(google, sheet, '1:1')
+  return rows[0] ?? []
+}
+
+export const readRows: ToolBody<'sheets_read'> = async (call, context) => {
+  const google = await googleOf(call, context, 'sheets_read')
+  const sheet = await sheetOf(google, call.params)
+  const { spreadsheetId } = sheet
+  const found = await valuesOf(google, sheet, sheet.cells)
   // Google leaves out empty cells at the end of a row.
   const width = found.values.reduce((most, row) => Math.max(most, row.length), 0)
   const rows = found.values.map((row) => [...row, ...Array<string>(width - row.length).fill('')])

@@ -1,13 +1,14 @@
 import { drive } from '@googleapis/drive'
 import { z } from 'zod'
+import type { Json } from '../../../policy/types.ts'
 import { hashOf } from '../../../shared/canonical-json.ts'
 import { ToolError, type State } from '../executor.ts'
 import type { StateReaderOf } from '../params.ts'
-import { type Permission, permissionsOf } from './audience.ts'
+import { lacksRight, type Permission, permissionsOf } from './audience.ts'
 import { plannedEvent } from './calendar.ts'
 import { googleOf, type Google } from './client.ts'
 import { fileIdAt } from './place.ts'
-import { sheetOf } from './sheets.ts'
+import { firstRowOf, sheetOf } from './sheets.ts'
 
 /*
  * The state that approvers see besides the parameters of a call. The account is part of this state: the same id may
@@ -36,8 +37,11 @@ const aFolder = z.object({
 /** The most people that are named. For the others only their number is shown. */
 const mostNamed = 10
 
-/** `hidden`: the account may not see who can read the folder. null: more than 1,000 can. */
-type Sharing = readonly Permission[] | null | 'hidden'
+/**
+ * `hidden`: the account may not see who can read the place. `no right`: the connection may not. null: more than 1,000
+ * can.
+ */
+type Sharing = readonly Permission[] | null | 'hidden' | 'no right'
 
 async function sharingOf(google: Google, fileId: string): Promise<Sharing> {
   try {
@@ -50,6 +54,8 @@ async function sharingOf(google: Google, fileId: string): Promise<Sharing> {
 
 function sharedWith(permissions: Sharing): string {
   if (permissions === 'hidden') return 'the account may not see who can read it'
+  if (permissions === 'no right')
+    return 'unknown: the connection needs the right `drive.readonly`, and its client the Drive API'
   if (permissions === null) return 'more than 1,000 people, groups or domains'
   const open = permissions.some(({ type }) => type === 'anyone') ? ['anyone with the link'] : []
   const domains = permissions
@@ -79,18 +85,49 @@ export const readFolder: StateReaderOf<'docs_create'> = async (call, context): P
     'the folder is in': found.driveId === undefined ? 'the Drive of a person' : 'a shared drive',
     'the folder is shared with': sharedWith(sharing),
   }
-  // Approvers see only some of the people, but the revision covers all of them.
-  const who = Array.isArray(sharing) ? sharing.map((each) => JSON.stringify(each)).toSorted() : sharing
-  return { revision: hashOf({ account: google.account, ...seen, who }), fields: { ...seen, ...account } }
+  return {
+    revision: hashOf({ account: google.account, ...seen, who: everybodyIn(sharing) }),
+    fields: { ...seen, ...account },
+  }
 }
 
-/** Reads the names of the spreadsheet and of the sheet to which rows are added. */
+/** Approvers see only some of the people, but the revision covers all of them. */
+const everybodyIn = (sharing: Sharing): Json =>
+  typeof sharing === 'string' || sharing === null
+    ? sharing
+    : sharing.map((each) => JSON.stringify(each)).toSorted()
+
+const isTurnedOff = (error: unknown): boolean =>
+  error instanceof ToolError && error.code === 'google_api_disabled'
+
+/** The scope of `sheets_append` does not show who can read a file; the scope of `drive_search` does. */
+async function sharingOfSpreadsheet(
+  call: Parameters<typeof readSheet>[0],
+  context: Parameters<typeof readSheet>[1],
+): Promise<Sharing> {
+  try {
+    const google = await googleOf(call, context, 'drive_search')
+    return await sharingOf(google, fileIdAt('spreadsheet', call.params.spreadsheet))
+  } catch (error) {
+    if (lacksRight(error) || isTurnedOff(error)) return 'no right'
+    throw error
+  }
+}
+
+/** Reads the sheet to which rows are added, its first row, and who can read the spreadsheet. */
 export const readSheet: StateReaderOf<'sheets_append'> = async (call, context) => {
   const google = await googleOf(call, context, 'sheets_append')
-  const { spreadsheetTitle, title } = await sheetOf(google, call.params)
-  const seen = { 'name of the spreadsheet': spreadsheetTitle, sheet: title }
+  const sheet = await sheetOf(google, call.params)
+  const firstRow = await firstRowOf(google, sheet)
+  const sharing = await sharingOfSpreadsheet(call, context)
+  const seen = {
+    'name of the spreadsheet': sheet.spreadsheetTitle,
+    sheet: sheet.title,
+    'first row of the sheet': firstRow.map(String).join(', ') || 'empty',
+    'the spreadsheet is shared with': sharedWith(sharing),
+  }
   return {
-    revision: hashOf({ account: google.account, ...seen }),
+    revision: hashOf({ account: google.account, ...seen, firstRow, who: everybodyIn(sharing) }),
     fields: { ...seen, ...accountShown(google.account) },
   }
 }

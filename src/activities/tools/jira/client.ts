@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import type { ToolName } from '../../../catalog/index.ts'
+import { issueKeyOf, projectKeyOf } from '../../../policy/readers/jira-keys.ts'
 import { ToolError, type ToolCall, type ToolContext } from '../executor.ts'
 import { restOf, type Rest } from '../rest/client.ts'
 import type { RestErrors } from '../rest/errors.ts'
-import { issueKeyOf, projectKeyOf } from './place.ts'
 
 /** Names of fields that each site has, and of fields that a site adds (`customfield_…`). */
 const fieldName =
@@ -40,8 +40,8 @@ export interface Jira extends Rest {
   issueAt(text: string): string
   /** The key of a project that a parameter names. Throws the same errors as `issueAt`. */
   projectAt(text: string): string
-  /** Throws ToolError `jira_moved` if Jira answers with another issue than `asked`. */
-  requireSame(asked: string, got: string): void
+  /** Throws ToolError `jira_moved` if Jira answers with another issue or project than `asked`. */
+  requireSame(what: 'issue' | 'project', asked: string, got: string): void
   /** The page of an issue for people. */
   pageOf(key: string): string
 }
@@ -61,11 +61,11 @@ export async function jiraOf(
     ...restOf(connection, context.signal, errors),
     issueAt: (text) => found(issueKeyOf(text, base), text, '`issue` must be a key such as `OPS-12`'),
     projectAt: (text) => found(projectKeyOf(text, base), text, '`project` must be a key such as `OPS`'),
-    requireSame(asked, got) {
+    requireSame(what, asked, got) {
       if (asked === got) return
       throw new ToolError(
         'jira_moved',
-        'the issue was moved and has another key now: give its present key, so that rules decide about it',
+        `the ${what} has another key now: give its present key, so that rules decide about it`,
         { retryable: false },
       )
     },

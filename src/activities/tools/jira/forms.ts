@@ -22,6 +22,11 @@ export const anIssue = z.object({
   key,
   fields: z.object({ ...listedFields, description: z.string().nullish() }),
 })
+export const aProject = z.object({
+  id,
+  key: z.string().regex(/^[A-Z][A-Z\d_]{0,254}$/),
+  name: z.string(),
+})
 export const foundIssues = z.object({
   issues: listOf(z.object({ key, fields: z.object(listedFields) })),
   nextPageToken: z.string().max(10_000).nullish(),

@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import { ToolError } from '../executor.ts'
 import type { ToolBody } from '../params.ts'
 import { jiraOf, type Jira } from './client.ts'
-import { anIssue, foundIssues } from './forms.ts'
+import { anIssue, aProject, foundIssues } from './forms.ts'
 
 const defaultLimit = 50
 /** Jira may give fewer issues on a page than were asked for. */
@@ -58,8 +58,16 @@ export async function issueCalled(
     path: `/rest/api/2/issue/${asked}`,
     query: { fields },
   })
-  jira.requireSame(asked, issue.key)
+  jira.requireSame('issue', asked, issue.key)
   return issue
+}
+
+/** Reads a project by its present key. Jira also finds the project by a former key, but this is refused here. */
+export async function projectCalled(jira: Jira, text: string): Promise<z.output<typeof aProject>> {
+  const asked = jira.projectAt(text)
+  const project = await jira.read(aProject, { method: 'GET', path: `/rest/api/3/project/${asked}` })
+  jira.requireSame('project', asked, project.key)
+  return project
 }
 
 export const getIssue: ToolBody<'jira_get_issue'> = async (call, context) => {

@@ -2,6 +2,7 @@ import { beforeSending, markOf } from '../marker.ts'
 import type { FinderOf, ToolBody } from '../params.ts'
 import { jiraOf } from './client.ts'
 import { madeIssue, markedIssues, markProperty } from './forms.ts'
+import { projectCalled } from './reads.ts'
 import { documentOf } from './text.ts'
 
 /*
@@ -12,8 +13,10 @@ import { documentOf } from './text.ts'
 export const createIssue: ToolBody<'jira_create_issue'> = async (call, context) => {
   const { summary, description, type = 'Task', labels } = call.params
   const jira = await jiraOf(call, context, 'jira_create_issue')
+  // With a former key, the issue would go to a project about which nobody has decided.
+  const { id } = await projectCalled(jira, call.params.project)
   const fields = {
-    project: { key: jira.projectAt(call.params.project) },
+    project: { id },
     summary,
     issuetype: { name: type },
     ...(description === undefined || description === '' ? {} : { description: documentOf(description) }),

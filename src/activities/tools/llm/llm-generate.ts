@@ -8,7 +8,7 @@ import { llmErrors } from './errors.ts'
 /** The longest time of a request. The tool's own time limit ends a request earlier. */
 const exchangeMilliseconds = 300_000
 /** The largest answer, in bytes. The longest text of a model has a few MB. */
-const mostBytes = 8 * 1024 * 1024
+export const mostBytes = 8 * 1024 * 1024
 
 /**
  * Asks the model once. The highest possible cost is counted before a byte leaves. A failed call keeps this cost, unless
@@ -19,7 +19,7 @@ export const generateWithModel: ToolBody<'llm_generate'> = async (call, context)
   const connection = await context.tools.connection(call, 'llm_generate', 'llm')
   const { credential } = connection
   const model = call.params.model ?? credential.model
-  const price = context.tools.priceOf(credential.provider, model)
+  const price = context.tools.priceOf({ provider: credential.provider, model, base: connection.base })
   if (price === null) throw noPrice()
   const most = mostCost(price, { prompt, system }, maxTokens)
   // The library is loaded by the first call, because it takes 50 MB of a worker's memory.
@@ -49,7 +49,7 @@ export const generateWithModel: ToolBody<'llm_generate'> = async (call, context)
 const noPrice = (): ToolError =>
   new ToolError(
     'llm_no_price',
-    'the model has no price: use another model, or let the operator add this one to `LLM_PRICES`',
+    'the model has no price: use another model, or let the operator add this one to `LLM_PRICES`. For Ollama, a price of 0 counts only on hosts that the operator names in `CONNECTION_HOSTS`',
     { retryable: false },
   )
 

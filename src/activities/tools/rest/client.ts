@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { Connectable } from '../../../catalog/integrations/index.ts'
-import { boundsWith, failuresOf, jsonOf, type Sending } from '../exchange.ts'
+import { boundsOf, failuresOf, jsonOf, type Sending } from '../exchange.ts'
 import type { ServiceConnection } from '../executor.ts'
 import { errorOf, HttpFailure, type RestErrors } from './errors.ts'
 
@@ -40,7 +40,11 @@ export function restOf(
   const exchange =
     (sending: Sending, ends: AbortSignal | null): Exchange =>
     async (form, request) => {
-      const send = connection.fetchWithin(boundsWith(ends))
+      // A redirect, also to this host, leads to another thing than the one that rules have decided about.
+      const send = connection.fetchWithin({
+        ...boundsOf(sending, connection, ends),
+        followsRedirects: false,
+      })
       try {
         const answer = await send(addressOf(connection.base, request), initOf(connection, request))
         const text = await answer.text()

@@ -2,7 +2,7 @@ import { list, quote } from '../../../policy/explain.ts'
 import { OutgoingError } from '../../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../../shared/outgoing/retry-after.ts'
 import { isBroken, jsonOf, type Failures, type Said, type Sending, type Service } from '../exchange.ts'
-import type { ToolError } from '../executor.ts'
+import { ToolError } from '../executor.ts'
 
 /** The error table of a service. */
 export interface RestErrors extends Service {
@@ -44,6 +44,7 @@ export async function errorOf(
   expired: () => Promise<ToolError>,
 ): Promise<unknown> {
   if (error instanceof OutgoingError) return failures.unanswered(error, sending)
+  if (error instanceof ToolError) return error
   if (!(error instanceof HttpFailure)) return sending === 'once' ? failures.unknown() : error
   const { status, retryAfterSeconds } = error
   if (status === 401) return expired()

@@ -9,7 +9,7 @@ const defaultLimit = 10
 /** The longest time of one search request. Three of these requests fit into the tool's time limit. */
 const exchangeMilliseconds = 30_000
 /** The largest answer, in bytes. */
-const mostBytes = 4 * 1024 * 1024
+export const mostBytes = 4 * 1024 * 1024
 
 /**
  * Asks for pages of results until there are enough, at most `mostSearches`. If a page after the first one fails, the

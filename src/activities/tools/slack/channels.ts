@@ -65,27 +65,34 @@ async function accepted(request: Promise<unknown>): Promise<boolean> {
   }
 }
 
+/** Seconds that Slack's clock may be behind ours, if a channel without a mark is the call's own. */
+const smallSkew = 60
+
 /**
  * Finds the channel by its name, and completes it. Names are unique in a workspace, so without a channel of this name
- * the call was not carried out. If this account created the channel and it has no mark, this call created it. Every
- * other call marks its own channel.
+ * the call was not carried out. A channel without a mark is taken for the call's own only if this account made it since
+ * then, in the way that the call makes it. Every other call marks its own channel.
  */
 export const findChannel: FinderOf<'slack_create_channel'> = async (call, context, look) => {
   const name = newNameOf(call.params.name)
+  const { is_private: isPrivate = false } = call.params
   const slack = await slackOf(call, context, 'slack_create_channel')
   const listed = await channelsCalled(slack, name)
   if (listed === null) return { kind: 'unclear' }
   if (listed.length === 0) return { kind: 'absent' }
   const { user_id: self } = await slack.read(ownAccount, (client) => client.auth.test())
-  const since = beforeSending(look).getTime() / 1_000
-  const recent = listed.filter(({ created }) => created >= since)
-  const isOurs = ({ purpose, creator }: Channel) =>
-    purpose.includes(markOf(call)) || (creator === self && purpose === '')
-  const found = recent.find(isOurs)
+  const sentAt = Date.now() / 1_000 - look.sentSecondsAgo
+  const isUnmarked = ({ created, creator, purpose, is_private }: Channel): boolean =>
+    creator === self && purpose === '' && is_private === isPrivate && created >= sentAt - smallSkew
+  const found =
+    listed.find(({ purpose }) => purpose.includes(markOf(call))) ?? listed.find((each) => isUnmarked(each))
   if (found === undefined) {
-    // Another call has made and marked the channel. This call was refused because the name was taken.
-    const isOthers = ({ purpose, creator }: Channel) => creator === self && hasMark(purpose)
-    return { kind: recent.every(isOthers) ? 'absent' : 'unclear' }
+    // The name was taken, so Slack has refused this call. Another call has made and marked the channel, or it is
+    // older than the call at any difference of the clocks.
+    const since = beforeSending(look).getTime() / 1_000
+    const isOthers = ({ created, purpose, creator }: Channel): boolean =>
+      created < since || (creator === self && hasMark(purpose))
+    return { kind: listed.every(isOthers) ? 'absent' : 'unclear' }
   }
   const account = await context.tools.slackAccount(call)
   // The call invited the account that was linked at that time, or invited nobody. Nobody has approved an account that

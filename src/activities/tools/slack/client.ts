@@ -1,8 +1,9 @@
 import { LogLevel, WebClient, type FetchFunction } from '@slack/web-api'
 import type { z } from 'zod'
 import type { ToolName } from '../../../catalog/index.ts'
+import type { Fetch } from '../../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../../shared/outgoing/retry-after.ts'
-import { boundsWith, type Sending } from '../exchange.ts'
+import { boundsOf, type Sending } from '../exchange.ts'
 import type { ServiceConnection, ToolCall, ToolContext } from '../executor.ts'
 import { errorOf, HttpFailure, unreadable, type Exchanged } from './errors.ts'
 
@@ -27,28 +28,21 @@ export interface Slack {
 /** The client with the connection of this call. */
 export async function slackOf(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
-  context: ToolContext,
+  context: Pick<ToolContext, 'signal' | 'tools'>,
   tool: ToolName,
 ): Promise<Slack> {
   return slackAt(await context.tools.connection(call, tool, 'slack'), context.signal)
 }
 
-/**
- * The client with this connection. `ends` stops reads; null: nothing stops them. `mayWrite` is asked once more just
- * before a request with an effect leaves.
- */
-export function slackAt(
-  connection: ServiceConnection<'slack'>,
-  ends: AbortSignal | null,
-  mayWrite = (): boolean => true,
-): Slack {
+/** The client with this connection. `ends` stops reads; null: nothing stops them. */
+export function slackAt(connection: ServiceConnection<'slack'>, ends: AbortSignal | null): Slack {
   const exchange =
     (sending: Sending, signal: AbortSignal | null): Exchange =>
     async (form, send) => {
       const exchanged: Exchanged = { retryAfterSeconds: null }
-      const mayLeave = sending === 'once' ? mayWrite : () => true
       try {
-        const parsed = form.safeParse(await send(clientOf(connection, signal, exchanged, mayLeave)))
+        const fetch = connection.fetchWithin(boundsOf(sending, connection, signal))
+        const parsed = form.safeParse(await send(clientOf(connection, fetch, exchanged)))
         if (parsed.success) return parsed.data
       } catch (error) {
         throw await errorOf(error, sending, exchanged, () => connection.expired())
@@ -63,19 +57,13 @@ export function slackAt(
 }
 
 /** A client for one request. It does not repeat the request by itself. */
-function clientOf(
-  connection: ServiceConnection<'slack'>,
-  signal: AbortSignal | null,
-  exchanged: Exchanged,
-  mayLeave: () => boolean,
-): WebClient {
-  const send = connection.fetchWithin(boundsWith(signal))
+function clientOf(connection: ServiceConnection<'slack'>, send: Fetch, exchanged: Exchanged): WebClient {
   const { authorization = '' } = connection.headers
   return new WebClient(undefined, {
     slackApiUrl: connection.base,
     allowAbsoluteUrls: false,
     headers: { Authorization: authorization, 'User-Agent': 'countersign' },
-    fetch: plainFetch(send, exchanged, mayLeave),
+    fetch: plainFetch(send, exchanged),
     retryConfig: { retries: 0 },
     rejectRateLimitedCalls: true,
     logger: silent,
@@ -86,13 +74,8 @@ function clientOf(
  * The client gets the text of an answer and none of its headers. Otherwise the client would unpack gzip answers without
  * a limit, and would read `Retry-After` by its own rules.
  */
-function plainFetch(
-  send: ReturnType<ServiceConnection<'slack'>['fetchWithin']>,
-  exchanged: Exchanged,
-  mayLeave: () => boolean,
-) {
+function plainFetch(send: Fetch, exchanged: Exchanged) {
   const plain: FetchFunction = async (url, init) => {
-    if (!mayLeave()) throw new Error('the request was held up for too long, and did not leave')
     const answer = await send(url, init)
     exchanged.retryAfterSeconds = retryAfterOf(answer.headers)
     if (answer.status !== 200) throw new HttpFailure(answer.status)

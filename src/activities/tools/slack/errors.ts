@@ -156,6 +156,7 @@ export async function errorOf(
   }
   const cause = error instanceof WebAPIRequestError ? error.original : error
   if (cause instanceof OutgoingError) return failures.unanswered(cause, sending)
+  if (cause instanceof ToolError) return cause
   if (cause instanceof HttpFailure) return byStatus(cause, sending, seconds)
   // The call was cancelled, or the client could not read the form of the answer.
   if (sending === 'once') return failures.unknown()

@@ -28,6 +28,7 @@ const channel = z.object({
   name: z.string(),
   created: z.number(),
   creator: z.string().nullish(),
+  is_private: z.boolean().nullish(),
   purpose: z
     .object({ value: z.string() })
     .nullish()

@@ -61,7 +61,7 @@ export async function accountOf(
   )
 }
 
-/** An account that was linked this many seconds before the point of no return is surely the one that the call used. */
+/** Seconds. If the account was linked longer than this before the point of no return, the call used it. */
 const readSeconds = 60
 
 /**

@@ -1,13 +1,5 @@
+import * as ids from '../../../policy/readers/trello-ids.ts'
 import { ToolError } from '../executor.ts'
-
-/** An id, or the short id that links have. */
-const id = /^(?:[\da-f]{24}|[\dA-Za-z]{8})$/
-
-const idOf = (kind: 'b' | 'c', text: string): string | null => {
-  const link = new RegExp(`^https://trello\\.com/${kind}/([\\dA-Za-z]{8})(?:[/?#][!-~]*)?$`).exec(text)
-  const found = link?.[1] ?? text
-  return id.test(found) ? found : null
-}
 
 function required(found: string | null, name: string): string {
   if (found !== null) return found
@@ -16,8 +8,8 @@ function required(found: string | null, name: string): string {
   })
 }
 
-/** The id of the board that a text names: an id, or `https://trello.com/b/<id>/…`. Throws ToolError `invalid_params`. */
-export const boardIdOf = (text: string): string => required(idOf('b', text), 'board')
+/** The id of the board that a text names, read as rules read it. Throws ToolError `invalid_params`. */
+export const boardIdOf = (text: string): string => required(ids.boardIdOf(text), 'board')
 
-/** The id of the card that a text names: an id, or `https://trello.com/c/<id>/…`. Throws ToolError `invalid_params`. */
-export const cardIdOf = (text: string): string => required(idOf('c', text), 'card')
+/** The id of the card that a text names, read as rules read it. Throws ToolError `invalid_params`. */
+export const cardIdOf = (text: string): string => required(ids.cardIdOf(text), 'card')

@@ -78,7 +78,7 @@ export const findComment: FinderOf<'trello_comment'> = async (call, context, loo
     return { kind: 'done', output: { id: found.id, url: `${url}#comment-${found.id}` } }
   }
   if (listed.length === mostLooked) return { kind: 'unclear' }
-  // A file of this name may be the file of this call, even if the call's comment was not made.
+  // A file with this name may be from this call, which may have stopped before its comment.
   return { kind: attached !== null && (await hasFile(attached.name)) ? 'unclear' : 'absent' }
 
   async function hasFile(name: string): Promise<boolean> {

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { Verdict } from '../../../policy/types.ts'
-import { askers, type DecidedCall, type FinishedCall } from './finished-call.ts'
+import { askers, type DecidedCall, type FinishedCall } from './find-finished-call.ts'
 
 /**
  * Notes the outcome on every decision that allowed the call with the client's id `toolUseId`. Returns the newest

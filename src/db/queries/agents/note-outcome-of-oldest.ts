@@ -1,5 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import { askers, type DecidedCall, type FinishedCall } from './finished-call.ts'
+import { askers, type DecidedCall, type FinishedCall } from './find-finished-call.ts'
 
 /**
  * Notes the outcome on the oldest decision that allowed the call and has no outcome yet. `noted` is false if another

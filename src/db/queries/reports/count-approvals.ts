@@ -1,5 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import { isDecided, seconds } from './decided.ts'
+import { isDecided, seconds } from './decided-columns.ts'
 
 export interface ApprovalTotals {
   held: number

@@ -180,6 +180,7 @@ function holdCall(call: DecidingCall, decided: Decided, again: HeldAgain | null)
       params_hash: op.paramsHash,
       labels: op.labels,
       rule_name: decided.ruleName,
+      decision_id: null,
     },
     requirementNow(tx, decided),
     decided.expiresAfterSeconds ?? op.approvalSeconds,
@@ -204,6 +205,7 @@ function holdCall(call: DecidingCall, decided: Decided, again: HeldAgain | null)
   effect.approval_id = id
   const why = again === null ? '' : ` It is held again: ${again.because}.`
   effect.decision_id = recordDecision(call, { ...decided, explanation: `${decided.explanation}${why}` }, id)
+  record.decision_id = effect.decision_id
   ledger.touchEffect(effect)
   showHeld(call, approval)
   return { kind: 'waits', waitsFor: 'approval', approvalId: id, expiresAt: record.expires_at }

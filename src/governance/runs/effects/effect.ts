@@ -1,4 +1,5 @@
 import type { HeldDetails } from '../../../contract/messages.ts'
+import { stepError } from '../../../contract/tool-faults.ts'
 import { isOutcome, mostAttempts, runEnded, type Outcome } from '../../../contract/status.ts'
 import type { Repeat, ToolDeclaration } from '../../../catalog/tool.ts'
 import type { Audience } from '../../../policy/audience.ts'
@@ -278,7 +279,7 @@ function finish(
   effect.label_sources = op.labelSources
   settle(call, {
     state: outcome,
-    error: outcome === 'skipped' ? null : { code, message: reason },
+    error: outcome === 'skipped' ? null : stepError({ code, message: reason }),
     outputLabels: op.labels,
     ruleId,
   })

@@ -5,6 +5,7 @@ import type { ExpandResult } from '../../../contract/messages.ts'
 import { resolve, type Scope } from '../../../policy/templates.ts'
 import { mostLabels, tooManyLabels, type Json } from '../../../policy/types.ts'
 import { explainFrozen } from '../../../policy/decide.ts'
+import { stepError } from '../../../contract/tool-faults.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import { DomainError } from '../../errors.ts'
@@ -55,7 +56,7 @@ export async function expandStep(
     // The freeze has ended since `readCallSpec`, so the items were not counted: the caller asks again.
     if (spec.stopped !== null && frozen === null) throw new DomainError('unavailable', 'asked too early')
     const bad = frozen === null ? 'failed' : 'denied'
-    const error = frozen === null ? counted.error : { code: bad, message: explainFrozen(frozen) }
+    const error = frozen === null ? counted.error : stepError({ code: bad, message: explainFrozen(frozen) })
     const { count } = counted
     if (error !== null) run.nodes_failed += 1
     updateRunStatus({ tx, ledger, run })
@@ -120,7 +121,7 @@ async function countItems(
   const what = { ...spec, templates: spec.step.for_each as Json, sealedBytes: null }
   const none = (code: string, problem: unknown): Counted => ({
     count: 0,
-    error: { code, message: (problem as Error).message },
+    error: stepError({ code, message: (problem as Error).message }),
   })
   const count = (scope: Scope): Counted => {
     try {

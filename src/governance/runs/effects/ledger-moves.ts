@@ -33,6 +33,8 @@ export function stepEvent(
 export function recordDecision(call: DecidingCall, decided: Decided, approvalId: string | null): string {
   const { tx, ledger, run, effect, op } = call
   const id = newId('decision')
+  // A call whose parameters were not read has those of an earlier attempt.
+  const paramsHash = effect.params_hash ?? op.paramsHash
   run.decision_seq += 1
   countStoredBytes(call, sourceBytes(op.labelSources))
   ledger.newDecisions.push({
@@ -53,7 +55,7 @@ export function recordDecision(call: DecidingCall, decided: Decided, approvalId:
     explanation: decided.explanation,
     labels: op.labels,
     label_sources: op.labelSources,
-    params_hash: op.paramsHash,
+    params_hash: paramsHash,
     approval_id: approvalId,
     policy_version: tx.policy.version,
     decided_at: tx.now,
@@ -76,7 +78,7 @@ export function recordDecision(call: DecidingCall, decided: Decided, approvalId:
       rule_id: decided.ruleId,
       rule_name: decided.ruleName,
       labels: op.labels,
-      params_hash: op.paramsHash,
+      params_hash: paramsHash,
       approval_id: approvalId,
     },
   })

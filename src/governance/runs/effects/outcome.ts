@@ -5,6 +5,7 @@ import { openIntentText } from '../../../db/queries/runs/open-intent.ts'
 import type { Database } from '../../../db/schema/index.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
 import { isOutcome, type EffectState } from '../../../contract/status.ts'
+import { stepError } from '../../../contract/tool-faults.ts'
 import { addedLabels, type Call } from '../../../policy/decide.ts'
 import { unionLabels, type Label, type Role } from '../../../policy/types.ts'
 import type { AuditDraft } from '../../audit/entry.ts'
@@ -115,8 +116,7 @@ function isSame(tx: ChainTx, ledger: Ledger, { runId }: EffectKey, basis: Basis)
 }
 
 function refusedBy(over: Exceeded | StepError): OutcomeOp['result'] {
-  const { code, message } = 'limit' in over ? quotaExceeded(over) : over
-  return { state: 'failed', error: { code, message } }
+  return { state: 'failed', error: stepError('limit' in over ? quotaExceeded(over) : over) }
 }
 
 const isCurrent = (effect: EffectRecord, op: OutcomeOp): boolean =>
@@ -164,21 +164,23 @@ function kept({ tx, ledger, run }: LockedRun, result: OutcomeOp['result']): Outc
     const { tool } = result.call
     const most = tx.policy.toolAccess.largestOutput(tool, ledger.roles.get(run.requested_by))
     if (most !== null && bytes > most * 1024) return { state: 'failed', error: tooLarge(tool, bytes, most) }
-    if (!fitsRun(run, bytes)) return { state: 'failed', error: runTooLarge }
+    if (!fitsRun(run, bytes)) return { state: 'failed', error: stepError(runTooLarge) }
     if (storageOver(tx, bytes) !== null) return { state: 'retry', error: { ...waitingForRoom, bytes } }
   }
   tx.expects({ bytes })
   return result
 }
 
-const waitingForRoom = {
-  code: 'quota_exceeded',
-  message: 'the organization has no storage left for the output',
-}
+const waitingForRoom = stepError(
+  { code: 'quota_exceeded', message: 'the organization has no storage left for the output' },
+  true,
+)
 
 const tooLarge = (tool: string, bytes: number, most: number): StepError => ({
   code: 'response_too_large',
   message: `the output of \`${tool}\` takes ${Math.ceil(bytes / 1024)} KiB, and a tool policy allows ${most} (\`max_response_size_kb\`)`,
+  fault: 'policy',
+  retryable: false,
 })
 
 function outputLabelsOf(

@@ -45,12 +45,12 @@ export interface ResolveRequest {
 }
 
 /** The most bytes of outputs that one request stores. The same output is stored once for each item. */
-const mostOutputBytes = 16 * 1024 ** 2
+export const mostResolvedBytes = 16 * 1024 ** 2
 
 /**
  * A person settles calls whose outcome is unknown (commit point `effect.resolve`): either all of the calls or none.
  * `retry`: each call is decided and made again. `done`: each counts as completed. `fail`: each counts as failed. Each
- * call has an audit entry. Throws `not_found`; `insufficient_role` for a person who is not an admin now;
+ * call has an audit entry that names the person and the choice. Throws `not_found`; `insufficient_role` for a person who is not an admin now;
  * `bad_transition` if a call has no unknown outcome; `conflict` if the unknown outcome belongs to another attempt;
  * `validation_error` for an output that is too large for so many calls.
  */
@@ -77,7 +77,8 @@ export async function resolveStep(
     const actor = actorOf(caller)
     for (const call of calls) {
       const effect = ledger.effects.get(effectId(call.key)) as EffectRecord
-      if (outcome === 'retry') retry({ tx, ledger, run, effect }, actor)
+      noteChoice({ tx, ledger, run, effect }, outcome, actor)
+      if (outcome === 'retry') retry({ tx, ledger, run, effect })
       else settle({ tx, ledger, run, effect }, { actor, ...settlementOf(tx, effect, call, outcome) })
     }
     writeLedger(tx, ledger)
@@ -107,23 +108,29 @@ function refuseOtherAttempt(ledger: Ledger, keys: readonly EffectKey[], attempt:
   }
 }
 
-function retry({ tx, ledger, run, effect }: LockedCall, actor: Actor): void {
-  effect.resolved_outcome = 'retry'
-  tx.notice('call', callId(effect))
-  ledger.touchEffect(effect)
+/** Writes what the person chose. A call that ends by it has a second entry: `tool_call.completed` or `.failed`. */
+function noteChoice({ tx, run, effect }: LockedCall, outcome: ResolveRequest['outcome'], actor: Actor): void {
   tx.append({
     eventType: 'tool_call.resolved',
     action: effect.tool,
-    status: 'retry',
+    status: outcome,
     actor,
     workflowId: run.workflow_id,
     runId: run.id,
     metadata: {
       step_id: effect.step_id,
       item_index: effect.item_index < 0 ? null : effect.item_index,
-      outcome: 'retry',
+      attempt: effect.attempt,
+      decision_id: effect.decision_id,
+      outcome,
     },
   })
+}
+
+function retry({ tx, ledger, effect }: LockedCall): void {
+  effect.resolved_outcome = 'retry'
+  tx.notice('call', callId(effect))
+  ledger.touchEffect(effect)
 }
 
 /** One call to settle. It is read, opened and sealed before the lock is taken. */
@@ -148,7 +155,7 @@ async function chosenCalls(
   const keys = indexes.map((itemIndex) => ({ runId, stepId, itemIndex }))
   if (outcome !== 'done') return keys.map((key) => ({ key, output: undefined, call: null }))
   const text = canonicalJson(request.output ?? null)
-  if (text.length * keys.length > mostOutputBytes && keys.length > 1)
+  if (text.length * keys.length > mostResolvedBytes && keys.length > 1)
     throw new DomainError(
       'validation_error',
       '`output` is too large for so many items: resolve fewer at once',

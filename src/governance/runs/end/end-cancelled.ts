@@ -1,14 +1,24 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import { catalog } from '../../../catalog/index.ts'
 import type { ToolDeclaration } from '../../../catalog/tool.ts'
+import { readDueCancellations } from '../../../db/queries/runs/due-cancellations.ts'
 import type { Context } from '../../context.ts'
 import { runEnded } from '../../../contract/status.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import { whyCancelled } from './cancelled-by.ts'
 import { endRun } from './finish.ts'
 
-/** The most runs that one pass ends; the next pass is a second later. */
+/** The most runs that one pass ends; the next pass is a second later. Organizations take turns. */
 const passSize = 50
+/**
+ * Milliseconds after which a pass ends no second run of an organization, so that the next pass soon sees runs of
+ * others.
+ */
+const passMilliseconds = 500
+/** Milliseconds until this process tries again to end a run that it could not end. */
+const retryMilliseconds = 30_000
+/** The most runs that this process remembers as failed. */
+const mostFailed = 1_000
 
 /** Seconds that a worker has to end its calls, before the run ends without it. */
 const graceSeconds = 2
@@ -22,7 +32,7 @@ const mayHaveActed = sql`(e.state = 'sent' or e.state = 'intent' and (e.sent_at 
 ).flatMap((tool: ToolDeclaration) => (tool.repeat === 'keyed' ? [tool.name] : []))}::text[])))`
 
 /** Whether the run `r` was cancelled so long ago that it ends now. */
-const isDue = sql`(r.cancel_requested_at < clock_timestamp() - make_interval(secs => case
+const isDue = (now: RawBuilder<unknown>) => sql`(r.cancel_requested_at < ${now} - make_interval(secs => case
   when exists(select from effects e where e.run_id = r.id and ${mayHaveActed})
   then ${graceOfActedSeconds} else ${graceSeconds} end::float8))`
 
@@ -33,25 +43,96 @@ export async function isIdle(tx: ChainTx, runId: string): Promise<boolean> {
   return row?.busy === false
 }
 
+type Ending = Pick<Context, 'combiner' | 'db' | 'sparseLog'>
+interface Pass {
+  /** The present time as the database sees it. */
+  readonly now?: RawBuilder<unknown>
+  readonly failed?: FailedRuns
+}
+interface Due {
+  readonly id: string
+  readonly organization_id: string
+}
+
+/** Runs that this process could not end, each with the time of its next try in milliseconds. */
+export class FailedRuns {
+  readonly #tryAt = new Map<string, number>()
+  readonly #clock: () => number
+
+  constructor(clock = () => performance.now()) {
+    this.#clock = clock
+  }
+
+  note(runId: string): void {
+    this.#tryAt.delete(runId)
+    this.#tryAt.set(runId, this.#clock() + retryMilliseconds)
+    const [oldest] = this.#tryAt.keys()
+    if (this.#tryAt.size > mostFailed && oldest !== undefined) this.#tryAt.delete(oldest)
+  }
+
+  /** Runs whose next try is not due yet. */
+  waiting(): string[] {
+    // The map is in the order of the times.
+    for (const [runId, tryAt] of this.#tryAt) {
+      if (tryAt > this.#clock()) break
+      this.#tryAt.delete(runId)
+    }
+    return [...this.#tryAt.keys()]
+  }
+}
+const failedHere = new FailedRuns()
+
 /**
  * Ends cancelled runs whose workers are slow or dead and have not ended the runs. No call of such a run acts
  * afterwards (effect.sent). A call that may have acted gets an unknown outcome, until its worker records the true one.
- * All workers and API processes do this, so no particular process is needed. Returns the number of ended runs.
+ * All workers and API processes do this, so no particular process is needed. A run that cannot be ended is logged and
+ * tried again later, so that it does not delay others. Returns the number of ended runs.
  */
-export async function endCancelled(context: Pick<Context, 'combiner' | 'db'>): Promise<number> {
-  const { rows } = await sql<{ id: string; organization_id: string }>`
-    select r.id, r.organization_id from runs r
-    where r.finished_at is null and r.cancel_requested_at is not null and ${isDue}
-    order by r.cancel_requested_at limit ${passSize}`.execute(context.db)
+export async function endCancelled(
+  context: Ending,
+  { now = sql`clock_timestamp()`, failed = failedHere }: Pass = {},
+): Promise<number> {
+  const { rows } = await readDueCancellations({
+    isDue: isDue(now),
+    except: failed.waiting(),
+    most: passSize,
+  }).execute(context.db)
+  const byOrganization = Map.groupBy(rows, (row) => row.organization_id)
+  // One after the other in an organization, which has one chain; a slow chain does not delay others.
+  const ended = await Promise.all(
+    [...byOrganization.values()].map((due) => endRuns(context, due, { now, failed })),
+  )
+  return ended.reduce((sum, each) => sum + each, 0)
+}
+
+async function endRuns(
+  context: Ending,
+  due: readonly Due[],
+  { now, failed }: Required<Pass>,
+): Promise<number> {
+  const end = performance.now() + passMilliseconds
   let ended = 0
-  for (const { id, organization_id } of rows) if (await endNow(context, organization_id, id)) ended += 1
+  for (const run of due) {
+    try {
+      if (await endNow(context, run, now)) ended += 1
+    } catch (error) {
+      failed.note(run.id)
+      const fields = { err: error, run_id: run.id, organization_id: run.organization_id }
+      context.sparseLog.warn(`ending ${run.organization_id}`, fields, 'a cancelled run could not be ended')
+    }
+    if (performance.now() > end) break
+  }
   return ended
 }
 
-function endNow(context: Pick<Context, 'combiner'>, organizationId: string, runId: string): Promise<boolean> {
+function endNow(
+  context: Pick<Context, 'combiner'>,
+  { id, organization_id: organizationId }: Due,
+  now: RawBuilder<unknown>,
+): Promise<boolean> {
   return context.combiner.run(organizationId, 'run.finish', async (tx) => {
-    const run = await tx.trx.selectFrom('runs').selectAll().where('id', '=', runId).executeTakeFirstOrThrow()
-    const [due] = await tx.send(sql`select 1 from runs r where r.id = ${runId} and ${isDue}`)
+    const run = await tx.trx.selectFrom('runs').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+    const [due] = await tx.send(sql`select 1 from runs r where r.id = ${id} and ${isDue(now)}`)
     if (runEnded(run.status) || due === undefined) return false
     await endRun(tx, run, 'cancelled', await whyCancelled(tx, run))
     return true

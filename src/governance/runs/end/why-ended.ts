@@ -25,7 +25,7 @@ export async function whyEnded(
   steps: readonly EndedStep[],
 ): Promise<WhyEnded> {
   if (status === 'completed') return { reason: 'every step has ended', cause: {} }
-  if (stepId === undefined) return { reason: `the run ${status}`, cause: {} }
+  if (stepId === undefined) return { reason: `the run ${status}`, cause: { error_code: status } }
   const step = steps.find((each) => each.step_id === stepId)
   const what = step?.error?.message ?? status
   const cause = { step_id: stepId, error_code: step?.error?.code ?? status }

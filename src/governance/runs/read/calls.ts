@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { getTool } from '../../../catalog/index.ts'
 import { isOutcome, type EffectState } from '../../../contract/status.ts'
-import { readFailedCalls } from '../../../db/queries/runs/failed-calls.ts'
+import { readFailedCalls } from '../../../db/queries/runs/read-failed-calls.ts'
 import type { Db } from '../../../db/schema/index.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
 import type { Json, JsonObject } from '../../../policy/types.ts'
@@ -13,7 +13,7 @@ import type { EffectKey } from '../../../contract/effect-key.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../../page.ts'
 import { errorPlace } from '../../sealing/places.ts'
 import { openParams } from '../values/sealed-params.ts'
-import type { ErrorView, FailedItem } from './error-view.ts'
+import { errorOf, type ErrorView, type FailedItem } from './error-view.ts'
 import { requireStep } from './read.ts'
 
 /** One call of a step. Times are ISO 8601 UTC, durations milliseconds. */
@@ -133,9 +133,8 @@ async function errorView(
   isShown: boolean,
 ): Promise<ErrorView | null> {
   if (error === null) return null
-  const { code, message } = error
-  if (sealed === null || !isShown) return { code, message }
-  return { code, message, detail: JSON.parse(await sealer.open(errorPlace(key), sealed)) as JsonObject }
+  if (sealed === null || !isShown) return errorOf(error)
+  return { ...errorOf(error), detail: JSON.parse(await sealer.open(errorPlace(key), sealed)) as JsonObject }
 }
 
 /** The errors of a step's calls. */

@@ -3,7 +3,12 @@ import type { StepError } from '../../../db/schema/runs.ts'
 import type { Json, JsonObject } from '../../../policy/types.ts'
 
 /** An error as people see it. `detail` contains values, so only people who may see the parameters get `detail`. */
-export type ErrorView = Pick<StepError, 'code' | 'message'> & { readonly detail?: JsonObject }
+export type ErrorView = Omit<StepError, 'bytes'> & { readonly detail?: JsonObject }
+
+export function errorOf(error: StepError): ErrorView {
+  const { bytes: _bytes, ...shown } = error
+  return shown
+}
 
 /** An item that ended badly, or that is tried again after an error. */
 export interface FailedItem {

@@ -15,13 +15,14 @@ export interface RunEventView {
 const pageSize = 500
 
 /**
- * The run's events after `after`, in order, at most 500. The run's status and `eventSeq` are read before the events. So
+ * The run's events after `after`, in order, at most `most` and 500. The run's status and `eventSeq` are read before the events. So
  * a reader that has seen event `eventSeq` of an ended run has seen all events.
  */
 export async function readRunEvents(
   db: Db,
   runId: string,
   after: number,
+  most = pageSize,
 ): Promise<{ status: RunStatus; eventSeq: number; events: RunEventView[] }> {
   const run = await db
     .selectFrom('runs')
@@ -35,7 +36,7 @@ export async function readRunEvents(
     .where('run_id', '=', runId)
     .where('seq', '>', after)
     .orderBy('seq')
-    .limit(pageSize)
+    .limit(Math.min(most, pageSize))
     .execute()
   const events = rows.map(({ seq, type, at, data }) => ({
     ...data,

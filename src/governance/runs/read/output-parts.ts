@@ -4,15 +4,15 @@ import type { Context } from '../../context.ts'
 import { entriesInParts, JsonParts, listInParts } from '../../../shared/json-parts.ts'
 import { outputPlace } from '../../sealing/places.ts'
 import { openKept, type Kept } from '../../sealing/sealer.ts'
-import { requireStep, shownOutputBytes, stepPages, type Step } from './read.ts'
+import { requireStep, shownOutputBytes, type Step } from './read.ts'
 
 /** The most rows and bytes of outputs in one read. A larger single output is read whole. */
 const mostRows = 1_000
 const mostBytes = 1024 ** 2
 
 /**
- * The whole output of a step, as templates of later steps see it: the value, or the list of its items' values. Throws
- * `not_found`.
+ * The whole output of a step, as templates of later steps see it: the value, or the list of its items' values. The list
+ * has a place for each item, with null until the item has an output. Throws `not_found`.
  */
 export async function readOutputParts(
   context: Pick<Context, 'db' | 'sealer'>,
@@ -21,14 +21,30 @@ export async function readOutputParts(
   stepId: string,
 ): Promise<JsonParts> {
   const { item_count: count } = await requireStep(context.db, organizationId, runId, stepId)
-  const values = (): AsyncIterable<JsonParts> => outputsOf(context, runId, stepId)
-  return count === null ? firstOf(values) : listInParts(values)
+  const values = (): AsyncIterable<ItemParts> => outputsOf(context, runId, stepId)
+  return count === null ? firstOf(values) : listInParts(() => inPlaces(values(), count))
 }
 
-const firstOf = (values: () => AsyncIterable<JsonParts>): JsonParts =>
+interface ItemParts {
+  readonly item: number
+  readonly value: JsonParts
+}
+
+/** One value for each of `count` items, in their order: null for an item without a row. */
+async function* inPlaces(values: AsyncIterable<ItemParts>, count: number): AsyncGenerator<JsonParts> {
+  let next = 0
+  for await (const { item, value } of values) {
+    for (; next < item; next += 1) yield textAs(null)
+    yield value
+    next = item + 1
+  }
+  for (; next < count; next += 1) yield textAs(null)
+}
+
+const firstOf = (values: () => AsyncIterable<ItemParts>): JsonParts =>
   new JsonParts(async function* () {
     let isThere = false
-    for await (const value of values()) {
+    for await (const { value } of values()) {
       isThere = true
       yield* value
       break
@@ -45,7 +61,7 @@ async function* outputsOf(
   context: Pick<Context, 'db' | 'sealer'>,
   runId: string,
   stepId: string,
-): AsyncGenerator<JsonParts> {
+): AsyncGenerator<ItemParts> {
   for (let after = -2; ;) {
     const { rows: sizes } = await sql<{ item_index: number; bytes: number }>`
       select item_index, value_bytes(output_sealed, output) as bytes from effects
@@ -64,8 +80,10 @@ async function* outputsOf(
       .where('item_index', '<=', last.item_index)
       .orderBy('item_index')
       .execute()
-    for (const row of rows)
-      yield textAs(await openText(context, { runId, stepId, itemIndex: row.item_index }, row))
+    for (const row of rows) {
+      const key = { runId, stepId, itemIndex: row.item_index }
+      yield { item: row.item_index, value: textAs(await openText(context, key, row)) }
+    }
     after = last.item_index
   }
 }
@@ -76,32 +94,40 @@ const openText = (
   kept: Kept,
 ): Promise<string | null> => openKept(sealer, outputPlace(key), kept)
 
-/** The outputs in a run's answer. For a large output, only its size is shown. */
-export function shownOutputs(context: Pick<Context, 'db' | 'sealer'>, runId: string): JsonParts {
+/** The outputs of those of these steps that have ended, in a run's answer. For a large output, only its size is shown. */
+export function shownOutputs(
+  context: Pick<Context, 'db' | 'sealer'>,
+  runId: string,
+  pages: () => AsyncIterable<readonly Step[]> | Iterable<readonly Step[]>,
+): JsonParts {
   return entriesInParts(async function* () {
-    for await (const steps of stepPages(context, runId)) {
+    for await (const steps of pages()) {
       const sizes = await readSizes(context.db, runId, steps)
       // A step or item that ended badly has null, as templates see it. A `for_each` without items has an empty list.
-      const shown = steps.flatMap((step) => {
-        const size = sizes.get(step.step_id)
-        if (step.finished_at !== null) return [{ step, size: size ?? none }]
-        return size === undefined || step.item_count === null ? [] : [{ step, size }]
-      })
+      const shown = steps.flatMap((step) =>
+        step.finished_at === null ? [] : [{ step, size: sizes.get(step.step_id) ?? none }],
+      )
       for (const batch of inBatches(shown)) {
         const texts = await readTexts(context, runId, batch)
         for (const { step, size } of batch) {
-          const own = texts.get(step.step_id) ?? []
-          const value =
-            size.bytes > shownOutputBytes
-              ? { truncated: true, size: size.bytes }
-              : step.item_count === null
-                ? textAs(own[0] ?? null)
-                : textAs(`[${own.map((text) => text ?? 'null').join(',')}]`)
+          const isLarge = size.bytes > shownOutputBytes
+          const own = texts.get(step.step_id)
+          const value = isLarge ? { truncated: true, size: size.bytes } : shownValue(step, own ?? new Map())
           yield [step.step_id, value] as const
         }
       }
     }
   })
+}
+
+/** Outputs of one step by item; of a step without items under -1. */
+type Texts = ReadonlyMap<number, string | null>
+
+function shownValue({ item_count: count }: Step, texts: Texts): JsonParts {
+  if (count === null) return textAs(texts.get(-1) ?? null)
+  // An item without a row never began. Its place stays, so that each output is at the place of its item.
+  const places = Array.from({ length: count }, (_, item) => texts.get(item) ?? 'null')
+  return textAs(`[${places.join(',')}]`)
 }
 
 interface Size {
@@ -142,8 +168,8 @@ async function readTexts(
   context: Pick<Context, 'db' | 'sealer'>,
   runId: string,
   batch: readonly Shown[],
-): Promise<ReadonlyMap<string, readonly (string | null)[]>> {
-  const texts = new Map<string, (string | null)[]>()
+): Promise<ReadonlyMap<string, Texts>> {
+  const texts = new Map<string, Map<number, string | null>>()
   const ids = batch.filter(({ size }) => size.bytes <= shownOutputBytes).map(({ step }) => step.step_id)
   if (ids.length === 0) return texts
   const rows = await context.db
@@ -157,9 +183,8 @@ async function readTexts(
     .execute()
   for (const row of rows) {
     const text = await openText(context, { runId, stepId: row.step_id, itemIndex: row.item_index }, row)
-    const known = texts.get(row.step_id)
-    if (known === undefined) texts.set(row.step_id, [text])
-    else known.push(text)
+    const known = texts.get(row.step_id) ?? new Map<number, string | null>()
+    texts.set(row.step_id, known.set(row.item_index, text))
   }
   return texts
 }

@@ -8,7 +8,7 @@ import { DomainError, notFound } from '../../errors.ts'
 import { openOutput } from '../values/outputs.ts'
 import type { ErrorView, FailedItem } from './error-view.ts'
 import { withPresentReasons } from './status-reason.ts'
-import { readPage, type Page, type PageRequest } from '../../page.ts'
+import { readCursor, readPage, type Page, type PageRequest } from '../../page.ts'
 
 /** A run in the API's answers. Times are ISO 8601 UTC, durations milliseconds. */
 export interface RunView {
@@ -32,6 +32,8 @@ export interface RunView {
   readonly outputs: { readonly [stepId: string]: Json }
   readonly result: Json
   readonly steps: readonly StepView[]
+  /** Only if a page of steps was asked for; null after the last step. */
+  readonly next_cursor?: string | null
   readonly risk: Risk
   readonly created_at: string
   readonly started_at: string | null
@@ -102,7 +104,7 @@ const between = (from: Date | null, to: Date | null): number | null =>
 
 export type RunHead = Omit<
   RunView,
-  'waiting_for' | 'inputs' | 'input_labels' | 'outputs' | 'result' | 'steps'
+  'waiting_for' | 'inputs' | 'input_labels' | 'outputs' | 'result' | 'steps' | 'next_cursor'
 >
 
 /** A run's row, with fields that come from other tables. */
@@ -235,6 +237,8 @@ export async function requireStep(
 
 /** The most steps of one read, and the most items of these steps together: each item can wait for a person. */
 const mostSteps = 200
+/** The position before the first step. */
+const noStep = -1
 const mostItems = 200_000
 
 export type Step = Selectable<RunStepsTable>
@@ -245,11 +249,21 @@ export interface StepPage {
   readonly hasMore: boolean
 }
 
+/** Which steps of a run a reader wants: at most `limit` after the cursor. Without both, all steps. */
+export interface StepsWanted {
+  readonly limit: number | undefined
+  readonly cursor: string | null
+}
+
+/** The position after which the wanted steps begin. Throws `validation_error`. */
+export const placeBefore = ({ cursor }: StepsWanted): number =>
+  Number(readCursor(cursor, /^\d{1,9}$/) ?? noStep)
+
 /** The run's steps after this position, in order, in pages. */
 export async function* stepPages(
   { db }: Pick<Context, 'db'>,
   runId: string,
-  position = -1,
+  position = noStep,
 ): AsyncGenerator<readonly Step[]> {
   for (let after = position; ;) {
     const { steps, hasMore } = await stepPage(db, runId, after)
@@ -260,20 +274,26 @@ export async function* stepPages(
 }
 
 /** The next steps after a position: at least one, unless no step is left. */
-export async function stepPage(db: Db, runId: string, after = -1): Promise<StepPage> {
-  const rows = await db
+export async function stepPage(
+  db: Db,
+  runId: string,
+  after = noStep,
+  most: number = mostSteps,
+): Promise<StepPage> {
+  const found = await db
     .selectFrom('run_steps')
     .selectAll()
     .where('run_id', '=', runId)
     .where('position', '>', after)
     .orderBy('position')
-    .limit(mostSteps)
+    .limit(most + 1)
     .execute()
+  const rows = found.slice(0, most)
   let items = 0
   const tooMany = rows.findIndex(({ item_count }, index) => {
     items += item_count ?? 1
     return index > 0 && items > mostItems
   })
   const steps = tooMany < 0 ? rows : rows.slice(0, tooMany)
-  return { steps, hasMore: tooMany >= 0 || rows.length === mostSteps }
+  return { steps, hasMore: tooMany >= 0 || found.length > most }
 }

@@ -2,7 +2,8 @@ import type { Selectable } from 'kysely'
 import type { Db } from '../../../db/schema/index.ts'
 import type { Context } from '../../context.ts'
 import type { StepStatus } from '../../../contract/status.ts'
-import type { RunsTable, StepError } from '../../../db/schema/runs.ts'
+import type { RunsTable } from '../../../db/schema/runs.ts'
+import { writeCursor } from '../../page.ts'
 import type { Viewer } from '../../approvals/read.ts'
 import { listInParts, type JsonParts } from '../../../shared/json-parts.ts'
 import { resultPlace } from '../../sealing/places.ts'
@@ -11,17 +12,20 @@ import { withPresentReasons } from './status-reason.ts'
 import { openInputs } from '../values/run-snapshot.ts'
 import { readVersion } from '../values/version-cache.ts'
 import { maySeeParams, readErrors } from './calls.ts'
-import type { ErrorView } from './error-view.ts'
+import { errorOf } from './error-view.ts'
 import { itemCountsOf } from './item-counts.ts'
 import { shownOutputs } from './output-parts.ts'
 import {
   head,
+  placeBefore,
   stepPage,
+  stepPages,
   type RunHead,
   type RunView,
   type ShownRun,
   type Step,
   type StepPage,
+  type StepsWanted,
   type StepView,
   workflowName,
 } from './read.ts'
@@ -33,16 +37,23 @@ export type RunFields = RunHead &
     readonly waiting_for: JsonParts
     readonly outputs: JsonParts
     readonly steps: JsonParts
+    readonly next_cursor?: string | null
   }
 
-/** A run of this organization, or null. Its lists are read while the caller takes them. */
+const allSteps: StepsWanted = { limit: undefined, cursor: null }
+
+/**
+ * A run of this organization, or null. Its lists are read while the caller takes them. With a limit or cursor it has a
+ * page of its steps, with their outputs. A page may be shorter than the limit.
+ */
 export async function readRunFields(
   context: Pick<Context, 'db' | 'isTemporalAway' | 'sealer' | 'runCaches'>,
   organizationId: string,
   runId: string,
   viewer: Viewer | null = null,
+  wanted: StepsWanted = allSteps,
 ): Promise<RunFields | null> {
-  const beginning = await readBeginning(context, organizationId, runId)
+  const beginning = await readBeginning(context, organizationId, runId, wanted)
   if (beginning === null) return null
   const { run, waiting, steps } = beginning
   return {
@@ -50,12 +61,24 @@ export async function readRunFields(
     waiting_for: pendingInParts(context, { column: 'run_id', value: runId }, waiting),
     inputs: await openInputs(context, run),
     input_labels: run.input_labels,
-    outputs: shownOutputs(context, runId),
+    outputs: shownOutputs(context, runId, () =>
+      wanted.limit === undefined ? stepPages(context, runId, placeBefore(wanted)) : [steps.steps],
+    ),
     result: await openResult(context, run),
     steps: listInParts(() =>
-      stepViews(context, run, viewer !== null && maySeeParams(viewer, run.requested_by), steps),
+      stepViews(context, run, viewer !== null && maySeeParams(viewer, run.requested_by), {
+        ...steps,
+        hasMore: steps.hasMore && wanted.limit === undefined,
+      }),
     ),
+    ...(wanted.limit === undefined && wanted.cursor === null ? {} : { next_cursor: nextOf(steps, wanted) }),
   }
+}
+
+/** The cursor of the next page of steps; null after the last one, and without a limit. */
+function nextOf({ steps, hasMore }: StepPage, { limit }: StepsWanted): string | null {
+  const last = steps.at(-1)
+  return hasMore && limit !== undefined && last !== undefined ? writeCursor(String(last.position)) : null
 }
 
 interface Beginning {
@@ -72,7 +95,9 @@ function readBeginning(
   context: Pick<Context, 'db' | 'isTemporalAway'>,
   organizationId: string,
   runId: string,
+  wanted: StepsWanted,
 ): Promise<Beginning | null> {
+  const after = placeBefore(wanted)
   return context.db
     .transaction()
     .setIsolationLevel('repeatable read')
@@ -90,7 +115,7 @@ function readBeginning(
       return {
         run: run ?? { ...stored, waiting_since: null },
         waiting: await firstWaiting(db, runId),
-        steps: await withWaits(db, runId, await stepPage(db, runId)),
+        steps: await withWaits(db, runId, await stepPage(db, runId, after, wanted.limit)),
       }
     })
 }
@@ -178,16 +203,13 @@ async function* viewsOf(
         step.started_at === null || step.finished_at === null
           ? null
           : step.finished_at.getTime() - step.started_at.getTime(),
-      error: failed?.own ?? withoutBytes(step.error),
+      error: failed?.own ?? (step.error === null ? null : errorOf(step.error)),
       failed_items: failed?.failed_items ?? [],
       more_failed_items: failed?.more_failed_items ?? 0,
       approval_ids: (approvalsOf.get(step.step_id) ?? []).map((each) => each.id),
     }
   }
 }
-
-const withoutBytes = (error: StepError | null): ErrorView | null =>
-  error === null ? null : { code: error.code, message: error.message }
 
 type WaitingCall = Awaited<ReturnType<typeof readWaiting>>[number]
 

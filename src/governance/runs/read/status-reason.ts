@@ -1,5 +1,5 @@
 import { sql, type Selectable } from 'kysely'
-import { countWaiting, type Waiting } from '../../../db/queries/count-waiting.ts'
+import { countWaiting, type Waiting } from '../../../db/queries/runs/count-waiting-calls.ts'
 import type { RunsTable } from '../../../db/schema/runs.ts'
 import { quote } from '../../../policy/explain.ts'
 import { readSettings, type GovernanceSettings } from '../../../policy/settings.ts'
@@ -102,7 +102,7 @@ const goesOn = 'the run goes on as soon as a worker takes it up'
 
 function reasonOfWhole(run: Run, whole: Waiting, waits: Waits): string {
   if (whole.kind === 'approval') return `${run.status_reason}: ${votesOf(whole, waits)}`
-  // The stored reason of an approved run without a slot says already that it waits for a slot.
+  // An approved run without a slot has a stored reason already: it waits for a slot.
   return run.slot === 'waits' ? run.status_reason : `the run is approved: ${goesOn}`
 }
 

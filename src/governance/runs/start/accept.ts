@@ -2,7 +2,9 @@ import { sql } from 'kysely'
 import { newId } from '../../../contract/ids.ts'
 import { interpreterVersion } from '../../../contract/messages.ts'
 import type { Context } from '../../context.ts'
+import type { Risk } from '../../../db/schema/runs.ts'
 import type { Db } from '../../../db/schema/index.ts'
+import { builtins } from '../../../policy/templates.ts'
 import { unionLabels, type Label } from '../../../policy/types.ts'
 import { hashOf } from '../../../shared/canonical-json.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
@@ -114,8 +116,7 @@ async function acceptUnderLock(
     areInputsComplete: true,
     labels: request.labels,
     requester: { role, email: request.caller.email },
-    startsAt: tx.now,
-    timeZone: request.timeZone,
+    builtins: builtins(tx.now, request.timeZone),
   }
   const planned = planRun(tx.policy, wanted)
   if (planned.analysis.definitelyDenied) return refusePlan(tx, request, planned)
@@ -124,9 +125,10 @@ async function acceptUnderLock(
   const needsApproval = gate.waits !== null
   // A run that waits for its approval takes a slot only after the approval (enter.ts).
   const slot = needsApproval ? null : capacity.slot
-  if (slot === 'queued' && capacity.queueIsFull !== null) return overQuota(tx, request, capacity.queueIsFull)
+  if (slot === 'queued' && capacity.queueIsFull !== null)
+    return overQuota(tx, request, capacity.queueIsFull, risk)
   const tooManyWait = needsApproval ? approvalsOver(tx) : null
-  if (tooManyWait !== null) return overQuota(tx, request, tooManyWait)
+  if (tooManyWait !== null) return overQuota(tx, request, tooManyWait, risk)
   insertRun(tx, request, gate, slot)
   tx.event(
     request.runId,
@@ -216,6 +218,7 @@ function createRunApproval(
       params_hash: request.refersToRuns ? hashOf(request.inputs) : request.inputHash,
       labels: labelsOf(request),
       rule_name: null,
+      decision_id: null,
     },
     terms,
     expiryOf(terms, context.config.runApprovalSeconds),
@@ -236,12 +239,20 @@ const expiryOf = ({ expiresAfterSeconds: seconds }: ApprovalTerms, usual: number
 /**
  * Refuses a run over a quota: this leaves an audit entry but no run. A repeated request whose first answer was lost is
  * not refused: it gets its run.
+ * @param risk the risk of the plan; absent for limits that are checked before the plan is analysed
  */
-async function overQuota(tx: ChainTx, request: Prepared, over: Exceeded): Promise<DomainError | null> {
+async function overQuota(
+  tx: ChainTx,
+  request: Prepared,
+  over: Exceeded,
+  risk?: Risk,
+): Promise<DomainError | null> {
   if (request.idempotencyKey !== undefined && (await findEarlierRun(tx.trx, request)) !== undefined)
     throw new RunExists()
   const { workflowId } = request
-  tx.append(exceededEntry(over, 'execute', actorOf(request.caller), { workflowId }))
+  const entry = exceededEntry(over, 'execute', actorOf(request.caller), { workflowId })
+  const known = risk === undefined ? {} : { risk: risk.level, risk_reasons: [...risk.reasons] }
+  tx.append({ ...entry, metadata: { ...entry.metadata, ...known } })
   return quotaExceeded(over)
 }
 

@@ -6,7 +6,7 @@ import type { RunsTable } from '../../../db/schema/runs.ts'
 import { expireNow } from '../../approvals/expire.ts'
 import { markUsed, reopenApproval, writeAtOnce } from '../../approvals/moves.ts'
 import { isoTime, loadApproval, type ApprovalRecord } from '../../approvals/records.ts'
-import { countingVotes, requirementOf } from '../../approvals/requirement.ts'
+import { countingVotes } from '../../approvals/requirement.ts'
 import { approvalState } from '../../approvals/state.ts'
 import { rejectionBy } from '../../approvals/votes.ts'
 import { notFound } from '../../errors.ts'
@@ -14,35 +14,49 @@ import { endRun } from '../end/finish.ts'
 import { grantSlots, hasFreeSlot, waitsForSlot } from '../../limits/slots.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import { runActor } from '../effects/ledger-moves.ts'
+import { planAgain, readAccepted, requiredNow, tighten, type AcceptedRun } from './plan-again.ts'
+import { denialMessage } from './refusal.ts'
 
 type Run = Selectable<RunsTable>
 
-/** Starts a run that waited for its own approval, or returns why it still waits (commit point `run.enter`). */
+/**
+ * Starts a run that waited for its own approval, or returns why it still waits (commit point `run.enter`). The run is
+ * judged again: it is denied if a step would now be denied for certain, and waits for more votes if rules need them.
+ */
 export async function enterRun(
-  context: Pick<Context, 'combiner' | 'db'>,
+  context: Pick<Context, 'combiner' | 'db' | 'sealer' | 'runCaches'>,
   runId: string,
 ): Promise<EnterResult> {
   const found = await context.db
     .selectFrom('runs')
-    .select('organization_id')
+    .select(['organization_id', 'status'])
     .where('id', '=', runId)
     .executeTakeFirst()
   if (found === undefined) throw notFound('run', runId)
+  const accepted = found.status === 'awaiting_approval' ? await readAccepted(context, runId) : null
   return context.combiner.run(found.organization_id, 'run.enter', async (tx): Promise<EnterResult> => {
     const run = await tx.trx.selectFrom('runs').selectAll().where('id', '=', runId).executeTakeFirstOrThrow()
     if (runEnded(run.status) || run.cancel_requested_at !== null) return { state: 'ended' }
-    return run.status === 'awaiting_approval' ? enterByApproval(tx, run) : { state: 'go' }
+    // A run never begins to wait for its own approval after it was accepted.
+    return run.status === 'awaiting_approval' && accepted !== null
+      ? enterByApproval(tx, run, accepted)
+      : { state: 'go' }
   })
 }
 
-async function enterByApproval(tx: ChainTx, run: Run): Promise<EnterResult> {
+async function enterByApproval(tx: ChainTx, run: Run, accepted: AcceptedRun): Promise<EnterResult> {
   const found = await loadApproval(tx, sql`run_id = ${run.id} and kind = 'run'`)
   if (found === null) throw new Error(`the run \`${run.id}\` waits for an approval that does not exist`)
-  const { approval, votes } = found
-  const required = requirementOf(approval, tx.policy.settings)
-  const state = approvalState(approval, votes, required, tx.now, run.id)
+  const { votes } = found
+  const { analysis, gate } = await planAgain(tx, accepted)
+  const required = requiredNow(found.approval, gate.terms, tx.policy.settings)
+  const state = approvalState(found.approval, votes, required, tx.now, run.id)
+  const isOpen = state === 'pending' || state === 'usable'
+  const approval = isOpen ? await tighten(tx, found.approval, required) : found.approval
   if (state === 'rejected') {
-    await endRun(tx, run, 'rejected', rejectionBy(approval.votes, 'the run'))
+    await endRun(tx, run, 'rejected', rejectionBy(approval.votes, 'the run'), null, {
+      error_code: 'rejected',
+    })
     return { state: 'ended' }
   }
   if (state === 'expired') return endExpired(tx, run, approval)
@@ -53,9 +67,13 @@ async function enterByApproval(tx: ChainTx, run: Run): Promise<EnterResult> {
     if (approval.status === 'approved') {
       const counting = countingVotes(votes, approval.requested_by, required)
       reopenApproval(writeAtOnce(tx), approval, { actor: runActor(run), counting, needed: required.needed })
-      if (run.slot !== null) await giveSlotBack(tx, run.id)
+      await waitAgain(tx, run, gate.waits)
     }
     return waits('approval')
+  }
+  if (analysis.definitelyDenied) {
+    await endRun(tx, run, 'denied', denialMessage(analysis))
+    return { state: 'ended' }
   }
   if (run.slot !== 'taken' && (run.slot !== null || !(await hasFreeSlot(tx)))) {
     if (run.slot === null) await joinQueue(tx, run, approval.id)
@@ -71,7 +89,7 @@ async function endExpired(tx: ChainTx, run: Run, approval: ApprovalRecord): Prom
       ? 'the approval of the run expired before the run could start'
       : 'nobody approved the run in time'
   if (approval.status === 'pending') expireNow(tx, approval)
-  await endRun(tx, run, 'expired', reason)
+  await endRun(tx, run, 'expired', reason, null, { error_code: 'expired' })
   return { state: 'ended' }
 }
 
@@ -118,11 +136,11 @@ async function joinQueue(
   })
 }
 
-async function giveSlotBack(tx: ChainTx, runId: string): Promise<void> {
+async function waitAgain(tx: ChainTx, run: Run, why: string | null): Promise<void> {
   await tx.trx
     .updateTable('runs')
-    .set({ slot: null, status_reason: 'the run waits for more approvals' })
-    .where('id', '=', runId)
+    .set({ slot: null, status_reason: why ?? 'the run waits for more approvals' })
+    .where('id', '=', run.id)
     .execute()
-  grantSlots(tx, tx.policy.limits.concurrent_executions)
+  if (run.slot !== null) grantSlots(tx, tx.policy.limits.concurrent_executions)
 }

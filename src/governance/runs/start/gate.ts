@@ -3,9 +3,11 @@ import type { WorkflowDefinition } from '../../../contract/definition.ts'
 import type { Risk } from '../../../db/schema/runs.ts'
 import { everyCategory, gateReasons } from '../../../policy/gates.ts'
 import { approvalTerms } from '../../../policy/decide.ts'
-import type { PlanAnalysis } from '../../../policy/plan.ts'
-import { assessRisk, isAtLeast } from '../../../policy/risk.ts'
+import { namesOfDeciders } from '../../../policy/plan-because.ts'
+import type { PlanAnalysis, StepAnalysis } from '../../../policy/plan.ts'
+import { assessRisk, isAtLeast, sendsOut, sensitive } from '../../../policy/risk.ts'
 import type { GovernanceSettings } from '../../../policy/settings.ts'
+import type { Label } from '../../../policy/types.ts'
 
 /** Whether a run needs approval before it starts, and why. */
 export interface RunGate {
@@ -36,13 +38,18 @@ function termsOf(settings: GovernanceSettings, { steps }: PlanAnalysis): Approva
   }
 }
 
-/** Whether the organization's settings hold a run of this plan. If approvals are off, no run is held. */
+/**
+ * Whether the organization's settings hold a run of this plan. If approvals are off, no run is held.
+ * @param bound `most`: the strictest gate that a run of the plan can meet, which is the gate of a run whose inputs are
+ *   known. `least`: what every run meets, whatever the inputs that a preview does not know are.
+ */
 export function gateOf(
   settings: GovernanceSettings,
   definition: WorkflowDefinition,
   analysis: PlanAnalysis,
+  bound: 'most' | 'least' = 'most',
 ): RunGate {
-  const risk = riskOf(definition, analysis)
+  const risk = riskOf(definition, analysis, bound)
   const terms = termsOf(settings, analysis)
   const { approvals_enabled: isEnabled, approval_required_from: from } = settings
   if (!isEnabled) return { risk, terms, waits: null }
@@ -64,20 +71,47 @@ export function gateOf(
   }
 }
 
-/** Risk of the whole plan, counting every label that its steps can have. */
-function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis): Risk {
+/** Risk of the whole plan. It counts every label that the steps of a run can have, or of every run (`least`). */
+function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis, bound: 'most' | 'least'): Risk {
   return assessRisk(
     // The analysis keeps the order of the steps.
     definition.steps.map((step, index) => {
       const tool = getTool(step.tool)
-      const labels = analysis.steps[index]?.labels
+      const analyzed = analysis.steps[index]
       return {
         name: step.tool,
         sideEffect: tool?.sideEffect ?? 'egress',
         risk: tool?.risk ?? 'high',
-        // Memory values can have any label. The score counts only labels that the plan names.
-        labels: labels?.possible ?? [],
+        labels: analyzed === undefined ? [] : countedLabels(analyzed, bound),
       }
     }),
   )
+}
+
+/**
+ * Memory values can have any label; the score counts only labels that the plan names. Inputs that a preview does not
+ * know count with any label, because the plan of the run will name theirs.
+ */
+function countedLabels({ labels, start }: StepAnalysis, bound: 'most' | 'least'): readonly Label[] {
+  if (bound === 'least') return [...start.certain]
+  return start.isOpen ? [...labels.possible, ...sensitive] : labels.possible
+}
+
+/** Reasons of the risk that hold in some runs of the plan and not in others, each with what decides. */
+export function possibleReasons(definition: WorkflowDefinition, { steps }: PlanAnalysis): string[] {
+  const certain = new Set<string>()
+  const possible = new Map<string, string>()
+  for (const [index, { tool: name }] of definition.steps.entries()) {
+    const step = steps[index]
+    if (step === undefined || (getTool(name)?.sideEffect ?? 'egress') !== 'egress') continue
+    for (const label of sensitive) {
+      const reason = `\`${name}\` ${sendsOut(label)}`
+      if (step.start.certain.has(label)) certain.add(reason)
+      else if (countedLabels(step, 'most').includes(label) && !possible.has(reason)) {
+        const deciders = namesOfDeciders(step, label)
+        possible.set(reason, `${reason}${deciders === '' ? '' : `, if ${deciders} brings this label`}`)
+      }
+    }
+  }
+  return [...possible].flatMap(([reason, sentence]) => (certain.has(reason) ? [] : [sentence]))
 }

@@ -3,7 +3,7 @@ import { planOf } from '../../../contract/definition-plan.ts'
 import type { WorkflowDefinition } from '../../../contract/definition.ts'
 import type { InputLabels } from '../../../db/schema/runs.ts'
 import { analyzePlan, type PlanAnalysis } from '../../../policy/plan.ts'
-import { builtins } from '../../../policy/templates.ts'
+import type { Builtins } from '../../../policy/builtins.ts'
 import type { JsonObject, Role } from '../../../policy/types.ts'
 import type { LoadedPolicy } from '../../audit/policy-cache.ts'
 import { gateOf, type RunGate } from './gate.ts'
@@ -16,9 +16,8 @@ export interface WantedRun {
   readonly areInputsComplete: boolean
   readonly labels: InputLabels
   readonly requester: { readonly role: Role; readonly email: string }
-  /** The time when the run starts; null: unknown, as for a preview. */
-  readonly startsAt: Date | null
-  readonly timeZone: string
+  /** Dates of the run; undefined: unknown, as for a preview. */
+  readonly builtins?: Builtins | undefined
 }
 
 export interface PlannedRun {
@@ -45,7 +44,7 @@ export function planRun(
       inputs: wanted.inputs,
       areInputsComplete: wanted.areInputsComplete,
       inputLabels: new Map(inputLabels),
-      builtins: wanted.startsAt === null ? undefined : builtins(wanted.startsAt, wanted.timeZone),
+      builtins: wanted.builtins,
       requesterEmail: requester.email,
     },
   )

@@ -1,8 +1,14 @@
 import { Budget, planBudget } from '../../../policy/budget.ts'
 import { explainMatches, openSources } from '../../../policy/plan-because.ts'
-import type { Certainty, PlannedRule, StepAnalysis } from '../../../policy/plan.ts'
+import { explainFrozen } from '../../../policy/decide.ts'
+import { list, quote } from '../../../policy/explain.ts'
+import type { Certainty, StepAnalysis } from '../../../policy/plan.ts'
+import { type ShownRule, shownRules } from '../../../policy/plan-shown-rules.ts'
+import { TextBudget } from '../../../policy/text-budget.ts'
+import type { ToolAccess } from '../../../policy/tool-access.ts'
 import { maybe, no, type Tri } from '../../../policy/tri.ts'
-import { rank, type Label, type SideEffect, type Verdict } from '../../../policy/types.ts'
+import { rank, type Label, type Role, type SideEffect, type Verdict } from '../../../policy/types.ts'
+import type { LoadedPolicy } from '../../audit/policy-cache.ts'
 import type { ToolStanding } from '../../tools/connections.ts'
 
 export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty'> {
@@ -25,6 +31,8 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
     readonly verdict: Verdict
     readonly certainty: Certainty
     readonly because: string
+    /** The rule is recorded and never enforced. */
+    readonly shadow: boolean
   }[]
   readonly rules_left_out: number
   /** How a tool policy denies the call; null if none does. */
@@ -34,6 +42,10 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
     readonly reason: string
     readonly explanation: string
   } | null
+  /** Why a freeze denies every call of the step; null if the organization is not frozen, or the step never runs. */
+  readonly frozen: string | null
+  /** Limits of tool policies that only the call itself can check, one sentence each. */
+  readonly checked_during_call: readonly string[]
   readonly connected: boolean
   readonly available: boolean
   readonly unavailable_because: string | null
@@ -42,17 +54,24 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
 /** The most rules and the most labels that all steps together show, so that an answer has a bounded size. */
 const [mostRules, mostLabels] = [10_000, 50_000]
 
+/** What the steps are judged by, and for whom. */
+export interface Viewed {
+  readonly policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess'>
+  readonly role: Role
+  readonly standingOf: (tool: string) => ToolStanding
+}
+
 /** The steps of an analysis as a preview shows them. If there are many steps, each shows fewer rules and labels. */
-export function viewSteps(
-  steps: readonly StepAnalysis[],
-  standingOf: (tool: string) => ToolStanding,
-): PreviewedStep[] {
+export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): PreviewedStep[] {
   const budget = new Budget(planBudget)
+  const others = { budget: new Budget(planBudget), textBudget: new TextBudget() }
   const share = (most: number, least: number): number => Math.max(least, Math.floor(most / steps.length))
   const most = { rules: share(mostRules, 10), labels: share(mostLabels, 50) }
+  const { compiled, toolAccess } = viewed.policy
   return steps.map((step) => {
-    const { connected, unavailable } = standingOf(step.tool)
-    const rules = decidingFirst(step.rules, most.rules)
+    const { connected, unavailable } = viewed.standingOf(step.tool)
+    const all = shownRules(compiled, step, others)
+    const rules = decidingFirst(all, most.rules)
     const because = explainMatches(step, rules, budget)
     return {
       step_id: step.stepId,
@@ -63,15 +82,18 @@ export function viewSteps(
       certainty: step.certainty,
       at_least: step.definiteVerdict,
       labels: labelsOf(step, most.labels),
-      rules: rules.map(({ ruleId, name, verdict, certainty }, index) => ({
+      rules: rules.map(({ ruleId, name, verdict, certainty, isShadow }, index) => ({
         rule_id: ruleId,
         name,
         verdict,
         certainty,
         because: because[index] ?? '',
+        shadow: isShadow,
       })),
-      rules_left_out: step.rules.length - rules.length,
+      rules_left_out: all.length - rules.length,
       role_policy: policyOf(step),
+      frozen: compiled.frozen === null || step.runs === no ? null : explainFrozen(compiled.frozen),
+      checked_during_call: step.runs === no ? [] : laterLimits(step.tool, toolAccess, viewed.role),
       connected,
       available: unavailable === null,
       unavailable_because: unavailable,
@@ -79,16 +101,35 @@ export function viewSteps(
   })
 }
 
+/** The limits that no plan can check, because only the service or the output decides. */
+function laterLimits(tool: string, access: ToolAccess, role: Role): string[] {
+  const audience = access.audience(tool, role)
+  const only = audience.map((domains) => list(domains.map(quote), 'and'))
+  const largest = access.largestOutput(tool, role)
+  return [
+    ...only.map(
+      (domains) =>
+        `The service is asked who can read what \`${tool}\` writes to: only people in ${domains} may (\`allowed_domains\`).`,
+    ),
+    ...(largest === null
+      ? []
+      : [`An output of more than ${largest} KiB as JSON is refused (\`max_response_size_kb\`).`]),
+  ]
+}
+
 function runsWords(runs: Tri): PreviewedStep['runs'] {
   if (runs === no) return 'never'
   return runs === maybe ? 'possibly' : 'certainly'
 }
 
-/** At most `most` rules: certain rules first, then the strictest. The result keeps the rules' original order. */
-function decidingFirst(rules: readonly PlannedRule[], most: number): readonly PlannedRule[] {
+/**
+ * At most `most` rules: enforced rules first, then certain ones, then the strictest. The result keeps the rules'
+ * original order.
+ */
+function decidingFirst(rules: readonly ShownRule[], most: number): readonly ShownRule[] {
   if (rules.length <= most) return rules
-  const weight = ({ certainty, verdict }: PlannedRule): number =>
-    rank[verdict] + (certainty === 'definite' ? 10 : 0)
+  const weight = ({ certainty, verdict, isShadow }: ShownRule): number =>
+    rank[verdict] + (certainty === 'definite' ? 10 : 0) + (isShadow ? 0 : 100)
   const kept = new Set(rules.toSorted((a, b) => weight(b) - weight(a)).slice(0, most))
   return rules.filter((rule) => kept.has(rule))
 }

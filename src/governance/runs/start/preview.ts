@@ -1,6 +1,7 @@
 import type { WorkflowDefinition } from '../../../contract/definition.ts'
 import { getTool } from '../../../catalog/index.ts'
-import type { ToolDeclaration } from '../../../catalog/tool.ts'
+import type { Certainty } from '../../../policy/plan.ts'
+import type { GovernanceSettings } from '../../../policy/settings.ts'
 import type { RiskLevel, Verdict } from '../../../policy/types.ts'
 import type { JsonObject } from '../../../policy/types.ts'
 import { filesInput } from '../../../policy/uploaded-files.ts'
@@ -13,6 +14,7 @@ import { requireSound } from '../../tools/sound-definition.ts'
 import { toolStanding, type ToolStanding } from '../../tools/connections.ts'
 import { readVersion } from '../values/version-cache.ts'
 import { givenInputs, type InputsOfRequest } from './given-inputs.ts'
+import { gateOf, possibleReasons } from './gate.ts'
 import { planRun, type PlannedRun } from './plan-run.ts'
 import { denialOf } from './refusal.ts'
 import { viewSteps, type PreviewedStep } from './preview-steps.ts'
@@ -35,15 +37,25 @@ export interface Preview {
   readonly not_executable_because: string | null
   /** Inputs whose values are not known. Their values can change the verdicts, but only within the shown bounds. */
   readonly unknown_inputs: readonly string[]
-  readonly run_approval: {
-    readonly required: boolean
-    readonly risk_level: RiskLevel
-    readonly reasons: readonly string[]
-    /** null: the run would not wait for approval. */
-    readonly approver: 'admin' | 'owner' | null
-    readonly approvals_needed: number | null
-  }
+  readonly run_approval: RunApprovalPreview
   readonly steps: readonly PreviewedStep[]
+}
+
+export interface RunApprovalPreview {
+  /** Every run would wait for approval before it starts. */
+  readonly required: boolean
+  /** `possible`: some runs would wait and others would not. Inputs that are not known decide. */
+  readonly certainty: Certainty
+  /** The least risk that a run can have, and the highest. */
+  readonly risk_level: RiskLevel
+  readonly highest_risk_level: RiskLevel
+  /** They hold for every run. */
+  readonly reasons: readonly string[]
+  /** They hold for some runs. */
+  readonly possible_reasons: readonly string[]
+  /** The strictest that a run can need. null: no run would wait for approval. */
+  readonly approver: 'admin' | 'owner' | null
+  readonly approvals_needed: number | null
 }
 
 /**
@@ -73,15 +85,17 @@ export async function previewRun(
     areInputsComplete,
     labels: given.labels,
     requester: { role: caller.role, email: caller.email },
-    startsAt: null,
-    timeZone: 'UTC',
   })
+  const standingOf = (name: string): ToolStanding => {
+    const tool = getTool(name)
+    if (tool !== undefined) return toolStanding(context.config.tools, policy.connections, tool, caller.userId)
+    return { connected: false, unavailable: `there is no tool \`${name}\` any more` }
+  }
   const unknown = Object.keys(definition.inputs ?? {}).filter((name) => !Object.hasOwn(known, name))
   return {
-    ...previewView(
-      (tool) => toolStanding(context.config.tools, policy.connections, tool, caller.userId),
-      planned,
-    ),
+    verdict: planned.analysis.verdict,
+    steps: viewSteps(planned.analysis.steps, { policy, role: caller.role, standingOf }),
+    run_approval: approvalView(policy.settings, definition, planned),
     ...(await executability(context, caller, planned)),
     unknown_inputs: areInputsComplete ? [] : unknown,
   }
@@ -131,29 +145,21 @@ async function executability(
   }
 }
 
-const previewView = (
-  standingOf: StandingOf,
-  { analysis, gate }: PlannedRun,
-): Pick<Preview, 'verdict' | 'run_approval' | 'steps'> => ({
-  verdict: analysis.verdict,
-  run_approval: {
-    required: gate.waits !== null,
-    risk_level: gate.risk.level,
-    reasons: gate.risk.reasons,
-    approver: gate.waits === null ? null : gate.terms.approver,
-    approvals_needed: gate.waits === null ? null : gate.terms.needed,
-  },
-  steps: viewSteps(analysis.steps, (name) => standingByName(standingOf, name)),
-})
-
-type StandingOf = (tool: ToolDeclaration) => ToolStanding
-
-function standingByName(standingOf: StandingOf, name: string): ToolStanding {
-  const tool = getTool(name)
-  if (tool === undefined)
-    return {
-      connected: false,
-      unavailable: `there is no tool \`${name}\` any more`,
-    }
-  return standingOf(tool)
+function approvalView(
+  settings: GovernanceSettings,
+  definition: WorkflowDefinition,
+  { analysis, gate: most }: PlannedRun,
+): RunApprovalPreview {
+  const least = gateOf(settings, definition, analysis, 'least')
+  const mayWait = most.waits !== null
+  return {
+    required: least.waits !== null,
+    certainty: mayWait === (least.waits !== null) ? 'definite' : 'possible',
+    risk_level: least.risk.level,
+    highest_risk_level: most.risk.level,
+    reasons: least.risk.reasons,
+    possible_reasons: possibleReasons(definition, analysis),
+    approver: mayWait ? most.terms.approver : null,
+    approvals_needed: mayWait ? most.terms.needed : null,
+  }
 }

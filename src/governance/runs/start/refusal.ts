@@ -23,6 +23,7 @@ export function refuseUnconfirmed(tx: ChainTx, request: Refused): DomainError {
     actor: actorOf(request.caller),
     workflowId: request.workflowId,
     metadata: { reason: addressNotConfirmed, input_hash: request.inputHash },
+    logged: { error_code: 'address_not_confirmed' },
   })
   tx.publish('run.denied', {
     run_id: null,
@@ -36,7 +37,7 @@ export function refuseUnconfirmed(tx: ChainTx, request: Refused): DomainError {
 
 /** Refuses a run that a rule certainly denies. */
 export function refusePlan(tx: ChainTx, request: Refused, { analysis, gate }: PlannedRun): DomainError {
-  const { stepId, ruleName, denied, remedy } = denialOf(analysis)
+  const { stepId, ruleName, ruleId, denied, remedy } = denialOf(analysis)
   tx.append({
     eventType: 'workflow.refused',
     action: 'execute',
@@ -50,14 +51,19 @@ export function refusePlan(tx: ChainTx, request: Refused, { analysis, gate }: Pl
       risk: gate.risk.level,
       risk_reasons: [...gate.risk.reasons],
     },
+    logged: { error_code: 'run_denied', ...(ruleId === null ? {} : { rule_id: ruleId }) },
   })
   const { workflowId: workflow_id } = request
   tx.publish('run.denied', { run_id: null, workflow_id, step_id: stepId, rule_name: ruleName })
-  return new DomainError(
-    'run_denied',
-    `step \`${stepId}\` would be ${denied}: nothing was started${remedy}`,
-    [{ path: `steps.${stepId}`, message: `${denied}${remedy}` }],
-  )
+  return new DomainError('run_denied', denialMessage(analysis), [
+    { path: `steps.${stepId}`, message: `${denied}${remedy}` },
+  ])
+}
+
+/** The refusal of the plan's run in one line. */
+export function denialMessage(analysis: PlanAnalysis): string {
+  const { stepId, denied, remedy } = denialOf(analysis)
+  return `step \`${stepId}\` would be ${denied}: nothing was started${remedy}`
 }
 
 /** The refusal of the plan's run: the step, the rule, the text "denied by ...", and the reason or the remedy. */
@@ -66,7 +72,8 @@ export function denialOf({ deniedBy: by, steps }: PlanAnalysis) {
   const denied = by?.isBlocked === true ? `denied: ${ruleName}` : `denied by ${quote(ruleName)}`
   const policy = by?.isBlocked === true ? steps.find((step) => step.stepId === by.stepId)?.blocked : null
   const why = by?.lacksApprovals === true ? approvalsOff : asClause(policy?.explanation ?? '')
-  return { stepId: by?.stepId ?? '', ruleName, denied, remedy: why === '' ? '' : `; ${why}` }
+  const ruleId = by?.ruleId ?? null
+  return { stepId: by?.stepId ?? '', ruleName, ruleId, denied, remedy: why === '' ? '' : `; ${why}` }
 }
 
 const asClause = (sentence: string): string =>

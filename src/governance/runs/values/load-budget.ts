@@ -5,7 +5,7 @@ export interface Permit {
   release(): void
 }
 
-interface Waiting {
+interface QueuedLoad {
   readonly bytes: number
   readonly alone: boolean
   readonly admit: () => void
@@ -14,7 +14,7 @@ interface Waiting {
 interface Organization {
   /** Bytes reserved for the organization's loads, and for loaded values that stay in use. */
   held: number
-  readonly waiting: Waiting[]
+  readonly waiting: QueuedLoad[]
 }
 
 /**
@@ -64,7 +64,7 @@ export class LoadBudget {
         signal.removeEventListener('abort', onAbort)
         resolve(this.#permit(organization, bytes, alone))
       }
-      const entry: Waiting = { bytes, alone, admit }
+      const entry: QueuedLoad = { bytes, alone, admit }
       organization.waiting.push(entry)
       signal.addEventListener('abort', onAbort, { once: true })
       this.#admit()

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { issueDecidedCall, type DecidedCall } from '../../../../src/activities/decided-call.ts'
 import { catalog, type ToolName } from '../../../../src/catalog/index.ts'
 import { changeQuota } from '../../../../src/governance/limits/quota.ts'
@@ -57,6 +57,37 @@ describe.each(titled(chosenServices()))('%s', (_, service) => {
       proxied.ofWrites = first({ status: 429, headers: { 'retry-after': '7' } })
       await call.untilOver()
       expect(call.pauses).toEqual([7_000])
+    })
+  })
+
+  describe.each(tools)('%s, if its worker stands still', (tool) => {
+    const real = performance.now.bind(performance)
+    afterEach(() => void jest.restoreAllMocks())
+    const standStill = (): void => {
+      jest.spyOn(performance, 'now').mockImplementation(() => real() + 10_001)
+    }
+    test.each<[string, (commit: () => Promise<void>) => Promise<void>, boolean]>([
+      ['while its point of no return is committed', (commit) => (setImmediate(standStill), commit()), false],
+      ['before its request leaves', (commit) => commit().then(standStill), true],
+    ])('%s, sends nothing', async (_, commit, passes) => {
+      const call = await proxied.start(tool)
+      let [writes, hasPassed] = [0, false]
+      proxied.ofWrites = () => {
+        writes += 1
+        return 'pass'
+      }
+      const stalled = await call.attempt((decided) => {
+        const { call: given, context, look } = decided as DecidedCall
+        const pointOfNoReturn = async (isKeyed?: boolean): Promise<void> => {
+          await commit(() => context.pointOfNoReturn(isKeyed))
+          hasPassed = true
+        }
+        return bodies[tool]!(issueDecidedCall(given, { ...context, pointOfNoReturn }, look))
+      })
+      expect([stalled, writes, hasPassed]).toEqual(['again', 0, passes])
+      jest.restoreAllMocks()
+      await call.untilOver()
+      expect(await call.ended()).toEqual(once)
     })
   })
 

@@ -4,8 +4,12 @@ import type { Ask, FaultService } from './service.ts'
 
 type Made = { number: number; id: number; html_url: string; body: string | null }
 
-/** `https://github.com/owner/name/issues/1` as a path of the API. */
-const pathOf = (place: string): string => `/repos/${place.replace('https://github.com/', '')}`
+/** `https://github.com/owner/name/issues/1` as parameters, which the proxy's host does not change. */
+function at(place: string): { repo: string; number: number } {
+  const [owner, name, , number] = new URL(place).pathname.split('/').slice(1)
+  return { repo: `${owner}/${name}`, number: Number(number) }
+}
+const pathOf = (place: string): string => `/repos${new URL(place).pathname}`
 const withText = async (ask: Ask, path: string, text: string): Promise<Made[]> =>
   ((await ask('GET', path)) as unknown as Made[]).filter(({ body }) => body?.includes(text))
 
@@ -27,14 +31,14 @@ export const github: FaultService = {
   live: { url: 'https://api.github.com' },
   tools: {
     github_create_issue: {
-      params: (text, place) => ({ repo: place, title: 'a title', body: text }),
+      params: (text, place) => ({ repo: at(place).repo, title: 'a title', body: text }),
       async made(ask, text, place): Promise<Json[]> {
         const path = `${pathOf(place).replace(/\/issues\/\d+$/, '/issues')}?state=all&per_page=100`
         return (await withText(ask, path, text)).map(({ number, html_url: url }) => ({ number, url }))
       },
     },
     github_comment: {
-      params: (text, place) => ({ repo: place, body: text }),
+      params: (text, place) => ({ ...at(place), body: text }),
       async made(ask, text, place): Promise<Json[]> {
         const since = new Date(Date.now() - 3_600_000).toISOString()
         const path = `${pathOf(place)}/comments?per_page=100&since=${since}`
@@ -49,11 +53,11 @@ export const github: FaultService = {
       unavailable: 'github_unavailable',
     },
     tools: {
-      github_search_code: (repo) => ({ query: 'hello', repo }),
-      github_get_file: (repo) => ({ repo, path: 'README.md' }),
-      github_list_issues: (repo) => ({ repo }),
-      github_get_issue: (repo) => ({ repo }),
-      github_list_pull_requests: (repo) => ({ repo }),
+      github_search_code: (place) => ({ query: 'hello', repo: at(place).repo }),
+      github_get_file: (place) => ({ repo: at(place).repo, path: 'README.md' }),
+      github_list_issues: (place) => ({ repo: at(place).repo }),
+      github_get_issue: at,
+      github_list_pull_requests: (place) => ({ repo: at(place).repo }),
     },
   },
   isWrite: (method) => method === 'POST',

@@ -1,6 +1,7 @@
 import type { Json } from '../../../../src/policy/types.ts'
 import { googleCredential, type GoogleEmulator, startGoogle } from '../../../support/google/emulator.ts'
 import type { CalendarEvent } from '../../../support/google/calendar.ts'
+import { imported } from '../../../support/google/docs.ts'
 import { folderType, type DriveFile } from '../../../support/google/drive.ts'
 import type { FaultService } from './service.ts'
 
@@ -29,6 +30,7 @@ async function start(): Promise<GoogleEmulator> {
     ...{ timeZone: 'Europe/Berlin', events: new Map(), invited: [], forgetsIds: true },
   })
   google.state.files.set(folder, aFolder(folder))
+  google.state.documents.set('a-document', imported('a-document', 'Notes', '# Hello'))
   google.state.spreadsheets.set(spreadsheet, {
     title: 'Orders',
     sheets: [{ sheetId: 0, title: 'Sheet1', rows: [['name', 'total']] }],
@@ -66,6 +68,7 @@ export const googleCalendar: FaultService = {
   place: 'primary',
   tools: {
     calendar_create_event: {
+      readsBefore: 1,
       params: (text, place) => ({ title: text, calendar: place, start: '2026-12-01T15:00' }),
       async made(ask, text, place): Promise<Json[]> {
         const path = `/calendar/v3/calendars/${place}/events`
@@ -82,6 +85,7 @@ export const googleCalendar: FaultService = {
       },
     },
   },
+  reads: { codes, tools: {} },
   isWrite: (method, path) => method === 'POST' && path.includes('/events'),
   emptyList: refusing(404, 'notFound'),
 }
@@ -123,6 +127,7 @@ export const googleSheets: FaultService = {
   place: spreadsheet,
   tools: {
     sheets_append: {
+      readsBefore: 2,
       params: (text, place) => ({ spreadsheet: place, rows: [[text, 1]] }),
       async made(ask, text, place): Promise<Json[]> {
         const path = `/v4/spreadsheets/${place}/values/${encodeURIComponent("'Sheet1'")}`

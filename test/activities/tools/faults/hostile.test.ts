@@ -54,6 +54,54 @@ describe.each(byTitle)('%s', (_, service) => {
     })
   })
 
+  test.each(writes)('%s reads before its write what is tested here', async (tool) => {
+    const call = await proxied.start(tool)
+    let count = 0
+    proxied.ofReads = () => {
+      count += 1
+      return 'pass'
+    }
+    await call.untilOver()
+    expect(count).toBe(service.tools[tool]?.readsBefore ?? 0)
+  })
+
+  const readFirst = writes.flatMap((tool) =>
+    Array.from({ length: service.tools[tool]?.readsBefore ?? 0 }, (__, index) => [tool, index + 1] as const),
+  )
+  if (readFirst.length > 0)
+    describe.each(readFirst)('%s, if its read %d before the write is answered by', (tool, nth) => {
+      test.each(hostileAnswers)('$name', async ({ name, answer, code }) => {
+        const call = await proxied.start(tool)
+        let count = 0
+        // An attempt ends with this read.
+        proxied.ofReads = () => {
+          count += 1
+          return count % nth === 0 ? answer : 'pass'
+        }
+        const ended = await (await call.untilOver()).ended()
+        // Google answers an empty object for a spreadsheet without marks, so any object reads like one.
+        const isNoMarks = tool === 'sheets_append' && nth === 2 && name === 'wrong types'
+        const failed = { state: 'failed', made: 0, error: service.reads?.codes[code] }
+        expect(ended).toEqual(isNoMarks ? once : failed)
+      })
+    })
+
+  // GitHub stands for all services here: their looks read answers with the same code.
+  if (service.name === 'github')
+    describe.each(writes)('%s, if its answer is lost and each look for it is answered by', (tool) => {
+      test.each(hostileAnswers.filter(({ code }) => code !== 'unavailable'))('$name', async ({ answer }) => {
+        const call = await proxied.start(tool)
+        let writes = 0
+        proxied.ofWrites = () => {
+          writes += 1
+          return 'lose answer'
+        }
+        proxied.ofLooks = () => answer
+        expect(await (await call.untilOver()).ended()).toEqual(unknown(1))
+        expect(writes).toBe(1)
+      })
+    })
+
   if (reads.length === 0) return
 
   describe.each(reads)('%s, if it is answered by', (tool) => {

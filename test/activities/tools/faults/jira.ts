@@ -11,6 +11,7 @@ export const jira: FaultService = {
   place: 'OPS',
   tools: {
     jira_create_issue: {
+      readsBefore: 1,
       params: (text, place) => ({ project: place, summary: 'a title', description: text }),
       async made(ask, text, place, url): Promise<Json[]> {
         const { issues } = (await ask('POST', '/rest/api/3/search/jql', {
@@ -23,6 +24,7 @@ export const jira: FaultService = {
       mayStillAppear: true,
     },
     jira_comment: {
+      readsBefore: 1,
       params: (text, place) => ({ issue: `${place}-1`, text }),
       async made(ask, text, place, url): Promise<Json[]> {
         const path = `/rest/api/3/issue/${place}-1/comment?maxResults=1000`

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach } from '@jest/globals'
 import type { ToolName } from '../../../../src/catalog/index.ts'
 import { connect as connectService } from '../../../../src/governance/connections/connections.ts'
+import type { Json } from '../../../../src/policy/types.ts'
 import type { Engine } from '../../../governance/runs/engine-fixture.ts'
 import { emulatorToken, type Emulator } from '../../../support/emulators.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../../../support/fault-proxy.ts'
@@ -21,7 +22,8 @@ export interface Proxied {
   ofReads: () => Fault
   /** Starts a call of a tool that writes. */
   start(tool: ToolName): Promise<Call>
-  startRead(tool: ToolName): Promise<Call>
+  /** `output`: the output that the call must have if it completes. */
+  startRead(tool: ToolName, output?: Json): Promise<Call>
   /** Replaces the connection by another one to the same service. */
   reconnect(): Promise<void>
 }
@@ -55,9 +57,10 @@ export function useProxied(service: FaultService, engineOf: () => Engine, live: 
       })
     },
     reconnect: () => connect(engineOf(), service, credentialFor(proxy.url)),
-    startRead(tool) {
+    startRead(tool, output) {
       const params = service.reads?.tools[tool]?.(place) ?? {}
-      return Call.start({ engine: engineOf(), tool, params, made: async () => [] })
+      const made = async () => (output === undefined ? [] : [output])
+      return Call.start({ engine: engineOf(), tool, params, made })
     },
   }
   beforeAll(async () => {
@@ -74,6 +77,8 @@ export function useProxied(service: FaultService, engineOf: () => Engine, live: 
     proxied.ofWrites = proxied.ofLooks = proxied.ofReads = () => 'pass'
     let hasWritten = false
     proxy.choose = (method, path) => {
+      // Google's authorization server is a service of its own.
+      if (path === '/token' || path.startsWith('/.well-known/')) return 'pass'
       if (!service.isWrite(method, path)) return hasWritten ? proxied.ofLooks() : proxied.ofReads()
       hasWritten = true
       return proxied.ofWrites()

@@ -19,6 +19,8 @@ export interface WritingTool {
   made(ask: Ask, text: string, place: string, url: string): Promise<Json[]>
   /** The service's lists may lag without a limit. A call that is not found is never repeated; a person is asked. */
   readonly mayStillAppear?: true
+  /** How many requests each attempt sends before its write, without those for access tokens. Default: 0. */
+  readonly readsBefore?: number
   /** Expected ends that differ from rows.ts, by the fault's name. A comment beside each end says why. */
   readonly differs?: Readonly<Record<string, Ended>>
 }
@@ -49,7 +51,7 @@ export interface FaultService {
   /** Requests have a form as their body instead of JSON. */
   readonly takesForms?: true
   readonly tools: Readonly<Partial<Record<ToolName, WritingTool>>>
-  /** Tools that only read. The tests give them hostile answers. */
+  /** Tools that only read. The tests give hostile answers to them, and to what writing tools read first. */
   readonly reads?: {
     /** The parameters of one call of each tool. */
     readonly tools: Readonly<Partial<Record<ToolName, (place: string) => JsonObject>>>

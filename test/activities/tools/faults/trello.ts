@@ -12,6 +12,7 @@ export const trello: FaultService = {
   place: 'To do',
   tools: {
     trello_create_card: {
+      readsBefore: 1,
       params: (text, place) => ({ board, list: place, name: 'a card', description: text }),
       async made(ask, text): Promise<Json[]> {
         const cards = (await ask('GET', '/1/boards/board001/cards/all')) as unknown as {
@@ -23,6 +24,7 @@ export const trello: FaultService = {
       },
     },
     trello_comment: {
+      readsBefore: 1,
       params: (text) => ({ card, text }),
       async made(ask, text): Promise<Json[]> {
         const { url } = (await ask('GET', '/1/cards/c0000256')) as { url: string }

@@ -2,21 +2,25 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/g
 import { audienceReaders } from '../../../../src/activities/tools/index.ts'
 import type { ToolName } from '../../../../src/catalog/index.ts'
 import { catalog } from '../../../../src/catalog/index.ts'
+import { startFaultProxy, type FaultProxy } from '../../../support/fault-proxy.ts'
 import { folderType, type DriveFile } from '../../../support/google/drive.ts'
 import { startGoogle, type GoogleEmulator } from '../../../support/google/emulator.ts'
 import { startScriptedServer, type ScriptedServer } from '../../../support/scripted-server.ts'
 import { rejection } from '../call.ts'
 import { outgoing } from '../connection.ts'
+import { hostileAnswers } from '../faults/hostile.ts'
 import { GoogleCall } from './google-call.ts'
 
 /* The readers of a call's target, according to Google. */
 
 let google: GoogleEmulator
 let scripted: ScriptedServer
+let proxy: FaultProxy
 beforeAll(async () => {
   ;[google, scripted] = await Promise.all([startGoogle(), startScriptedServer()])
+  proxy = await startFaultProxy(google.url)
 })
-afterAll(() => Promise.all([google?.close(), scripted?.close(), outgoing.close()]))
+afterAll(() => Promise.all([proxy?.close(), google?.close(), scripted?.close(), outgoing.close()]))
 beforeEach(() => {
   scripted.arrived.splice(0)
 })
@@ -97,7 +101,29 @@ describe.each(tools)('%s', (name, params) => {
   })
 })
 
-test('a right that is missing names the right', async () => {
+const codes = {
+  tooLarge: 'response_too_large',
+  badAnswer: 'google_bad_answer',
+  unavailable: 'google_unavailable',
+} as const
+
+/** A hostile list of readers must not read like a place that nobody can read. */
+test.each(hostileAnswers)('readers that are answered by $name are not known', async ({ answer, code }) => {
+  google.state.spreadsheets.set('place', {
+    title: 'Orders',
+    sheets: [{ sheetId: 0, title: 'Sheet1', rows: [] }],
+    metadata: [],
+  })
+  put({})
+  proxy.choose = (_, path) => (path.includes('/permissions') ? answer : 'pass')
+  for (const [name, params] of tools) {
+    const call = new GoogleCall(name, params, { base: proxy.url })
+    expect(await rejection(call.audience())).toMatchObject({ code: codes[code] })
+    expect(await rejection(call.seen())).toMatchObject({ code: codes[code] })
+  }
+})
+
+test('the error names the missing right', async () => {
   const body = { error: { errors: [{ reason: 'insufficientPermissions' }] } }
   scripted.answer = () => ({ status: 403, body })
   const [, [name, params]] = tools

@@ -61,6 +61,32 @@ describe('an event', () => {
     expect(await event({}).find()).toBe('absent')
   })
 
+  test('has the link to its meeting as soon as Google has made it', async () => {
+    const at = (calendar: string, pendingReads: number) => {
+      google.state.calendars.set(calendar, { timeZone: 'UTC', events: new Map(), invited: [], pendingReads })
+      return event({ calendar, video_meeting: true })
+    }
+    expect(await at('soon', 1).make()).toMatchObject({ meeting_url: expect.stringContaining('meet.google') })
+    // The event is made, so the call does not fail for the link.
+    expect(await at('never', 100).make()).toMatchObject({ meeting_url: null })
+    expect(await at('found', 1).find()).toBe('absent')
+  })
+
+  test('is made although the link to its meeting cannot be read', async () => {
+    const start = { dateTime: '2026-12-01T14:00:00Z' }
+    const made = { id: 'cs1', htmlLink: '', start, end: start }
+    const pending = { createRequest: { status: { statusCode: 'pending' } } }
+    scripted.answer = ({ method, path }) => {
+      if (method === 'POST') return { status: 200, body: { ...made, conferenceData: pending } }
+      return path.includes('timeZone')
+        ? { status: 200, body: { timeZone: 'UTC' } }
+        : { status: 503, body: {} }
+    }
+    const params = { start: '2026-12-01T15:00', video_meeting: true }
+    expect(await event(params, { base: scripted.url }).make()).toMatchObject({ meeting_url: null })
+    expect(scripted.arrived.map(({ method }) => method)).toEqual(['GET', 'POST', 'GET'])
+  })
+
   test('without a start is on a next business day at 10:00 of the calendar, for half an hour', async () => {
     const {
       event_id: id,

@@ -122,6 +122,17 @@ describe('a new document', () => {
     expect((await read(made.document_id).make<Read>()).text).toBe('# Hello\nGrüße')
   })
 
+  test('is neither there nor absent if Drive has not searched everywhere', async () => {
+    google.state.search.isIncomplete = true
+    expect(await create({}).find()).toBe('unclear')
+    google.state.search.isIncomplete = false
+    scripted.answer = () => ({
+      status: 200,
+      body: { kind: 'drive#fileList', incompleteSearch: false, nextPageToken: 'x', files: [] },
+    })
+    expect(await create({}, { base: scripted.url }).find()).toBe('unclear')
+  })
+
   test.each([folder, `https://drive.google.com/drive/folders/${folder}?usp=sharing`])(
     'is in the folder %s',
     async (given) => {
@@ -176,9 +187,16 @@ describe('a search in Drive', () => {
     expect(await found({ query: 'nothing' })).toEqual([])
   })
 
+  test('says that it is incomplete', async () => {
+    google.state.search.isIncomplete = true
+    expect(await search({ query: 'q3' }).make()).toEqual({ files: [], incomplete: true })
+    google.state.search.isIncomplete = false
+  })
+
   test('gives the file that a shortcut leads to', async () => {
     file('short', { shortcutDetails: { targetId: 'target', targetMimeType: documentType } })
     expect(await search({ query: 'short' }).make()).toEqual({
+      incomplete: false,
       files: [expect.objectContaining({ id: 'target', media_type: documentType, name: 'short' })],
     })
   })

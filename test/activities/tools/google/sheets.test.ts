@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { startGoogle, type GoogleEmulator } from '../../../support/google/emulator.ts'
+import type { DrivePermission } from '../../../support/google/drive.ts'
 import type { Spreadsheet } from '../../../support/google/sheets.ts'
 import { startFaultProxy, type FaultProxy } from '../../../support/fault-proxy.ts'
 import { rejection } from '../call.ts'
@@ -28,7 +29,20 @@ beforeEach(() => {
     metadata: [],
   }
   google.state.spreadsheets.set(id, book)
+  share([{ type: 'user', emailAddress: 'bo@x.example' }])
 })
+
+const share = (permissions: readonly DrivePermission[], more = {}) =>
+  google.state.files.set(id, {
+    id,
+    name: 'Orders',
+    mimeType: 'application/vnd.google-apps.spreadsheet',
+    parents: [],
+    appProperties: {},
+    text: '',
+    permissions,
+    ...more,
+  })
 
 const over = () => ({ base: proxy.url })
 const read = (params: object = {}) =>
@@ -40,6 +54,19 @@ const read = (params: object = {}) =>
 const append = (params: object = {}) =>
   new GoogleCall('sheets_append', { spreadsheet: id, rows: [['Cy', 1]], ...params }, over())
 const rowsOf = (title: string) => book.sheets.find((sheet) => sheet.title === title)?.rows
+
+test('an answer for another spreadsheet is refused, since rules have not decided about it', async () => {
+  const body = JSON.stringify({ spreadsheetId: 'another', sheets: [{ properties: { title: 'Sheet1' } }] })
+  let writes = 0
+  proxy.choose = (_, path) => {
+    if (path.includes(':batchUpdate')) writes += 1
+    return /\/spreadsheets\/[\w-]+\?/.test(path) ? { status: 200, body } : 'pass'
+  }
+  const refused = { code: 'google_other_file', retryable: false }
+  for (const call of [read(), append().make(), append().find(), append().seen()])
+    expect(await rejection(call)).toMatchObject(refused)
+  expect(writes).toBe(0)
+})
 
 describe('rows that are read', () => {
   test('have the same length, and are records named by the first row', async () => {
@@ -156,11 +183,42 @@ describe('rows that are added', () => {
     expect(await call.find(16 * 60)).toBe('unclear')
   })
 
-  test('show their approvers the names of spreadsheet and sheet', async () => {
+  test('show their approvers the sheet, its first row, and who can read it', async () => {
     expect((await append({ spreadsheet: link }).seen()).fields).toEqual({
       'name of the spreadsheet': 'Orders',
       sheet: "It's 'A1'",
+      'first row of the sheet': 'x',
+      'the spreadsheet is shared with': 'bo@x.example',
       'Google account': 'ana@acme.example',
     })
+    share([], { hidesPermissions: true })
+    expect((await append().seen()).fields).toMatchObject({
+      'first row of the sheet': 'name, total',
+      'the spreadsheet is shared with': 'the account may not see who can read it',
+    })
   })
+
+  test('have another revision with another first row or other readers, and with nothing else', async () => {
+    const { revision } = await append().seen()
+    const now = async () => (await append().seen()).revision
+    rowsOf('Sheet1')?.push(['Di', 2])
+    expect(await now()).toBe(revision)
+    share([{ type: 'anyone' }])
+    expect(await now()).not.toBe(revision)
+    share([{ type: 'user', emailAddress: 'bo@x.example' }])
+    expect(await now()).toBe(revision)
+    rowsOf('Sheet1')?.splice(0, 1, ['name', 'total', 'secret'])
+    expect(await now()).not.toBe(revision)
+  })
+
+  test.each(['insufficientPermissions', 'accessNotConfigured'])(
+    'say if Google hides who can read them: %s',
+    async (reason) => {
+      const body = JSON.stringify({ error: { errors: [{ reason }] } })
+      proxy.choose = (_, path) => (path.includes('/permissions') ? { status: 403, body } : 'pass')
+      expect((await append().seen()).fields).toMatchObject({
+        'the spreadsheet is shared with': expect.stringContaining('needs the right `drive.readonly`'),
+      })
+    },
+  )
 })

@@ -208,6 +208,13 @@ describe('the cost', () => {
     expect(reserved).toEqual([0.002006])
   })
 
+  test('has the price of the model at the address of the connection', async () => {
+    const asked: object[] = []
+    const { tools } = toolContext({ priceOf: (model) => (asked.push(model), null) })
+    await rejection(service.run(credentials.ollama(), params, { tools }))
+    expect(asked).toEqual([{ provider: 'ollama', model: 'm', base: service.scripted.url }])
+  })
+
   test('of an exhausted month: nothing is sent', async () => {
     const over: Partial<ToolContext> = {
       ...money().over,

@@ -156,7 +156,7 @@ describe('Tavily’s stand-in', () => {
 })
 
 describe('the number of searches', () => {
-  test('is three at most, for as many results as asked', async () => {
+  test('never exceeds three, however many results are requested', async () => {
     service.scripted.answer = ({ path }) => {
       const at = Number(new URLSearchParams(path.split('?')[1]).get('pageno')) - 1
       return answers.searxng(pages(at * 10, at * 10 + 10))

@@ -1,4 +1,6 @@
-import { beforeEach, describe, expect, test } from '@jest/globals'
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
+import { createRoleOverride, deleteRoleOverride } from '../../../../src/governance/rules/role-overrides.ts'
+import { deleteToolPolicy } from '../../../../src/governance/rules/tool-policies.ts'
 import { cancelRun } from '../../../../src/governance/runs/end/cancel.ts'
 import type { BootstrapName } from '../../../../src/governance/people/bootstrap.ts'
 import type { Role } from '../../../../src/policy/types.ts'
@@ -18,12 +20,18 @@ import {
   type Engine,
   type StepOp,
 } from '../engine-fixture.ts'
+import { create } from '../../rules/policy-calls.ts'
 
 let engine: Engine
 useEngine((started) => (engine = started))
 const everyone: Record<BootstrapName, Role> = { owner: 'owner', admin: 'admin', approver: 'admin', member: 'member', viewer: 'viewer' } // prettier-ignore
 beforeEach(async () => {
-  await engine.settings({ approvals_enabled: true, approval_threshold: 1, allow_self_approval: false })
+  await engine.settings({
+    approvals_enabled: true,
+    approval_threshold: 1,
+    allow_self_approval: false,
+    default_tool_access: 'allow',
+  })
   await engine.rules(holdRule())
   for (const name of Object.keys(everyone) as BootstrapName[]) await setRole(name, everyone[name])
 })
@@ -91,6 +99,15 @@ describe('an approval', () => {
   })
 })
 
+const policy = async (body: object) => void (await create(engine, { tool_name: 'mail_send', ...body }))
+
+afterEach(async () => {
+  const owner = engine.caller('owner')
+  for (const role of [undefined, 'member', 'admin'] as const)
+    await deleteToolPolicy(engine.context, owner, 'mail_send', role).catch(() => {})
+  await deleteRoleOverride(engine.context, owner, 'mail_send', 'member').catch(() => {})
+})
+
 /** Each change between the vote and the use of the approval, with the resulting state of the call. */
 const changes: readonly (readonly [string, string, (op: StepOp) => Promise<StepOp | void>])[] = [
   ['nothing', 'go', async () => {}],
@@ -107,6 +124,16 @@ const changes: readonly (readonly [string, string, (op: StepOp) => Promise<StepO
   ['the requester has left', 'denied', () => setRole('member', null)],
   ['the requester is a viewer now', 'denied', () => setRole('member', 'viewer')],
   ['the run was cancelled', 'cancelled', (op) => cancelRun(engine.context, { caller: engine.caller('member'), runId: op.key.runId })], // prettier-ignore
+  ['a policy that blocks the tool was saved', 'denied', () => policy({ allowed: false })],
+  [
+    'a policy that blocks it for the role was saved',
+    'denied',
+    () => policy({ allowed: false, role: 'member' }),
+  ],
+  ['an override that blocks it was saved', 'denied', () => createRoleOverride(engine.context, engine.caller('owner'), { tool_name: 'mail_send', role: 'member', allowed: false }, null).then(() => {})], // prettier-ignore
+  ['the tool may only read now', 'denied', () => policy({ restrictions: { read_only: true } })],
+  ['tools need a policy now', 'denied', () => engine.settings({ default_tool_access: 'deny' })],
+  ['a policy of another role was saved', 'go', () => policy({ allowed: false, role: 'admin' })],
   ['the rule is gone', 'go', () => engine.rules()],
   ['the rule is only a shadow now', 'go', () => engine.rules(holdRule({ status: 'shadow' }))],
 ]

@@ -58,15 +58,14 @@ async function race(calls: readonly Promise<unknown>[]): Promise<{ won: number[]
   }
 }
 
-/** The audit entries of people who resolved calls. */
+/** The choices of people: one audit entry for each call. */
 const settlements = (runId: string) =>
   engine.context.db
     .selectFrom('audit_events')
     .select('user_id')
     .where('organization_id', '=', engine.organizationId)
     .where('run_id', '=', runId)
-    .where('user_id', 'is not', null)
-    .where('event_type', 'in', ['tool_call.resolved', 'tool_call.completed', 'tool_call.failed'])
+    .where('event_type', '=', 'tool_call.resolved')
     .execute()
 
 const wakes = (runId: string) =>

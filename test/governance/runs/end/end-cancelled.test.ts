@@ -1,7 +1,14 @@
-import { expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
+import { workflowDefinition } from '../../../../src/contract/definition.ts'
 import { cancelRun } from '../../../../src/governance/runs/end/cancel.ts'
-import { endCancelled } from '../../../../src/governance/runs/end/end-cancelled.ts'
-import { go, mark, opOf, outcomeOf, runOf, stepOf, toolOf, useEngine, type Engine, type StepOp } from '../engine-fixture.ts' // prettier-ignore
+import { sql } from 'kysely'
+import { endCancelled, FailedRuns } from '../../../../src/governance/runs/end/end-cancelled.ts'
+import { acceptRun } from '../../../../src/governance/runs/start/accept.ts'
+import { decideSteps } from '../../../../src/governance/runs/effects/effect.ts'
+import { createWorkflow } from '../../../../src/governance/workflows/workflows.ts'
+import { addOrganization } from '../../../api/fixtures.ts'
+import { asAdmin } from '../../../support/postgres.ts'
+import { go, mark, oneStep, opOf, outcomeOf, runOf, stepOf, toolOf, useEngine, type Engine, type StepOp } from '../engine-fixture.ts' // prettier-ignore
 
 /* Cancelled runs whose workers no longer answer. */
 
@@ -81,4 +88,83 @@ test('a late outcome of an item changes the item, but not the ended step', async
   await endCancelled(engine.context)
   expect(await engine.record(outcomeOf(op, 1, 'completed'))).toBe('completed')
   expect(await stepStatusOf(op)).toBe('unknown_outcome')
+})
+
+/** Moves the cancellation of these runs to this time. */
+const cancelledAt = (time: Date, runIds: readonly string[]) =>
+  engine.context.pool.query('update runs set cancel_requested_at = $1 where id = any($2)', [time, runIds])
+
+test.each<[string, number, (op: StepOp) => Promise<unknown>]>([
+  ['has certainly not acted', 2, () => Promise.resolve()],
+  ['may have acted', 3, (op) => mark(engine.context, op, 1)],
+])('a run with a call that %s ends %d s after its cancellation', async (_, seconds, act) => {
+  // With a pass each second, this leaves a second until the 5 s that the documentation names.
+  expect(seconds + 1).toBeLessThan(5)
+  const op = opOf(await engine.run())
+  await go(engine, op)
+  await act(op)
+  await cancel(op)
+  const time = new Date()
+  await cancelledAt(time, [op.key.runId])
+  const passAfter = (milliseconds: number) =>
+    endCancelled(engine.context, {
+      now: sql`${new Date(time.getTime() + milliseconds)}::timestamptz`,
+    })
+  expect(await passAfter(seconds * 1_000 - 100)).toBe(0)
+  expect(await statusOf(op)).toBe('running')
+  expect(await passAfter(seconds * 1_000 + 100)).toBe(1)
+  expect(await statusOf(op)).toBe('cancelled')
+})
+
+describe('an organization that cancels many runs, one of which cannot be ended', () => {
+  const workflow = { name: 'w', description: '', definition: workflowDefinition.parse(oneStep) }
+  /** A cancelled run of another organization, whose call is in progress. */
+  async function neighbours(): Promise<string> {
+    const { context } = engine
+    const { id, owner } = await addOrganization(context)
+    const caller = { ...engine.caller('owner'), ...owner, organizationId: id }
+    const { id: workflowId } = await createWorkflow(context, caller, workflow)
+    const { runId } = await acceptRun(context, { caller, workflowId, inputs: {} })
+    const op = opOf(runId)
+    await context.combiner.join(id, decideSteps, op)
+    await cancelRun(context, { caller, runId })
+    return runId
+  }
+  const poison = (runId: string) =>
+    asAdmin(engine.adminUrl, (client) =>
+      client.query(`create function refuse() returns trigger language plpgsql as $$
+          begin raise exception 'this row is broken'; end $$;
+        create trigger poisoned before update on runs for each row
+          when (new.id = '${runId}' and new.finished_at is not null) execute function refuse()`),
+    )
+  const heal = () => asAdmin(engine.adminUrl, (client) => client.query('drop function refuse() cascade'))
+
+  test('delays nobody: organizations take turns, and the broken run is tried again later', async () => {
+    const { context } = engine
+    const ours = await Promise.all(Array.from({ length: 60 }, () => engine.run()))
+    for (const runId of ours) await go(engine, opOf(runId))
+    for (const runId of ours) await cancelRun(context, { caller: engine.caller('member'), runId })
+    const theirs = await neighbours()
+    const [broken = ''] = ours
+    await cancelledAt(new Date(Date.now() - 60_000), [theirs])
+    await cancelledAt(new Date(Date.now() - 120_000), ours)
+    await cancelledAt(new Date(Date.now() - 180_000), [broken])
+    await poison(broken)
+    let clock = 0
+    const pass = { failed: new FailedRuns(() => clock) }
+    try {
+      expect(await endCancelled(context, pass)).toBeGreaterThan(0)
+      expect((await runOf(context, theirs)).status).toBe('cancelled')
+      while ((await endCancelled(context, pass)) > 0);
+      const open = await context.db.selectFrom('runs').select('id').where('finished_at', 'is', null).execute()
+      expect(open.filter(({ id }) => ours.includes(id))).toEqual([{ id: broken }])
+    } finally {
+      await heal()
+    }
+    clock = 29_000
+    expect(await endCancelled(context, pass)).toBe(0)
+    clock = 31_000
+    expect(await endCancelled(context, pass)).toBe(1)
+    expect((await runOf(context, broken)).status).toBe('cancelled')
+  })
 })

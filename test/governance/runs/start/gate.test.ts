@@ -105,6 +105,75 @@ describe('settings that hold whole runs', () => {
     expect(await enterRun(engine.context, run.id)).toEqual({ state: 'go' })
   })
 
+  describe('a rule that is saved while the run waits', () => {
+    const waiting = async (inputs = {}) => {
+      await engine.settings({ approval_required_from: 'low' })
+      await engine.rules()
+      const definition = { inputs: { to: { type: 'string', default: 'a@b.test' } }, steps: [{ ...mail, params: { ...mail.params, to: '{{input.to}}' } }] } // prettier-ignore
+      const runId = await engine.run(definition, inputs)
+      return { runId, id: (await approvalsOf(engine.context, runId))[0]?.id ?? '' }
+    }
+    const owner = { name: 'o', verdict: 'require_approval', tools: ['mail_send'], approver: 'owner', approvals_needed: 1 } // prettier-ignore
+    const enter = (runId: string) => enterRun(engine.context, runId)
+
+    test.each(['before', 'after'])(
+      'and needs an owner: a vote of an admin %s it is not enough',
+      async (when) => {
+        const { runId, id } = await waiting()
+        if (when === 'after') await engine.vote(id, 'admin')
+        await engine.rules(owner)
+        if (when === 'before') await engine.vote(id, 'admin')
+        expect(await enter(runId)).toMatchObject({ state: 'wait', waitsFor: 'approval' })
+        expect((await approvalsOf(engine.context, runId))[0]).toMatchObject({
+          status: 'pending',
+          approver: 'owner',
+        })
+        const run = await runOf(engine.context, runId)
+        expect(run.status_reason).toContain('the run waits for approval by an owner')
+        await engine.vote(id, 'owner')
+        expect(await enter(runId)).toEqual({ state: 'go' })
+      },
+    )
+
+    test('and needs more votes: they are missing, also in the approval', async () => {
+      const { runId, id } = await waiting()
+      await engine.vote(id, 'admin')
+      await engine.rules({ ...owner, approver: 'admin', approvals_needed: 2 })
+      expect(await enter(runId)).toMatchObject({ state: 'wait', waitsFor: 'approval' })
+      expect((await approvalsOf(engine.context, runId))[0]).toMatchObject({ approvals_needed: 2 })
+      await engine.vote(id, 'owner')
+      expect(await enter(runId)).toEqual({ state: 'go' })
+    })
+
+    const outside = { name: 'inside', verdict: 'deny', tools: ['mail_send'], params: [{ param: 'to', operator: 'domain_not_in', value: ['b.test'] }] } // prettier-ignore
+    test('and denies a step for certain: the run ends as denied, without a call', async () => {
+      const denied = await waiting({ to: 'a@evil.test' })
+      const allowed = await waiting()
+      for (const { id } of [denied, allowed]) await engine.vote(id, 'admin')
+      await engine.rules(outside)
+      expect(await enter(allowed.runId)).toEqual({ state: 'go' })
+      expect(await enter(denied.runId)).toEqual({ state: 'ended' })
+      expect(await runOf(engine.context, denied.runId)).toMatchObject({
+        status: 'denied',
+        status_reason: 'step `s` would be denied by `inside`: nothing was started',
+        started_at: null,
+      })
+      const calls = engine.context.db
+        .selectFrom('effects')
+        .select('run_id')
+        .where('run_id', '=', denied.runId)
+      expect(await calls.execute()).toEqual([])
+    })
+
+    test('inputs that are too large to keep with the run are read for it too', async () => {
+      const many = Array.from({ length: 4_000 }, () => `colleague${'x'.repeat(20)}@b.test`)
+      const { runId, id } = await waiting({ to: [...many, 'a@evil.test'].join(', ') })
+      await engine.vote(id, 'admin')
+      await engine.rules(outside)
+      expect(await enter(runId)).toEqual({ state: 'ended' })
+    })
+  })
+
   test('with approvals off the risk and its reasons are audited all the same, also of a refused run', async () => {
     await engine.settings({ approvals_enabled: false, approval_required_from: 'low' })
     const risk = { risk: 'high', risk_reasons: ['`mail_send` delivers content to people or places'] }

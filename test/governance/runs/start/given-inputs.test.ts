@@ -248,7 +248,7 @@ describe('labels of inputs', () => {
     expect((await done(runId, 'm', null)).verdict).toMatchObject({ go: false, state: 'denied' })
   })
 
-  test('are limited to 1,000 for all inputs together, with those of outputs', async () => {
+  test('are at most 1,000 for all inputs of a run, with the labels of their outputs', async () => {
     const definition = { ...text, steps: [set('s', 1)] }
     const labels = Array.from({ length: 1_000 }, (_, index) => `label-${index}`)
     const more = accept(definition, { x: fromRun(), y: 'b' }, { inputLabels: { y: labels } })

@@ -181,6 +181,8 @@ describe('more labels than a call may carry', () => {
     expect(effect?.error).toEqual({
       code: 'resource_exhausted',
       message: 'the inputs of the call carry more than 1,000 labels',
+      fault: 'caller',
+      retryable: false,
     })
     expect((await stepOf(engine.context, runId, 'after')).labels).toHaveLength(1_001)
   })

@@ -1,5 +1,5 @@
 import { sql, type RawBuilder } from 'kysely'
-import { isDecided, seconds } from './decided.ts'
+import { isDecided, seconds } from './decided-columns.ts'
 
 /** The rules that hold the most calls (`is_top`), and the rules whose held calls are always approved. */
 export const rulesThatHold = <Rule>(

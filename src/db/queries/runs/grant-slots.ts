@@ -1,5 +1,13 @@
 import { sql, type RawBuilder } from 'kysely'
 
+/** A run that got a slot, and how it waited for the slot. */
+export interface GrantedRun {
+  readonly id: string
+  readonly workflow_id: string
+  readonly request_id: string | null
+  readonly had: 'queued' | 'waits'
+}
+
 /**
  * Grants an organization's free slots to its waiting runs, in the order of acceptance. A `queued` run is started, and a
  * `waits` run is woken with `wakeKey`. Returns the runs.
@@ -12,7 +20,7 @@ export const grantFreeSlots = ({
   readonly organizationId: string
   readonly limit: number
   readonly wakeKey: string
-}): RawBuilder<{ readonly id: string }> => sql`
+}): RawBuilder<GrantedRun> => sql`
   with free as (
     select greatest(0, ${limit}::int - count(*)) as slots
     from runs where organization_id = ${organizationId} and slot = 'taken'
@@ -26,11 +34,11 @@ export const grantFreeSlots = ({
         when runs.status = 'paused' then 'the run goes on'
         else runs.status_reason end
     from next where runs.id = next.id
-    returning runs.id, next.slot as had
+    returning runs.id, runs.workflow_id, runs.request_id, next.slot as had
   ), told as (
     insert into outbox (kind, run_id, payload)
     select case when had = 'queued' then 'run.start' else 'run.wake' end, id,
            case when had = 'queued' then '{}'::jsonb else jsonb_build_object('key', ${wakeKey}::text) end
     from granted
   )
-  select id from granted`
+  select * from granted`

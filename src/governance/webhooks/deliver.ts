@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { recordDeliveryAttempt } from '../../db/queries/webhooks/record-attempt.ts'
-import { nextDueDelivery, type DueDelivery } from '../../db/queries/webhooks/next-delivery.ts'
+import { nextDueDelivery, type DueDelivery } from '../../db/queries/webhooks/find-next-delivery.ts'
 import { leaseDueWebhooks } from '../../db/queries/webhooks/lease-webhooks.ts'
 import type { Context } from '../context.ts'
 import { atCommitPoint } from '../audit/commit-points.ts'
@@ -20,8 +20,8 @@ import type { WebhookRow } from './webhook-view.ts'
  */
 
 /** The most webhooks for which one process sends at the same time, and how many of these may be failing or slow. */
-export const mostTurns = 40
-export const mostAilingTurns = 20
+export const mostAtOnce = 40
+export const mostFailingAtOnce = 20
 /**
  * All processes together send for at most this many webhooks of one organization at the same time. For short moments it
  * can be more.
@@ -29,16 +29,16 @@ export const mostAilingTurns = 20
 export const mostOfOrganization = 3
 
 /**
- * A turn has at most this many deliveries. A webhook's turns begin at most once a second, so this limits the rate of
- * requests to one address.
+ * The most deliveries under one lease. A webhook is leased at most once a second, so this limits the rate of requests to
+ * one address.
  */
-export const mostOfTurn = 20
-/** Milliseconds after which a turn sends no further delivery. */
-const turnMilliseconds = 5_000
-/** Seconds until the next turn after an internal error of the service. */
+export const mostDeliveries = 20
+/** Milliseconds of a lease after which no further delivery is sent. */
+const sendingMilliseconds = 5_000
+/** Seconds until the next lease after an internal error of the service. */
 const pauseAfterError = 60
-/** Longer than any turn. */
-const leaseSeconds = (turnMilliseconds + 3 * attemptMilliseconds) / 1_000
+/** Longer than any sending. */
+const leaseSeconds = (sendingMilliseconds + 3 * attemptMilliseconds) / 1_000
 /** If an answer takes longer than this many milliseconds, the webhook counts as slow. */
 const slowMilliseconds = 3_000
 
@@ -61,11 +61,11 @@ export async function leaseWebhooks(
 }
 
 /** Sends the due deliveries of a leased webhook, and ends the lease. Stops at the first failing delivery. */
-export async function takeTurn(context: Context, webhook: Leased, signal: AbortSignal): Promise<void> {
-  const endsAt = performance.now() + turnMilliseconds
+export async function sendDue(context: Context, webhook: Leased, signal: AbortSignal): Promise<void> {
+  const endsAt = performance.now() + sendingMilliseconds
   let pause = 0
   try {
-    for (let sent = 0; sent < mostOfTurn && performance.now() < endsAt && !signal.aborted; sent += 1) {
+    for (let sent = 0; sent < mostDeliveries && performance.now() < endsAt && !signal.aborted; sent += 1) {
       const delivery = await nextDelivery(context, webhook.id)
       if (delivery === null) break
       const startedAt = performance.now()
@@ -131,7 +131,7 @@ async function recordAttempt(
 }
 
 /**
- * Ends the lease, and sets the time of the next turn: when the next delivery is due, but not before the pause is over.
+ * Ends the lease, and sets the time of the next lease: when the next delivery is due, but not before the pause is over.
  */
 async function giveBack({ db }: Pick<Context, 'db'>, webhookId: string, pause: number): Promise<void> {
   await db.transaction().execute(async (trx) => {

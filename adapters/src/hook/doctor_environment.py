@@ -1,0 +1,91 @@
+# The command `doctor`: variables and shells with which a hook does not start, or something else starts in its place.
+
+# With these variables the loader of programs starts something else than the hook, or nothing.
+LOADER_VARIABLES = ("LD_", "DYLD_")
+# With these a shell starts something else, or Claude Code puts a program before the command.
+SHELL_VARIABLES = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV", "BASH_FUNC_", "ENV", "PS4")
+# Variables of the client's environment: `ENV` and functions do not reach the hook's command line.
+SHELL_ENVIRONMENT = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV")
+# Many environments set these for their own programs.
+LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
+
+
+def settings_environment(client, managed, findings):
+    """Whether the `env` of settings in the user's home and in this folder can keep Claude Code's hook from running."""
+    if client != "claude":
+        return
+    names = LOADER_VARIABLES if managed else LOADER_VARIABLES + SHELL_VARIABLES
+    files = [os.path.join(os.getcwd(), *name.split("/")) for name in PROJECT_FILES["claude"][0]]
+    for path in [Place(False).settings_file(client)] + files:
+        try:
+            found = look_up(parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}"), ("env",))
+        except (Refused, ValueError):
+            findings.doubt("`%s` cannot be read: check that its `env` does not keep the hook from running" % path)
+            continue
+        for name in found if isinstance(found, dict) else ():
+            if name.upper().startswith(names):
+                advice = "remove it" if managed else "remove it, or install --managed"
+                findings.fail("`env.%s` in %s can keep the hook from running: %s" % (plain(name, 100), path, advice))
+
+
+def own_environment(client, managed, findings):
+    """Whether a variable of this environment, which a client started here would pass on, can keep the hook from
+    running."""
+    # Gemini CLI's managed settings withhold these variables from hooks, and these two start no shell.
+    names = () if managed and client == "gemini" else LOADER_VARIABLES
+    if not managed or client not in ("claude", "copilot", "gemini"):
+        names += SHELL_ENVIRONMENT
+    for name in sorted(os.environ):
+        if not name.upper().startswith(names) or not os.environ[name]:
+            continue
+        if name in LIBRARY_PATHS:
+            findings.enforced = False
+            findings.note("`%s` is set here: libraries in its folders can keep a hook from running" % name)
+        else:
+            findings.fail("`%s` in the environment can keep the hook from running: remove it" % plain(name, 100))
+
+
+def as_started(client, line, managed):
+    """The program and its arguments with which a client starts this command, and the hook's environment."""
+    import shutil
+
+    if isinstance(line, list):
+        return line, None
+    if os.name == "nt":
+        return line, None
+    if client == "codex":
+        return [login_shell(), "-c", line], None
+    if client == "copilot" and os.path.exists("/bin/bash"):
+        return ["/bin/bash", "--norc", "--noprofile", "-c", line], None
+    if client == "gemini":
+        known = dict(os.environ)
+        if managed:
+            known = {name: value for name, value in known.items() if name not in STOPPING_VARIABLES}
+            known.update(gemini_path(Place(True)).get("env", {}))
+        return [shutil.which("bash", path=known.get("PATH")) or "bash", "-c", line], known
+    return ["/bin/sh", "-c", line], None
+
+
+def login_shell():
+    """The shell with which Codex starts hooks: the user's own one, if Codex knows it."""
+    try:
+        import pwd
+
+        found = pwd.getpwuid(os.getuid()).pw_shell
+    except (ImportError, KeyError):
+        found = ""
+    known = os.path.basename(found) in ("bash", "zsh", "sh") and os.path.exists(found)
+    return found if known else "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
+
+
+def run_line(line, known=None, event=b""):
+    """Starts a hook's command. Returns exit code, standard output and standard error."""
+    import subprocess
+
+    pipe = subprocess.PIPE
+    options = {"stdout": pipe, "stderr": pipe, "timeout": 100, "env": known}
+    try:
+        ran = subprocess.run(line, shell=isinstance(line, str), input=event, **options)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, "", str(error)
+    return ran.returncode, ran.stdout.decode("utf-8", "replace"), ran.stderr.decode("utf-8", "replace")

@@ -1,0 +1,75 @@
+# What a project, its parents and plugins bring along that gets around a user's own hook.
+
+def folders_up():
+    """This folder and those above it, up to the repository's root. Without a repository, up to the root of the disk."""
+    found, at = [], os.getcwd()
+    while True:
+        found.append(at)
+        above = os.path.dirname(at)
+        if above == at or os.path.lexists(os.path.join(at, ".git")):
+            return found
+        at = above
+
+
+def project_folders():
+    """The folders in which Claude Code looks for skills, commands and agents of a project; in the home they are the user's."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    return [folder for folder in folders_up() if os.path.realpath(folder) != home]
+
+
+def texts_of(folder, kinds):
+    """The texts of a project's skills, commands or agents: [(path, text)]. Text that cannot be read has everything."""
+    found = []
+    for kind in kinds:
+        for path in sorted(texts_below(os.path.join(folder, ".claude", kind))):
+            try:
+                found.append((path, read_text(path) or ""))
+            except Refused:
+                found.append((path, "---\nhooks:\n---\n!`"))  # the client may read it in another way
+    return found
+
+
+def skills_with_commands():
+    """The skills and slash commands of a project with a shell command in their text."""
+    texts = [each for folder in project_folders() for each in texts_of(folder, ("skills", "commands"))]
+    return [path for path, text in texts if "!`" in text or "```!" in text]
+
+
+def texts_with_hooks():
+    """The skills, slash commands and agents of a project that bring hooks of their own."""
+    texts = [each for folder in project_folders() for each in texts_of(folder, ("skills", "commands", "agents"))]
+    return [path for path, text in texts if has_hooks(text)]
+
+
+def has_hooks(text):
+    """Whether the head of a text names hooks."""
+    lines = text.lstrip("\ufeff").splitlines()
+    if not lines or lines[0].strip() != "---":
+        return False
+    head = lines[1:]
+    ends = [at for at, line in enumerate(head) if line.strip() == "---"]
+    return any(line.strip("\"' ").startswith("hooks") for line in (head[: ends[0]] if ends else head))
+
+
+# The files in which a plugin names its hooks.
+PLUGIN_FILES = ("hooks.json", "plugin.json")
+
+
+def plugin_hooks(folder, names, event):
+    """The files below a folder of plugins with hooks before a call. `names` are those of switched-on plugins; None means all."""
+    found = []
+    for at, _, files in os.walk(folder):
+        parts = at[len(folder) :].split(os.sep)
+        if names is not None and not any(name in parts for name in names):
+            continue
+        for path in [os.path.join(at, name) for name in PLUGIN_FILES if name in files]:
+            settings = settings_or_none(path)
+            if settings is None or any(look_up(settings, ("hooks", name)) for name in (event, event[0].upper() + event[1:])):
+                found.append(path)
+    return sorted(found)
+
+
+def enabled_plugins(files):
+    """The names of the plugins that these settings switch on."""
+    known = [look_up(settings_or_none(path), ("enabledPlugins",)) for path in files]
+    return {name.partition("@")[0] for each in known if isinstance(each, dict) for name, on in each.items() if on}

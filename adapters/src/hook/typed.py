@@ -1,0 +1,41 @@
+# Programs that may run what Codex types into them later.
+
+# Programs that run no command that is typed into them. Others may, because `write_stdin` is a call that no hook sees.
+HARMLESS = SOURCES | set(FILTERS) | ORDINARY | set(PROMPTS) | WRAPPERS | set(CONTAINERS)
+HARMLESS |= set(
+    """: . [ [[ cd fi done alias bg break case continue declare disown esac eval export false fc fg for getopts hash in jobs kill let local
+    popd pushd readonly return select set shift shopt source test times trap type typeset ulimit umask unalias unset until wait
+    exit echo printf true chmod chown chgrp touch ln df du ps pgrep pkill killall sleep cmp diff diff3 patch file stat readlink realpath
+    install mktemp mkfifo rmdir sync truncate split csplit join comm expand nproc free uptime lsof ss netstat ip dig host nslookup
+    ping whoami id groups tty stty tput clear history lscpu md5sum sha1sum sha256sum sha512sum shasum cksum zip unzip bzip2
+    bunzip2 xz unxz zstd ar nm objdump strip ldd strings make cmake ninja meson bazel gradle mvn ant gcc cc clang ld as rustc
+    rustfmt rustup clippy-driver gofmt javac tsc tsx eslint prettier biome jest vitest mocha playwright pytest tox nox ruff black mypy
+    pylint flake8 isort pyright coverage pre-commit dotnet swift xcodebuild composer bundle gem rake hg svn gh glab fd tree bat
+    jq yq terraform tofu helm kustomize ansible-playbook packer apply_patch applypatch codex shellcheck shfmt hadolint""".split()
+)
+
+
+def may_run_typed(command):
+    """Whether a program of this command may run what is typed into it later: one that is not known, and reads the terminal."""
+    for simple in Line(command).commands:
+        words = program_words(simple.words)
+        if not words or simple.fed or words[0].startswith(("./", "../", "$")) or words[0].endswith("()"):
+            continue  # with a path or a variable it counts as a script anyway
+        if simple.source is not None and not comes_from_terminal(simple):
+            continue
+        if base_name(words[0]) not in HARMLESS and program_name(words[0]) not in HARMLESS:
+            return True
+    return False
+
+
+def calls_of(call, config):
+    """The calls that this one is at the same time. A session of Codex that may run what is typed into it is also the typing,
+    which no hook sees. A managed Codex cannot type (`unified_exec = false`)."""
+    found = [call] + list(call.also)
+    command = call.arguments.get("command")
+    if call.dialect != "codex" or call.tool != "Bash" or not isinstance(command, str) or call.refused is not None:
+        return found
+    if (config is None or config != Place(True).config) and may_run_typed(command):
+        use_id = call.use_id and call.use_id + ":write_stdin"
+        found.append(Call(call.dialect, call.event, call.session_id, "write_stdin", {"command": command}, use_id, None))
+    return found

@@ -1,0 +1,108 @@
+"""What `doctor` finds in projects, plugins and `.env` files."""
+
+import os
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+
+import service_hook as hook
+
+HOOKS = '{"hooks": {"PreToolUse": [{}]}}'
+
+
+class Projects(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.home = os.path.realpath(folder.name)
+        self.addCleanup(os.chdir, os.getcwd())
+        environment = mock.patch.dict(os.environ, {"HOME": self.home}, clear=True)
+        environment.start()
+        self.addCleanup(environment.stop)
+
+    def place(self, path, text):
+        path = os.path.join(self.home, *path.split("/"))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def enter(self, path):
+        folder = os.path.join(self.home, *path.split("/"))
+        os.makedirs(folder, exist_ok=True)
+        os.chdir(folder)
+
+    def test_the_folders_up_to_the_root_of_the_repository(self):
+        self.place("repo/.git/HEAD", "")
+        skill = self.place("repo/.claude/skills/a/SKILL.md", "!`date`")
+        command = self.place("repo/sub/.claude/commands/b.md", "!`date`")
+        self.place("above/.claude/skills/c/SKILL.md", "!`date`")
+        self.place(".claude/skills/own/SKILL.md", "!`date`")
+        self.enter("repo/sub/deep")
+        self.assertEqual([command, skill], hook.skills_with_commands())
+        # Without a repository all folders above count, but the home's skills are the user's own.
+        self.enter("above/deep")
+        self.assertEqual(1, len(hook.skills_with_commands()))
+        self.enter(".")
+        self.assertEqual([], hook.skills_with_commands())
+
+    def test_hooks_in_the_head_of_a_text(self):
+        for text, found in (
+            ("---\nname: a\nhooks: {}\n---\n", True),
+            ("---\nname: a\nhooks:\n  PreToolUse: []\n---\n", True),
+            ('\ufeff---\r\n"hooks": {}\r\n---\r\n', True),
+            ("---\nhooks: never closed", True),
+            ("---\nname: a\n---\nhooks: in the text", False),
+            ("hooks: without a head", False),
+            ("", False),
+        ):
+            self.assertEqual(found, hook.has_hooks(text), text)
+        self.enter("repo")
+        for kind in ("skills", "commands", "agents"):
+            path = self.place("repo/.claude/%s/x.md" % kind, "---\nhooks: {}\n---\n")
+            self.assertIn(path, hook.texts_with_hooks())
+
+    def test_the_hooks_of_plugins_that_are_switched_on(self):
+        on = self.place("p/cache/market/lint/1.0/hooks/hooks.json", HOOKS)
+        self.place("p/cache/market/lint/1.0/hooks/other.json", HOOKS)
+        off = self.place("p/cache/market/format/1.0/.claude-plugin/plugin.json", HOOKS)
+        self.place("p/cache/market/quiet/1.0/hooks/hooks.json", '{"hooks": {"PostToolUse": [{}]}}')
+        settings = self.place("settings.json", '{"enabledPlugins": {"lint@market": true, "format@market": false, "quiet@market": true}}')
+        names = hook.enabled_plugins([settings, os.path.join(self.home, "missing.json")])
+        self.assertEqual({"lint", "quiet"}, names)
+        folder = os.path.join(self.home, "p")
+        self.assertEqual([on], hook.plugin_hooks(folder, names, "PreToolUse"))
+        self.assertEqual([off, on], hook.plugin_hooks(folder, None, "preToolUse"))
+
+    def test_the_hooks_that_copilot_runs_beside_ours(self):
+        self.place("repo/.git/HEAD", "")
+        above = self.place("repo/.claude/settings.json", HOOKS)
+        own = self.place(".copilot/settings.json", '{"hooks": {"preToolUse": [{}]}}')
+        self.place(".copilot/hooks/countersign.json", HOOKS)
+        other = self.place(".copilot/hooks/other.json", HOOKS)
+        self.enter("repo/sub")
+        self.assertEqual([other, above, own], hook.project_hooks(os.getcwd()))
+        elsewhere = self.place("elsewhere/config.json", HOOKS)
+        with mock.patch.dict(os.environ, {"COPILOT_HOME": os.path.join(self.home, "elsewhere")}):
+            self.assertEqual([above, elsewhere], hook.project_hooks(os.getcwd()))
+            path = os.path.join(self.home, "elsewhere", "hooks", "countersign.json")
+            self.assertEqual(path, hook.Place(False).settings_file("copilot"))
+
+    def test_variables_of_env_files(self):
+        for line, found in (
+            ("SHELLOPTS=noexec", ["SHELLOPTS"]),
+            ("SHELLOPTS: noexec", ["SHELLOPTS"]),
+            ("export\tSHELLOPTS=noexec", ["SHELLOPTS"]),
+            ("  export   LD_PRELOAD = x", ["LD_PRELOAD"]),
+            ("# SHELLOPTS=noexec", []),
+            ("OTHER=SHELLOPTS=x", []),
+            ("MY_SHELLOPTS=x", []),
+        ):
+            self.assertEqual(found, hook.stopping_variables(self.place(".env", line + "\n")), line)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,77 @@
+import { mostConnections } from '../src/governance/connections/save-connection.ts'
+import { approvalSeconds } from '../src/governance/agents/ask.ts'
+import { mostCodes, mostCodesToAccount } from '../src/governance/notifications/claims.ts'
+import { mostGuesses, secondsForOneMore } from '../src/governance/people/guesses.ts'
+import { mailsAnHour } from '../src/governance/people/invitations.ts'
+import { ceiling } from '../src/contract/plan-limits.ts'
+import { longest as longestCommand } from '../src/shell/limits.ts'
+import {
+  type Rows,
+  characters,
+  count,
+  numberAt,
+  parameter,
+  perMinute,
+  sameAt,
+  seconds,
+} from './limits-numbers.ts'
+
+/* The limits of agents, people, keys and connections. */
+
+export const agents: Rows = [
+  [
+    'names: session, tool, call',
+    `${sameAt('AuthorizeRequest.session_id.maxLength', 'AuthorizeRequest.tool_name.maxLength', 'AuthorizeRequest.tool_use_id.maxLength')} characters`,
+  ],
+  [
+    'name and kind of an agent',
+    `${sameAt('AuthorizeRequest.agent.name.maxLength', 'AuthorizeRequest.agent.kind.maxLength')} characters`,
+  ],
+  [
+    'reason of an ended session, of a revoked one',
+    `${numberAt('SessionEndRequest.reason.maxLength')}, ${numberAt('RevokeSessionRequest.reason.maxLength')} characters`,
+  ],
+  ['shell command that is read', `${count(longestCommand)} characters; a longer one counts as a script`],
+  ['approval of an agent’s call', `${seconds(approvalSeconds)}, unless its rule says otherwise`],
+]
+
+/** The lengths of the fields of a return from a service; they are one number. */
+const callback = [
+  ...new Set(
+    ['code', 'state', 'iss', 'error'].map((name) =>
+      count(parameter('get', '/connections/callback/{integration}', name).maxLength),
+    ),
+  ),
+]
+
+export const people: Rows = [
+  [
+    'comment of a vote; reason of a rejection, a cancellation or an outdated template',
+    `${sameAt('ApproveRequest.comment.maxLength', 'RejectRequest.reason.maxLength', 'CancelRequest.reason.maxLength', 'DeprecateTemplateRequest.reason.maxLength')} characters`,
+  ],
+  ['reason of a freeze', characters('FreezeRequest.reason')],
+  ['name of an organization, a key, a connection', characters('OrganizationRequest.name')],
+  ['mail address of an invitation', characters('InvitationRequest.email')],
+  [
+    'scopes of an API key',
+    `${numberAt('ApiKeyRequest.scopes.maxItems')} of ${characters('ApiKeyRequest.scopes.items')}`,
+  ],
+  ['connections of an organization, those of its members included', count(mostConnections)],
+  [
+    'each field that a service sends to `GET /connections/callback/{integration}`',
+    `${callback.join(' or ')} characters`,
+  ],
+  [
+    'mails for one person’s invitations in an hour',
+    `${mailsAnHour.address} to one address, ${mailsAnHour.all} in all`,
+  ],
+  ['codes to Slack in an hour', `${mostCodes} for a member, ${mostCodesToAccount} to one account`],
+  [
+    'validity of an invitation',
+    seconds(Number(numberAt('InvitationRequest.expires_in_seconds.maximum').replaceAll(',', ''))),
+  ],
+  ['wrong passwords', `${mostGuesses} at once, then one in ${seconds(secondsForOneMore)}`],
+  ['signing in', perMinute('/sign-in/email')],
+  ['signing up', perMinute('/sign-up/email')],
+  ['override of a quota', `${ceiling} times the plan’s limit`],
+]

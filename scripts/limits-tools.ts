@@ -1,0 +1,38 @@
+import { maxFileSize } from '../src/activities/tools/file-read.ts'
+import { mostBytes as mostModelBytes } from '../src/activities/tools/llm/llm-generate.ts'
+import { mostBytes as mostSearchBytes } from '../src/activities/tools/search/web-search.ts'
+import { catalog } from '../src/catalog/index.ts'
+import { maxMailRecipients } from '../src/catalog/mail-send.ts'
+import { maxMemoryValueLength } from '../src/catalog/memory-key.ts'
+import { mostOfPreview } from '../src/catalog/preview.ts'
+import { mostSearches } from '../src/catalog/web-search.ts'
+import { mostChanges } from '../src/governance/runs/effects/approval-use.ts'
+import { type Rows, bytes, count, seconds, toolNumberAt } from './limits-numbers.ts'
+
+/* The limits of the tools. */
+
+export const tools: Rows = [
+  ...Object.values(catalog).map(
+    ({ name, timeoutSeconds }) => [`time of one \`${name}\``, seconds(timeoutSeconds)] as const,
+  ),
+  ['file that `file_read` reads', bytes(maxFileSize)],
+  ['value of the memory, as JSON', `${count(maxMemoryValueLength)} characters`],
+  ['key of the memory', `${count(catalog.memory_get.params.shape.key.maxLength ?? Number.NaN)} characters`],
+  ['new rounds of approval after a change of the approved state', count(mostChanges)],
+  ['recipients of a mail: `to`, `cc` and `bcc` together', count(maxMailRecipients)],
+  ['`subject`, `text` and `html` of a mail', mailTexts()],
+  ['a value in the preview of a held call', `${count(mostOfPreview.value)} characters`],
+  ['each side of its diff', `${count(mostOfPreview.side)} characters`],
+  ['attendees of an event', toolNumberAt('calendar_create_event.attendees.maxItems')],
+  [
+    'searches, and results, of one `web_search`',
+    `${mostSearches}, and ${toolNumberAt('web_search.limit.maximum')}`,
+  ],
+  ['answer of a search service, unpacked', bytes(mostSearchBytes)],
+  ['answer of a language model, unpacked', bytes(mostModelBytes)],
+]
+
+function mailTexts(): string {
+  const { subject, text, html } = catalog.mail_send.params.shape
+  return `${[subject.maxLength, text.maxLength, html.unwrap().maxLength].map((most) => count(most ?? Number.NaN)).join('; ')} characters`
+}

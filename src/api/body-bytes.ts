@@ -1,0 +1,106 @@
+import type { IncomingMessage } from 'node:http'
+import { ApiError } from './errors.ts'
+
+/**
+ * Maximum number of chunks in which a body arrives, if it has fewer than 5 MB. Node's HTTP parser takes three seconds
+ * for a megabyte in chunks of one byte (docs/decisions/0066).
+ */
+export const mostPieces = 10_000
+/** A larger body may have one chunk for each of these bytes. */
+export const bytesForPiece = 512
+/** So many pieces are joined, so that the memory of a body is bounded by its bytes and not by its pieces. */
+const joinedPieces = 256
+
+/** Counts the pieces of one body. */
+export class PieceCount {
+  readonly #most: number
+  #pieces = 0
+  #bytes = 0
+
+  constructor(most = mostPieces) {
+    this.#most = most
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Counts a piece. Returns whether the body has come in too many of them. */
+  add({ length }: Uint8Array): boolean {
+    this.#pieces += 1
+    this.#bytes += length
+    return this.#pieces > this.#most && this.#pieces > this.#bytes / bytesForPiece
+  }
+}
+
+/** Collects the pieces of one text or file. */
+export class Collected {
+  #blocks: Buffer[] = []
+  #small: Buffer[] = []
+
+  add(piece: Buffer): void {
+    this.#small.push(piece)
+    if (this.#small.length < joinedPieces) return
+    this.#blocks.push(Buffer.concat(this.#small))
+    this.#small = []
+  }
+
+  clear(): void {
+    this.#blocks = []
+    this.#small = []
+  }
+
+  blocks(): readonly Buffer[] {
+    return [...this.#blocks, ...this.#small]
+  }
+
+  whole(): Buffer {
+    return Buffer.concat(this.blocks())
+  }
+}
+
+export interface BodyLimits {
+  readonly bytes: number
+  readonly tooLarge: () => ApiError
+  /** If the body takes longer to arrive, reading ends with the error of `late`. */
+  readonly arrival?: { readonly milliseconds: number; readonly late: () => ApiError }
+}
+
+/**
+ * Reads the bytes of a body. Errors: 413 for too many bytes or pieces, 400 for a body that is cut. Listens to `data`
+ * events, because a loop over the stream would join several pieces into one.
+ */
+export function readBytes(request: IncomingMessage, limits: BodyLimits): Promise<Collected> {
+  const collected = new Collected()
+  const pieces = new PieceCount()
+  let timer: NodeJS.Timeout | undefined
+  return new Promise<Collected>((resolve, reject) => {
+    const cutOff = (): void =>
+      reject(new ApiError('bad_request', 'the body ended before it was complete: send it again'))
+    if (request.destroyed && !request.readableEnded) {
+      cutOff()
+      return
+    }
+    const refuse = (error: ApiError): void => {
+      reject(error)
+      // The rest of the body is discarded.
+      request.off('data', take).resume()
+      collected.clear()
+    }
+    const take = (piece: Buffer): void => {
+      const areTooMany = pieces.add(piece)
+      if (pieces.bytes > limits.bytes) refuse(limits.tooLarge())
+      else if (areTooMany) refuse(tooManyPieces())
+      else collected.add(piece)
+    }
+    request.on('data', take)
+    request.once('end', () => resolve(collected))
+    request.once('error', cutOff)
+    request.once('close', cutOff)
+    const { arrival } = limits
+    if (arrival !== undefined) timer = setTimeout(() => refuse(arrival.late()), arrival.milliseconds)
+  }).finally(() => clearTimeout(timer))
+}
+
+const tooManyPieces = (): ApiError =>
+  new ApiError('too_large', `the body comes in more than ${mostPieces} pieces: send larger ones`)

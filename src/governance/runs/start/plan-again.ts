@@ -1,0 +1,83 @@
+import type { ChainTx } from '../../audit/chain-tx.ts'
+import type { ApprovalRecord } from '../../approvals/records.ts'
+import { requirementOf, type Requirement } from '../../approvals/requirement.ts'
+import type { JsonObject } from '../../../policy/types.ts'
+import type { Context } from '../../context.ts'
+import { readInputs, ResourceExhausted } from '../values/outputs.ts'
+import { readRunSnapshot, type RunSnapshot } from '../values/run-snapshot.ts'
+import { readVersion, type FrozenVersion } from '../values/version-cache.ts'
+import type { ApprovalTerms } from './gate.ts'
+import { planRun, type PlannedRun } from './plan-run.ts'
+
+/* A run that waited for its own approval is judged again before it starts: rules may have been saved meanwhile. */
+
+type Reader = Pick<Context, 'db' | 'sealer' | 'runCaches'>
+
+/** What the plan of an accepted run is made of. It never changes, so it is read before the lock. */
+export interface AcceptedRun {
+  readonly run: RunSnapshot
+  readonly frozen: FrozenVersion
+  /** null: the inputs are too large to read now, so they count as unknown. */
+  readonly inputs: JsonObject | null
+}
+
+export async function readAccepted(reader: Reader, runId: string): Promise<AcceptedRun> {
+  const run = await readRunSnapshot(reader, runId)
+  const frozen = await readVersion(reader, run.workflowId, run.workflowVersion)
+  return { run, frozen, inputs: run.inputs ?? (await inputsOf(reader, runId)) }
+}
+
+async function inputsOf(reader: Reader, runId: string): Promise<JsonObject | null> {
+  try {
+    return await readInputs(reader, runId)
+  } catch (error) {
+    if (error instanceof ResourceExhausted) return null
+    throw error
+  }
+}
+
+/** The plan of the run by the rules, settings and the requester's role of this moment. */
+export async function planAgain(tx: ChainTx, { run, frozen, inputs }: AcceptedRun): Promise<PlannedRun> {
+  const member = await tx.trx
+    .selectFrom('memberships')
+    .select('role')
+    .where('organization_id', '=', tx.organizationId)
+    .where('user_id', '=', run.requestedBy)
+    .executeTakeFirst()
+  return planRun(tx.policy, {
+    definition: frozen.definition,
+    inputs: inputs ?? {},
+    areInputsComplete: inputs !== null,
+    labels: Object.fromEntries(run.inputLabels),
+    // Calls of a person who has left are denied when they are made.
+    requester: { role: member?.role ?? 'viewer', email: run.requesterEmail },
+    builtins: run.builtins,
+  })
+}
+
+/** What the approval of a run needs now: what it was asked with, or more if rules or settings are stricter now. */
+export function requiredNow(
+  approval: Pick<ApprovalRecord, 'approver' | 'approvals_needed'>,
+  terms: ApprovalTerms,
+  settings: ChainTx['policy']['settings'],
+): Requirement {
+  const stored = requirementOf(approval, settings)
+  return {
+    ...stored,
+    approver: terms.approver === 'owner' ? 'owner' : stored.approver,
+    needed: Math.max(stored.needed, terms.needed),
+  }
+}
+
+/** Saves stricter terms with the approval, so that votes, lists and messages follow them. Returns the approval. */
+export async function tighten(
+  tx: ChainTx,
+  approval: ApprovalRecord,
+  { approver, needed }: Requirement,
+): Promise<ApprovalRecord> {
+  if (approval.approver === approver && approval.approvals_needed >= needed) return approval
+  const terms = { approver, approvals_needed: needed }
+  await tx.trx.updateTable('approvals').set(terms).where('id', '=', approval.id).execute()
+  tx.notice('approval', approval.id)
+  return { ...approval, ...terms }
+}

@@ -1,0 +1,112 @@
+import type { Budget } from './budget.ts'
+import type { LabelSets } from './evaluate.ts'
+import { type Plan, type PlanStep, isUnknownInput } from './plan-types.ts'
+import { references } from './template-syntax.ts'
+import { inputSource } from './templates.ts'
+import { type Tri, yes } from './tri.ts'
+import type { Json, Label } from './types.ts'
+
+/**
+ * Bounds of the labels that the plan of the run will count as possible. A preview knows less than this plan, because
+ * inputs and dates get their values when the run starts.
+ */
+export interface StartLabels {
+  /** The plan of every run has these labels as possible. */
+  readonly certain: ReadonlySet<Label>
+  /** Any label is possible: an input is unknown, or the budget of the analysis is used up. */
+  readonly isOpen: boolean
+}
+
+/** A step under analysis (`Planned`), as far as its bounds depend on it. */
+interface Analyzed {
+  readonly step: PlanStep
+  readonly sources: readonly string[]
+  readonly labels: LabelSets
+  readonly outputs: ReadonlyMap<string, LabelSets>
+  readonly budget: Budget
+}
+
+const open: StartLabels = { certain: new Set(), isOpen: true }
+
+/** Follows these bounds along the graph, beside the definite and possible labels of `analyzePlan`. */
+export class AtStart {
+  readonly #plan: Plan
+  /** This plan is the one of the run: nothing else becomes known when the run starts. */
+  readonly #isSettled: boolean
+  /** Steps whose calls the plan of the run may know to occur or not, while this plan does not. */
+  readonly #undecided = new Set<string>()
+  /** By source, as in `Planned.outputs`. */
+  readonly #outputs: Map<string, StartLabels>
+
+  constructor(plan: Plan) {
+    this.#plan = plan
+    this.#isSettled = plan.areInputsComplete && !plan.steps.some((step) => this.#hasUnknownDate(step))
+    this.#outputs = new Map(
+      [...(plan.inputLabels ?? [])].map(([name, labels]) => [
+        inputSource(name),
+        { certain: new Set(labels), isOpen: isUnknownInput(plan, name) },
+      ]),
+    )
+  }
+
+  /** The bounds for the inputs of a step. */
+  of({ sources, labels, budget }: Pick<Analyzed, 'sources' | 'labels' | 'budget'>): StartLabels {
+    if (labels.isOpen && budget.isUsedUp) return { certain: labels.definite, isOpen: true }
+    if (this.#isSettled) return { certain: labels.possible, isOpen: false }
+    const all = sources.map((id) => this.#outputs.get(id) ?? open)
+    return {
+      certain: new Set(all.flatMap(({ certain }) => [...certain])),
+      isOpen: all.some(({ isOpen }) => isOpen),
+    }
+  }
+
+  /**
+   * Notes the bounds for the output of a step.
+   * @param made labels that the tool or a label rule adds in a call of the step, and whether this call occurs
+   */
+  add(
+    { step, budget, start }: Pick<Analyzed, 'step' | 'budget'> & { readonly start: StartLabels },
+    output: LabelSets,
+    made: readonly { readonly labels: readonly Label[]; readonly occurs: Tri }[],
+  ): void {
+    const isOpen = start.isOpen || (output.isOpen && budget.isUsedUp)
+    if (this.#isSettled) {
+      this.#outputs.set(step.id, { certain: output.possible, isOpen })
+      return
+    }
+    if (this.#isDecidedAtStart(step)) this.#undecided.add(step.id)
+    const isSame = !this.#undecided.has(step.id)
+    const counted = made.filter(({ occurs }) => occurs === yes || isSame).flatMap(({ labels }) => labels)
+    this.#outputs.set(step.id, { certain: new Set([...start.certain, ...counted]), isOpen })
+  }
+
+  /** The sources of a step that bring the label into the plan of some runs, and not of all. */
+  deciders({ sources, outputs }: Pick<Analyzed, 'sources' | 'outputs'>, label: Label): string[] {
+    return [...new Set(sources)].filter((id) => {
+      const { certain, isOpen } = this.#outputs.get(id) ?? open
+      return !certain.has(label) && (isOpen || outputs.get(id)?.possible.has(label) === true)
+    })
+  }
+
+  /** Whether `when` or `for_each` of the step reads something that becomes known when the run starts. */
+  #isDecidedAtStart(step: PlanStep): boolean {
+    return references(conditionsOf(step)).some((reference) => {
+      if (reference.kind === 'input') return isUnknownInput(this.#plan, reference.name)
+      if (reference.kind === 'step') return this.#undecided.has(reference.stepId)
+      return this.#plan.builtins === undefined && isDate(reference.kind)
+    })
+  }
+
+  #hasUnknownDate(step: PlanStep): boolean {
+    if (this.#plan.builtins !== undefined) return false
+    return references([step.params, ...conditionsOf(step)]).some(({ kind }) => isDate(kind))
+  }
+}
+
+const conditionsOf = ({ when, forEach }: PlanStep): Json[] => [
+  when?.value ?? null,
+  when?.compare ?? null,
+  forEach ?? null,
+]
+
+const isDate = (kind: string): boolean => kind === 'today' || kind === 'yesterday' || kind === 'now'

@@ -1,0 +1,50 @@
+/** Longer texts are not read. */
+const longestText = 4096
+
+const project = /^[a-z][a-z\d_]{0,254}$/i
+const issue = /^[a-z][a-z\d_]{0,254}-[1-9]\d{0,9}$/i
+const ofIssue = /\/(?:browse|issues)\/([^/]+)\/?$/
+const ofProject = /\/(?:projects|browse)\/([^/]+)(?:\/|$)/
+
+/**
+ * A link of the site `base`; null for a plain text and for a link to another site. With `base` null, a link of any
+ * site is read, because only the connection of an organization knows its site.
+ */
+function linkOf(text: string, base: string | null): URL | null {
+  if (text.length > longestText || !URL.canParse(text)) return null
+  const url = new URL(text)
+  if (!/^https?:$/.test(url.protocol) || url.username + url.password !== '') return null
+  if (base === null) return url
+  const site = new URL(base)
+  const path = site.pathname.replace(/\/+$/, '')
+  return url.origin === site.origin && url.pathname.startsWith(`${path}/`) ? url : null
+}
+
+const upper = (text: string | undefined | null, form: RegExp): string | null =>
+  typeof text === 'string' && form.test(text) ? text.toUpperCase() : null
+
+/**
+ * The key of the issue that a text names: `OPS-12`, or a link of the site such as `<base>/browse/OPS-12`,
+ * `…/issues/OPS-12` or `…/boards/1?selectedIssue=OPS-12`. null for everything else.
+ */
+export function issueKeyOf(text: string, base: string | null): string | null {
+  const url = linkOf(text, base)
+  if (url === null) return upper(text, issue)
+  const selected = upper(url.searchParams.get('selectedIssue'), issue)
+  return selected ?? upper(ofIssue.exec(url.pathname)?.[1], issue)
+}
+
+/** The key of the project that a text names: `OPS`, or a link of the site such as `…/projects/OPS/boards/1`. */
+export function projectKeyOf(text: string, base: string | null): string | null {
+  const url = linkOf(text, base)
+  if (url === null) return upper(text, project)
+  return upper(ofProject.exec(url.pathname)?.[1], project)
+}
+
+/**
+ * The part of a key that a part of a text names, in upper case: `OPS-` for `ops-` and for
+ * `https://acme.example/browse/ops-`.
+ */
+export function partOfKey(text: string): string {
+  return text.replace(/^.*\/(?:browse|issues|projects)\/(?=[^/?#]+$)/is, '').toUpperCase()
+}

@@ -1,0 +1,18 @@
+/** An id, or the short id that links have. A short id differs by case, and the two ids of a card are never equal. */
+const id = /^(?:[\da-f]{24}|[\dA-Za-z]{8})$/
+const cardLink = /^https:\/\/trello\.com\/c\/([\dA-Za-z]{8})(?:[/?#][!-~]*)?$/
+const boardLink = /^https:\/\/trello\.com\/b\/([\dA-Za-z]{8})(?:[/?#][!-~]*)?$/
+
+const idIn = (text: string, link: RegExp): string | null => {
+  const found = link.exec(text)?.[1] ?? text
+  return id.test(found) ? found : null
+}
+
+/** The id of the card that a text names: an id, or `https://trello.com/c/<id>/…`. null for everything else. */
+export const cardIdOf = (text: string): string | null => idIn(text, cardLink)
+
+/** The id of the board that a text names: an id, or `https://trello.com/b/<id>/…`. null for everything else. */
+export const boardIdOf = (text: string): string | null => idIn(text, boardLink)
+
+/** The part of an id that a part of a text names: `AbC` for `https://trello.com/c/AbC`. */
+export const partOfId = (text: string): string => text.replace(/^https:\/\/trello\.com\/[bc]\/(?=.)/, '')

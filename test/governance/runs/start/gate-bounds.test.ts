@@ -1,0 +1,269 @@
+import { describe, expect, test } from '@jest/globals'
+import fc from 'fast-check'
+import type { WorkflowDefinition } from '../../../../src/contract/definition.ts'
+import { gateOf, possibleReasons, type RunGate } from '../../../../src/governance/runs/start/gate.ts'
+import { planRun, type WantedRun } from '../../../../src/governance/runs/start/plan-run.ts'
+import { compilePolicy } from '../../../../src/policy/decide.ts'
+import { builtins } from '../../../../src/policy/templates.ts'
+import { readSettings } from '../../../../src/policy/settings.ts'
+import { compileToolAccess } from '../../../../src/policy/tool-access.ts'
+import type { Json, JsonObject, RiskLevel } from '../../../../src/policy/types.ts'
+
+/* What a preview says of the approval of a whole run, beside the gates of the runs that can follow it. */
+
+const levels: readonly RiskLevel[] = ['low', 'medium', 'high', 'critical']
+
+const value = fc.constantFrom<Json>(
+  '{{input.v}}',
+  '{{input.w}}',
+  '{{s0.output}}',
+  '{{s1.output}}',
+  'note of {{today}}',
+  'payroll/{{input.v}}',
+  '{{item}}',
+  'payroll/x',
+  'x',
+)
+const stepBody = fc.record({
+  tool: fc.constantFrom('mail_send', 'memory_get', 'memory_set', 'file_read'),
+  value,
+  when: fc.option(
+    fc.record({
+      value: fc.constantFrom<Json>('{{input.w}}', '{{s0.output}}', '{{today}}', 'x'),
+      operator: fc.constantFrom('equals' as const, 'exists' as const),
+    }),
+    { nil: undefined },
+  ),
+  forEach: fc.option(fc.constantFrom<Json>('{{input.v}}', '{{s0.output}}', ['{{input.w}}'], []), {
+    nil: undefined,
+    freq: 3,
+  }),
+  isContinued: fc.boolean(),
+})
+
+/** Steps s0..s3. A reference to a step that is not before, and to an item without a list, becomes a constant. */
+const definition = fc.array(stepBody, { minLength: 2, maxLength: 4 }).map((bodies): WorkflowDefinition => {
+  const steps = bodies.map(({ tool, value, when, forEach, isContinued }, index) => {
+    const fits = (each: Json): Json => {
+      const text = JSON.stringify(each)
+      const later = /\{\{s(\d)/.exec(text)?.[1]
+      return later !== undefined && Number(later) >= index ? 'x' : each
+    }
+    const text = String(value === '{{item}}' && forEach === undefined ? 'x' : fits(value))
+    const params: Record<string, JsonObject> = {
+      mail_send: { to: 'a@acme.com', subject: 's', text },
+      memory_get: { key: text },
+      memory_set: { key: 'k', value: text },
+      file_read: { path: text },
+    }
+    return {
+      id: `s${index}`,
+      tool,
+      params: params[tool] ?? {},
+      ...(when === undefined ? {} : { when: { ...when, value: fits(when.value), compare: 'x' } }),
+      ...(forEach === undefined ? {} : { for_each: fits(forEach) }),
+      ...(isContinued ? { on_error: 'continue' } : {}),
+    }
+  })
+  return { inputs: { v: {}, w: {} }, steps } as unknown as WorkflowDefinition
+})
+
+const filling = fc.record({
+  v: fc.constantFrom<Json>('x', 'payroll/', ['x'], [], null),
+  w: fc.constantFrom<Json>('x', 'y', null),
+  labels: fc.record({
+    v: fc.constantFrom(undefined, 'confidential', 'pii', 'internal'),
+    w: fc.constantFrom(undefined, 'confidential', 'internal'),
+  }),
+  startsAt: fc.constantFrom(new Date('2026-01-02T03:04:05Z'), new Date('2027-01-02T03:04:05Z')),
+})
+type Filling = typeof filling extends fc.Arbitrary<infer T> ? T : never
+
+interface LabelRule {
+  readonly param: string
+  readonly text: string
+  readonly add: string
+}
+const labelRule: fc.Arbitrary<LabelRule> = fc.record({
+  param: fc.constantFrom('path', 'key', 'value', 'text'),
+  text: fc.constantFrom('payroll', '2026', 'x'),
+  add: fc.constantFrom('confidential', 'pii'),
+})
+const holdRule = fc.option(fc.constantFrom('payroll', 'x'), { nil: null })
+
+function policyOf(rule: LabelRule, held: string | null) {
+  return {
+    compiled: compilePolicy({
+      rules:
+        held === null
+          ? []
+          : [
+              {
+                id: 'rule_1',
+                name: 'held',
+                verdict: 'require_approval',
+                status: 'active',
+                params: [{ param: '*', operator: 'contains', value: held }],
+                approver: 'owner',
+                approvals_needed: 2,
+              },
+            ],
+      labelRules: [
+        {
+          id: 'lrule_1',
+          name: 'label',
+          status: 'active',
+          params: [{ param: rule.param, operator: 'contains', value: rule.text }],
+          add_labels: [rule.add],
+        },
+      ],
+      approvalsEnabled: true,
+    }),
+    toolAccess: compileToolAccess({ policies: [], overrides: [], fallback: 'allow' }, () => ({})),
+    settings: readSettings({ approvals_enabled: true, approval_required_from: 'critical' }),
+  }
+}
+
+const own = (label: string) => [{ label, from: [] as string[] }]
+
+/** The run with this filling; for a preview, the part of it that is known. */
+function wanted(body: WorkflowDefinition, { v, w, labels, startsAt }: Filling, known: Known): WantedRun {
+  const isRun = known === 'all'
+  const inputs: JsonObject = known === 'none' ? {} : { v, ...(known === 'one' ? {} : { w }) }
+  const labelled = Object.entries(labels).flatMap(([name, label]) =>
+    label !== undefined && Object.hasOwn(inputs, name) ? [[name, own(label)] as const] : [],
+  )
+  return {
+    definition: body,
+    inputs,
+    areInputsComplete: isRun || known === 'all but the date',
+    labels: Object.fromEntries(labelled),
+    requester: { role: 'member', email: 'a@acme.com' },
+    builtins: isRun ? builtins(startsAt, 'UTC') : undefined,
+  }
+}
+type Known = 'none' | 'one' | 'all but the date' | 'all'
+
+const strictness = ({ waits, risk, terms }: RunGate): number[] => [
+  waits === null ? 0 : 1,
+  levels.indexOf(risk.level),
+  terms.approver === 'owner' ? 1 : 0,
+  terms.needed,
+]
+
+describe('the approval of a whole run in a preview', () => {
+  test('every filling of what is unknown gives a gate between the least and the strictest', () => {
+    const seen = { certain: 0, possible: 0, never: 0 }
+    fc.assert(
+      fc.property(
+        definition,
+        labelRule,
+        holdRule,
+        fc.array(filling, { minLength: 15, maxLength: 15 }),
+        fc.constantFrom<Known>('none', 'one', 'all but the date'),
+        (body, rule, held, [first, ...others], known) => {
+          if (first === undefined) return
+          const policy = policyOf(rule, held)
+          const { analysis, gate: most } = planRun(policy, wanted(body, first, known))
+          const least = gateOf(policy.settings, body, analysis, 'least')
+          seen[least.waits !== null ? 'certain' : most.waits !== null ? 'possible' : 'never'] += 1
+          const [lower, upper] = [strictness(least).slice(0, 2), strictness(most)]
+          const outside: object[] = []
+          for (const each of [first, ...others]) {
+            // Known inputs and their labels are the same in every run.
+            const { v, w } = each.labels
+            const filled: Filling = {
+              ...each,
+              ...(known === 'none' ? {} : { v: first.v }),
+              ...(known === 'all but the date' ? { w: first.w } : {}),
+              labels:
+                known === 'none' ? { v, w } : { v: first.labels.v, w: known === 'one' ? w : first.labels.w },
+            }
+            const run = strictness(planRun(policy, wanted(body, filled, 'all')).gate)
+            // The terms of `least` are not shown, so only the wait and the risk have a lower bound.
+            const isAbove = lower.every((bound, index) => (run[index] ?? 0) >= bound)
+            const isBelow = upper.every((bound, index) => (run[index] ?? 0) <= bound)
+            if (!isAbove || !isBelow) outside.push({ lower, run, upper, filled })
+          }
+          expect(outside).toEqual([])
+          expect(possibleReasons(body, analysis).length > 0).toBe(
+            most.risk.reasons.some((reason) => !least.risk.reasons.includes(reason)),
+          )
+        },
+      ),
+      { numRuns: 700 },
+    )
+    for (const [what, count] of Object.entries(seen)) expect([what, count > 25]).toEqual([what, true])
+  })
+
+  const planned = (body: object, inputs: JsonObject | null, label: string | null, rule = noLabelRule) => {
+    const policy = policyOf(rule, null)
+    const { analysis, gate } = planRun(policy, {
+      definition: body as WorkflowDefinition,
+      inputs: inputs ?? {},
+      areInputsComplete: inputs !== null,
+      labels: label === null ? {} : { v: own(label) },
+      requester: { role: 'member', email: 'a@acme.com' },
+    })
+    const least = gateOf(policy.settings, body as WorkflowDefinition, analysis, 'least')
+    return [least.waits !== null, gate.waits !== null, possibleReasons(body as WorkflowDefinition, analysis)]
+  }
+  const noLabelRule = { param: 'path', text: 'never', add: 'pii' }
+  const mail = (text: string, more: object = {}) => ({
+    id: 'send',
+    tool: 'mail_send',
+    params: { to: 'a@acme.com', subject: 's', text },
+    ...more,
+  })
+  const read = (path: string, more: object = {}) => ({
+    id: 'read',
+    tool: 'file_read',
+    params: { path },
+    ...more,
+  })
+  const payroll = { param: 'path', text: 'payroll', add: 'confidential' }
+  const inputs = { v: {} }
+
+  test('an unknown input can bring any label; a remembered value does not count', () => {
+    const steps = [mail('{{input.v}}')]
+    expect(planned({ inputs, steps }, null, null)).toEqual([
+      false,
+      true,
+      [
+        '`mail_send` sends confidential data out, if `input.v` brings this label',
+        '`mail_send` sends pii data out, if `input.v` brings this label',
+      ],
+    ])
+    expect(planned({ inputs, steps }, null, 'internal').slice(0, 2)).toEqual([false, true])
+    expect(planned({ inputs, steps }, null, 'confidential')).toEqual([
+      true,
+      true,
+      ['`mail_send` sends pii data out, if `input.v` brings this label'],
+    ])
+    expect(planned({ inputs, steps }, { v: 'x' }, null)).toEqual([false, false, []])
+    expect(planned({ inputs, steps }, { v: 'x' }, 'confidential')).toEqual([true, true, []])
+    const get = { id: 'get', tool: 'memory_get', params: { key: 'k' } }
+    expect(planned({ steps: [get, mail('{{get.output}}')] }, {}, null)).toEqual([false, false, []])
+  })
+
+  test('a label rule that only may match makes the wait possible, and certain if the run cannot know more', () => {
+    const steps = [read('{{input.v}}'), mail('{{read.output.text}}')]
+    expect(planned({ inputs, steps }, null, null, payroll).slice(0, 2)).toEqual([false, true])
+    const later = [read('x'), { ...read('{{read.output.text}}'), id: 'next' }, mail('{{next.output.text}}')]
+    // Only the output of a step decides, and the plan of the run does not know it either.
+    expect(planned({ steps: later }, {}, null, payroll)).toEqual([true, true, []])
+    expect(
+      planned({ steps: [read('payroll/x'), mail('{{read.output.text}}')] }, null, null, payroll),
+    ).toEqual([true, true, []])
+  })
+
+  test('a step whose `when` depends on an output alone counts as in the plan of the run', () => {
+    const when = { value: '{{look.output.text}}', operator: 'exists' }
+    const look = { ...read('y'), id: 'look' }
+    const steps = [look, read('payroll/x', { on_error: 'continue', when }), mail('{{read.output.text}}')]
+    expect(planned({ inputs, steps }, null, null, payroll).slice(0, 2)).toEqual([true, true])
+    const byInput = { value: '{{input.v}}', operator: 'exists' }
+    const skipped = [read('payroll/x', { when: byInput }), mail('{{read.output.text}}')]
+    expect(planned({ inputs, steps: skipped }, null, null, payroll).slice(0, 2)).toEqual([false, true])
+  })
+})
