@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import { launchBrowser } from '../../test/support/browser.ts'
 import { startSmtpSink } from '../../test/support/smtp-sink.ts'
 import { stackHome, startStack } from '../../test/support/start-stack.ts'
@@ -12,6 +13,7 @@ import { makeWorld } from './world.ts'
  */
 
 const tell = (line: string): void => void process.stdout.write(`${line}\n`)
+const files = fileURLToPath(new URL('files', import.meta.url))
 const endings: (() => Promise<unknown>)[] = []
 
 try {
@@ -21,7 +23,7 @@ try {
   endings.push(() => home.remove())
   const stack = await startStack({
     dataDir: home.dataDir,
-    env: { SMTP_URL: sink.url, SIGN_UP: 'invited' },
+    env: { SMTP_URL: sink.url, SIGN_UP: 'invited', FILE_ROOT: files },
   })
   tell(`the stack answers at ${stack.baseUrl}`)
   const world = await makeWorld(stack, sink)

@@ -6,6 +6,8 @@ const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
 /** Colour types of PNG: red, green and blue, or these and an opacity. */
 const channelsOf: Readonly<Record<number, number>> = { 2: 3, 6: 4 }
 const mostColours = 256
+/** The backgrounds and inks of the page are among these. */
+const alwaysKept = 48
 
 interface Pixels {
   readonly width: number
@@ -86,23 +88,39 @@ function predicted(filter: number, left: number, above: number, corner: number):
   return b <= c ? above : corner
 }
 
-/** Drops as few low bits of the colours as needed. The most common colour of each group stands for the group. */
+/** The most common colours stand for all colours that are close to one of them. */
 function paletteOf({ colours }: Pixels): { palette: Buffer; indexes: Uint8Array } {
   const counts = new Map<number, number>()
   for (const colour of colours) counts.set(colour, (counts.get(colour) ?? 0) + 1)
   const common = [...counts.keys()].sort((a, b) => (counts.get(b) ?? 0) - (counts.get(a) ?? 0))
-  for (let bits = 8; bits > 0; bits -= 1) {
-    const mask = ((0xff << (8 - bits)) & 0xff) * 0x01_01_01
-    const groups = new Map<number, number>()
-    const palette: number[] = []
-    for (const colour of common)
-      if (!groups.has(colour & mask)) {
-        groups.set(colour & mask, palette.length / 3)
-        palette.push(colour >> 16, (colour >> 8) & 0xff, colour & 0xff)
-      }
-    if (groups.size > mostColours) continue
-    const indexes = Uint8Array.from(colours, (colour) => groups.get(colour & mask) ?? 0)
-    return { palette: Buffer.from(palette), indexes }
+  for (let near = 0; ; near += 4) {
+    const palette: number[] = common.slice(0, alwaysKept)
+    const places = new Map<number, number>()
+    for (const colour of common) {
+      const place = nearest(palette, colour)
+      if (distance(palette[place] ?? 0, colour) <= near) places.set(colour, place)
+      else if (palette.length < mostColours) places.set(colour, palette.push(colour) - 1)
+      else break
+    }
+    if (places.size < common.length) continue
+    const bytes = palette.flatMap((colour) => [colour >> 16, (colour >> 8) & 0xff, colour & 0xff])
+    return { palette: Buffer.from(bytes), indexes: Uint8Array.from(colours, (each) => places.get(each) ?? 0) }
   }
-  throw new Error('one bit of each colour makes at most eight groups')
+}
+
+/** The greatest difference in red, green or blue. */
+const distance = (a: number, b: number): number =>
+  Math.max(
+    Math.abs((a >> 16) - (b >> 16)),
+    Math.abs(((a >> 8) & 0xff) - ((b >> 8) & 0xff)),
+    Math.abs((a & 0xff) - (b & 0xff)),
+  )
+
+function nearest(palette: readonly number[], colour: number): number {
+  let [best, least] = [0, Infinity]
+  for (const [place, each] of palette.entries()) {
+    const far = distance(each, colour)
+    if (far < least) [best, least] = [place, far]
+  }
+  return best
 }

@@ -250,7 +250,7 @@ async function reminders(as: World['as']): Promise<{ late: string; rejected: str
     },
   })
   const rejected = await as.member.untilHeld(await start(as, remind('info@elmstead.example')), 'step')
-  await as.approver.good('POST', `/approvals/${rejected}/reject`, { comment: 'Elmstead has paid on Monday.' })
+  await as.approver.good('POST', `/approvals/${rejected}/reject`, { comment: 'Elmstead paid on Monday.' })
   const late = await as.member.untilHeld(await start(as, remind('office@cedarmill.example')), 'step')
   return { late, rejected }
 }

@@ -153,7 +153,7 @@ function Asked({
   return h('p', { class: 'asked' }, [
     h('strong', null, h(Words, { text: approval.requester_email ?? approval.requested_by })),
     ' asked ',
-    h(Time, { at: approval.created_at, now, exact: true }),
+    h(Time, { at: approval.created_at, now, exact: approval.status !== 'pending' }),
     approval.kind === 'agent_call'
       ? [
           ' through the agent ',
@@ -168,11 +168,12 @@ function Asked({
             : h(Words, { text: session_id ?? '' }),
         ]
       : [
-          ' in ',
+          approval.kind === 'run' ? ' to start ' : ' in ',
           h(
             'a',
             { href: `/console/runs/${run_id ?? ''}` },
-            h(Words, { text: approval.workflow_name ?? 'a workflow' }),
+            // The title of a whole run names its workflow.
+            approval.kind === 'run' ? 'this run' : h(Words, { text: approval.workflow_name ?? 'a workflow' }),
           ),
           step_id === null ? null : [', step ', h('strong', null, h(Words, { text: step_id }))],
           item_index === null ? null : `, item ${item_index} (counted from 0)`,
