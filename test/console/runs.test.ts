@@ -69,7 +69,7 @@ describe('the list of runs', () => {
     expect((await get('/console/runs?from=yesterday')).status).toBe(422)
   })
 
-  test('has pages, and says what waits and since when', async () => {
+  test('has pages, and says what waits and for how long', async () => {
     for (let count = 0; count < 51; count += 1) await startRun(server, { name: 'Many' })
     const first = await main('/console/runs?workflow_name=Many')
     const next = /href="([^"]*cursor=[^"]*)"/.exec(first)?.[1]?.replaceAll('&amp;', '&') ?? ''
@@ -80,7 +80,7 @@ describe('the list of runs', () => {
     expect((await main(next)).match(/class="item-link"/g)).toHaveLength(1)
     await heldRun(server)
     expect(await main('/console/runs?status=paused')).toMatch(
-      /waits for approval by an admin or owner.* Since <time/,
+      /waits for approval by an admin or owner.* For <time/,
     )
   })
 })

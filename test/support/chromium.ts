@@ -1,10 +1,6 @@
-import { execFile } from 'node:child_process'
-import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { afterAll, test } from '@jest/globals'
-import { chromium as playwright, type Browser, type BrowserContextOptions, type Page } from 'playwright-core'
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import { launchBrowser } from './browser.ts'
 
 /**
  * A test in a real browser. The npm packages contain a browser only for Linux on x64, so the test is skipped on other
@@ -23,33 +19,9 @@ export interface Visited {
   readonly errors: readonly string[]
 }
 
-/**
- * Unpacks the browser once for all test files. The package would take a half-written browser of another process for a
- * complete one. Each process therefore unpacks into its own folder, and the first to finish renames its folder to
- * `place`.
- */
-async function unpacked(): Promise<string> {
-  const place = join(tmpdir(), 'chromium-for-tests')
-  if (!existsSync(place)) {
-    const own = mkdtempSync(join(tmpdir(), 'chromium-'))
-    const program = "await (await import('@sparticuz/chromium')).default.executablePath()"
-    const env = { ...process.env, TMPDIR: own }
-    await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program], { env })
-    try {
-      renameSync(own, place)
-    } catch (error) {
-      rmSync(own, { recursive: true, force: true })
-      if (!existsSync(place)) throw error
-    }
-  }
-  return join(place, 'chromium')
-}
-
 /** Opens a window of a new, signed-out person, with the browser settings in `options`. */
 export async function openPage(options: BrowserContextOptions = {}): Promise<Visited> {
-  started ??= unpacked().then((executablePath) =>
-    playwright.launch({ executablePath, args: ['--no-sandbox'] }),
-  )
+  started ??= launchBrowser()
   const context = await (await started).newContext({ viewport: { width: 1280, height: 900 }, ...options })
   const page = await context.newPage()
   // The limit in milliseconds is long, because a loaded machine is several times slower than a free one.

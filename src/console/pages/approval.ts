@@ -62,7 +62,15 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
       ...onceOf(form),
     },
   )
-  return voted.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, voted, comment)
+  return voted.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, inWords(voted), comment)
+}
+
+/** A refused vote. If somebody else has decided, it is said first what this means for the person. */
+function inWords(problem: Problem): Problem {
+  if (problem.code !== 'approval_already_decided') return problem
+  const { message } = problem
+  const whole = `${message.charAt(0).toUpperCase()}${message.slice(1)}`
+  return { ...problem, message: `Your vote came too late and does not count. ${whole}` }
 }
 
 /** Whether the page cannot show all that an approval covers. */

@@ -51,16 +51,6 @@ export function Approval(props: ApprovalProps): ComponentChild {
   const { now } = visit
   const isOpen = approval.status === 'pending'
   const events = approval.run_id !== null && approval.kind !== 'agent_call'
-  // The parts that can change while the page is open: the approval, its votes, and the state of its call and run.
-  const version = [
-    approval.status,
-    approval.votes.length,
-    approval.detail?.vote_refused ?? '',
-    approval.used_at === null ? '' : 'used',
-    approval.detail?.observed?.outcome ?? '',
-    call ?? '',
-    run === null ? '' : [run.status, ...run.steps.map(({ status }) => status)].join(' '),
-  ].join('/')
   const isEnded =
     !isOpen &&
     !mayBeReported(approval, now) &&
@@ -70,7 +60,7 @@ export function Approval(props: ApprovalProps): ComponentChild {
     {
       class: 'approval',
       'data-live': 'approval',
-      'data-version': version,
+      'data-version': versionOf(props),
       ...(isEnded ? {} : { 'data-poll': '' }),
       ...(events && !isEnded ? { 'data-events': `/api/v1/runs/${approval.run_id}/events` } : {}),
     },
@@ -109,6 +99,20 @@ export function Approval(props: ApprovalProps): ComponentChild {
     ],
   )
 }
+
+/** The parts that can change while the page is open: the approval, its votes, and the state of its call and run. */
+const versionOf = ({ approval, call, run }: ApprovalProps): string =>
+  [
+    approval.status,
+    approval.votes.length,
+    approval.detail?.votes_missing ?? '',
+    approval.detail?.vote_refused ?? '',
+    approval.superseded_by ?? '',
+    approval.used_at === null ? '' : 'used',
+    approval.detail?.observed?.outcome ?? '',
+    call ?? '',
+    run === null ? '' : [run.status, ...run.steps.map(({ status }) => status)].join(' '),
+  ].join('/')
 
 /** States of steps that can still change. */
 const moving = new Set(['pending', 'running', 'held', 'unknown_outcome'])
@@ -149,7 +153,7 @@ function Asked({
   return h('p', { class: 'asked' }, [
     h('strong', null, h(Words, { text: approval.requester_email ?? approval.requested_by })),
     ' asked ',
-    h(Time, { at: approval.created_at, now, exact: true }),
+    h(Time, { at: approval.created_at, now, exact: approval.status !== 'pending' }),
     approval.kind === 'agent_call'
       ? [
           ' through the agent ',
@@ -164,11 +168,12 @@ function Asked({
             : h(Words, { text: session_id ?? '' }),
         ]
       : [
-          ' in ',
+          approval.kind === 'run' ? ' to start ' : ' in ',
           h(
             'a',
             { href: `/console/runs/${run_id ?? ''}` },
-            h(Words, { text: approval.workflow_name ?? 'a workflow' }),
+            // The title of a whole run names its workflow.
+            approval.kind === 'run' ? 'this run' : h(Words, { text: approval.workflow_name ?? 'a workflow' }),
           ),
           step_id === null ? null : [', step ', h('strong', null, h(Words, { text: step_id }))],
           item_index === null ? null : `, item ${item_index} (counted from 0)`,

@@ -6,7 +6,7 @@ import { Inputs } from './inputs.ts'
 import type { RunSummary } from './outcome.ts'
 import { After } from './steps.ts'
 import { Values } from './values.ts'
-import { LongText, Words } from './words.ts'
+import { LongText, visible, Words } from './words.ts'
 
 const past: Readonly<Record<string, string>> = { read: 'read', write: 'changed', egress: 'sent' }
 
@@ -79,6 +79,9 @@ function WholeRun({ approval: { run_id }, run, mayDecide }: ContentsProps): Comp
 
 function OneCall({ approval }: ContentsProps): ComponentChild {
   const { params, params_hash, tool, summary, preview } = approval
+  const note = preview?.note === undefined ? null : h(Words, { text: preview.note, most: 1_000 })
+  // The note on a change that an agent sends explains the lines above it. Any other note is a warning.
+  const isDrawn = approval.kind === 'agent_call' && (preview?.diff?.before ?? null) !== null
   return [
     summary === null
       ? null
@@ -89,13 +92,12 @@ function OneCall({ approval }: ContentsProps): ComponentChild {
     params === undefined
       ? h('p', { class: 'quiet' }, 'Only people who may decide see the parameters.')
       : [
-          preview?.note === undefined
-            ? null
-            : h('p', { class: 'note' }, h(Words, { text: preview.note, most: 1_000 })),
+          note !== null && !isDrawn ? h('p', { class: 'note' }, note) : null,
           preview?.diff === undefined
             ? null
             : h(Diff, { diff: preview.diff, isAgents: approval.kind === 'agent_call' }),
-          h(Values, { values: inOrder(approval, params) }),
+          note !== null && isDrawn ? h('p', { class: 'quiet small' }, note) : null,
+          h(Parameters, { approval, params }),
           h('details', { class: 'exact' }, [
             h('summary', null, 'Exactly as it will run'),
             h('p', null, ['Tool ', h('code', null, h(Words, { text: tool ?? '' }))]),
@@ -106,6 +108,30 @@ function OneCall({ approval }: ContentsProps): ComponentChild {
             ]),
           ]),
         ],
+  ]
+}
+
+/** The parameters. Texts whose difference stands above are folded. */
+function Parameters({
+  approval,
+  params,
+}: {
+  readonly approval: ApprovalView
+  readonly params: JsonObject
+}): ComponentChild {
+  const { before, after, skipped } = approval.preview?.diff ?? { before: null, after: '', skipped: 0 }
+  const isAbove = ([, value]: readonly [string, unknown]): boolean =>
+    before !== null && skipped === 0 && (value === before || value === after)
+  const all = Object.entries(inOrder(approval, params))
+  const [above, others] = [all.filter(isAbove), all.filter((entry) => !isAbove(entry))]
+  return [
+    others.length === 0 ? null : h(Values, { values: Object.fromEntries(others) }),
+    above.length === 0
+      ? null
+      : h('details', { class: 'exact' }, [
+          h('summary', null, `In full: ${above.map(([name]) => visible(name).slice(0, 40)).join(' and ')}`),
+          h(Values, { values: Object.fromEntries(above) }),
+        ]),
   ]
 }
 

@@ -6,7 +6,7 @@ import { sentenceOf } from './approval.ts'
 import { PostForm } from './layout.ts'
 import { Live } from './live.ts'
 import { addressOf, Pager } from './pager.ts'
-import { Effect, Risk } from './state.ts'
+import { effectWord, Risk } from './state.ts'
 import { Time } from './time.ts'
 import { visible, Words } from './words.ts'
 
@@ -93,10 +93,13 @@ function Together({ kept }: { readonly kept: Kept | null }): ComponentChild {
 
 /** The step of a run, and the rule that holds the call. */
 function Place({
-  approval: { step_id, item_index, rule_name, workflow_name: workflow },
+  approval: { kind, step_id, item_index, rule_name, workflow_name: workflow },
 }: {
   readonly approval: ApprovalView
 }): ComponentChild {
+  // The title of a whole run names its workflow.
+  if (kind === 'run')
+    return h('span', null, h(Words, { text: rule_name ?? 'A setting holds such runs', most: 120 }))
   const step = [
     workflow === null ? null : h(Words, { text: workflow, most: 120 }),
     step_id === null ? null : [', step ', h(Words, { text: step_id })],
@@ -145,18 +148,19 @@ function Item({
       ),
       h('div', { class: 'item-facts quiet small' }, [
         h('span', null, [
-          expires_at === null ? null : ['Expires ', h(Time, { at: expires_at, now }), ' · '],
+          expires_at === null ? 'Asked ' : ['Expires ', h(Time, { at: expires_at, now }), ' · asked '],
+          h(Time, { at: approval.created_at, now }),
+        ]),
+        h('span', { class: 'item-who' }, [
           h(Words, { text: approval.requester_email ?? approval.requested_by }),
           approval.agent_name === null ? null : [' with ', h(Words, { text: approval.agent_name, most: 80 })],
-          ', ',
-          h(Time, { at: approval.created_at, now }),
         ]),
         h(Place, { approval }),
         instead === null ? null : h('strong', null, instead),
       ]),
       h('p', { class: 'badges' }, [
         h(Risk, { level: approval.risk.level }),
-        side_effect === null ? null : h(Effect, { effect: side_effect }),
+        side_effect === null ? null : h('span', { class: 'small' }, effectWord(side_effect)),
         approval.labels.slice(0, mostLabels).map((label) => h('span', { class: 'label' }, label)),
         approval.labels.length > mostLabels
           ? h('span', { class: 'quiet small' }, `and ${approval.labels.length - mostLabels} more`)

@@ -59,7 +59,7 @@ function Calls({ unknown, chosen, visit }: UnknownProps): ComponentChild {
             h(Time, { at: each.created_at, now: visit.now }),
           ]),
           mayChoose
-            ? h('details', { id: `became-${each.id}` }, [
+            ? h('details', { id: `became-${each.id}`, class: 'exact' }, [
                 h('summary', null, 'What became of it?'),
                 h(OutcomeChoices, {
                   runId: each.run_id ?? '',

@@ -95,7 +95,9 @@ function Row({ run, now }: { readonly run: RunHead; readonly now: Date }): Compo
         ? null
         : h('p', { class: 'small' }, [
             h(Message, { text: status_reason, most: 300 }),
-            waiting_since === null ? null : [' Since ', h(Time, { at: waiting_since, now }), '.'],
+            waiting_since === null
+              ? null
+              : [' For ', h(Time, { at: waiting_since, now, isLength: true }), '.'],
           ]),
       h('p', { class: 'quiet small' }, [
         h(Words, { text: run.requester_email, most: 120 }),

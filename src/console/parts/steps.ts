@@ -60,7 +60,9 @@ function Step({ step, address }: { readonly step: StepView; readonly address: st
     h('div', { class: 'meta' }, [
       h('code', null, h(Words, { text: step.tool, most: 100 })),
       h(After, { step }),
-      step.duration_ms === null ? null : h('span', null, `took ${duration(step.duration_ms)}`),
+      step.duration_ms === null || step.status === 'skipped'
+        ? null
+        : h('span', null, `took ${duration(step.duration_ms)}`),
       step.attempts > 1 ? h('span', null, `${step.attempts} attempts`) : null,
       step.labels.length === 0 ? null : h(Labels, { labels: step.labels }),
     ]),

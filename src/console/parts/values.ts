@@ -15,8 +15,7 @@ export function Values({
   /** What stands beside the name of each value. */
   readonly beside?: Beside
 }): ComponentChild {
-  const remaining: Remaining = { left: mostValues, characters: { short: mostOfShort, long: mostShown } }
-  return h('div', { class: 'values' }, fields(values, 0, remaining, beside))
+  return h('div', { class: 'values' }, fields(values, 0, remainingOf(), beside))
 }
 
 type Beside = (name: string) => ComponentChild
@@ -24,7 +23,8 @@ type Beside = (name: string) => ComponentChild
 /** A readable view of any value. */
 export function Value({ value }: { readonly value: Json }): ComponentChild {
   const isFields = typeof value === 'object' && value !== null && !isList(value)
-  return h(Values, { values: isFields ? value : { value } })
+  if (isFields) return h(Values, { values: value })
+  return h('div', { class: 'values' }, valueAt(value, 0, remainingOf()))
 }
 
 /** Texts up to this length have their own limit `mostOfShort`, so a long text cannot use up their characters. */
@@ -35,6 +35,11 @@ interface Remaining {
   left: number
   readonly characters: { short: number; long: number }
 }
+
+const remainingOf = (): Remaining => ({
+  left: mostValues,
+  characters: { short: mostOfShort, long: mostShown },
+})
 
 function textIn({ characters }: Remaining, text: string, isCommand = false): ComponentChild {
   const kind = text.length <= shortText ? 'short' : 'long'

@@ -36,7 +36,7 @@ export function Votes({
               ' ',
               h(Words, { text: vote.email }),
               ' ',
-              h('span', { class: 'quiet small' }, h(Time, { at: vote.at, now })),
+              h('span', { class: 'quiet small vote-time' }, h(Time, { at: vote.at, now })),
               vote.comment === '' ? null : h('blockquote', null, h(LongText, { text: vote.comment })),
             ]),
           ),

@@ -104,7 +104,7 @@ export function Message({
   readonly most?: number
 }): ComponentChild {
   const cut = text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text
-  const whole = cut === '' || /[.!?…]$/.test(cut) ? cut : `${cut}.`
+  const whole = cut === '' || /[.!?…]`?$/.test(cut) ? cut : `${cut}.`
   return h(Sentence, { text: whole.charAt(0).toUpperCase() + whole.slice(1) })
 }
 

@@ -1,0 +1,76 @@
+import type { Page } from 'playwright-core'
+import type { Camera, Heights } from './camera.ts'
+import { at, press, signIn } from './people.ts'
+import type { World } from './world.ts'
+
+/* The pages of signed-in people, and the story of one approval. */
+
+/** The whole height of a page, up to what is useful in a document. */
+const whole: Heights = { phone: 3_600, wide: 2_400 }
+const most: Heights = { phone: 1_500, wide: 1_000 }
+
+/** The pages while everything waits. */
+export async function waitingPages(camera: Camera, world: World, page: Page): Promise<void> {
+  const { report, waiting, rejected, unknown, session } = world
+  const pages: readonly (readonly [string, string, Heights?])[] = [
+    ['approvals', '/approvals', most],
+    ['approval-change', `/approvals/${waiting.change}`, most],
+    ['approval-agent', `/approvals/${waiting.push}`, most],
+    ['approval-edit', `/approvals/${waiting.edit}`, most],
+    ['approval-run', `/approvals/${waiting.wholeRun}`, most],
+    ['rejected', `/approvals/${rejected}`, most],
+    ['runs', '/runs', most],
+    ['run', `/runs/${report.run}`, whole],
+    ['run-unknown', `/runs/${unknown}`, most],
+    ['step', `/runs/${report.run}/steps/teams`, most],
+    ['sessions', '/sessions', most],
+    ['session', `/sessions/${session}`, whole],
+    ['account', '/account', whole],
+    ['not-found', '/runs/run_01M84JRMXWJCN4SAPKWPR67K5S'],
+  ]
+  for (const [name, path, heights] of pages) {
+    await page.goto(at(world, path))
+    await camera.take(page, name, heights)
+  }
+  await page.goto(at(world, '/approvals'))
+  await page.locator('summary', { hasText: 'Filter' }).click()
+  await camera.take(page, 'approvals-filter', most)
+  await page.goto(at(world, '/runs'))
+  await page.locator('summary', { hasText: 'Search' }).click()
+  await camera.take(page, 'runs-filter')
+}
+
+/** Somebody presses a button on a page that is no longer true, because the run was cancelled. */
+export async function tooLate(camera: Camera, world: World, page: Page): Promise<void> {
+  // Without its script, the page does not show the change by itself.
+  const still = await camera.open({ javaScriptEnabled: false })
+  await still.context().addCookies(await page.context().cookies())
+  await still.goto(at(world, `/approvals/${world.waiting.late}`))
+  await world.as.admin.decide(world.waiting.late, 'reject')
+  await press(still, 'Approve')
+  await still.getByRole('alert').waitFor()
+  await camera.take(still, 'too-late', most)
+}
+
+/** A link leads to the sign-in and to the approval. After the vote, the run completes. */
+export async function story(camera: Camera, world: World, code: string): Promise<void> {
+  const { run, mail } = world.report
+  const page = await camera.open()
+  await page.goto(at(world, `/approvals/${mail}`))
+  await camera.take(page, 'sign-in')
+  await signIn(page, world, 'approver')
+  await page.waitForURL('**/console/sign-in/code?**')
+  await camera.take(page, 'code')
+  await page.getByLabel('Code of', { exact: false }).fill(code)
+  await press(page, 'Go on')
+  await page.waitForURL(at(world, `/approvals/${mail}`))
+  await camera.take(page, 'approval', { wide: 1_000 })
+  await camera.take(page, 'approval-whole', { phone: 2_400, wide: 1_600 })
+  await page.getByLabel('Comment').fill('Read it, fine.')
+  await press(page, 'Approve')
+  await page.locator('.outcome .badge', { hasText: 'Completed' }).nth(1).waitFor()
+  await camera.take(page, 'approved', { wide: 1_000 })
+  await page.getByRole('link', { name: 'Open the run' }).click()
+  await page.waitForURL(at(world, `/runs/${run}`))
+  await camera.take(page, 'run-completed', whole)
+}
