@@ -171,7 +171,7 @@ describe('answers of 24 MB each', () => {
   })
 })
 
-/** Starts a process whose heap has room for the service, but not for two such answers. */
+/** Starts a process whose heap has room for the service and for parts of answers, but not for all 30 answers (720 MB). */
 async function startServing(): Promise<{
   child: ChildProcess
   base: string
@@ -180,7 +180,7 @@ async function startServing(): Promise<{
 }> {
   const file = fileURLToPath(new URL('serving-process.ts', import.meta.url))
   const { url } = server.context.config.database
-  const child = spawn('node', ['--max-old-space-size=110', file, url, testKey.toString('base64')], {
+  const child = spawn('node', ['--max-old-space-size=200', file, url, testKey.toString('base64')], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const ended = new Promise<never>((_, reject) => {
