@@ -108,32 +108,6 @@ describe('parts of a place', () => {
     expect(matches({ tool, param }, operator, value, text)).toBe(false)
   })
 
-  test.each([
-    'https://git.acme.example/acme/secret',
-    'HTTPS://git:8443/Acme/Secret/issues/1',
-    'git.acme.example/acme/secret',
-  ])('a rule with a link of another host, `%s`, may mean the repository there, if this restricts', (link) => {
-    for (const verdict of ['deny', 'require_approval'] as const) {
-      expect(matches(repository, 'equals', link, 'acme/secret', { verdict })).toBe(true)
-      expect(matches(repository, 'in', [link], 'acme/secret', { verdict })).toBe(true)
-      expect(matches(repository, 'contains', [link], 'acme/secret', { verdict })).toBe(true)
-      expect(matches(repository, 'startswith', link, 'acme/secret', { verdict })).toBe(true)
-      expect(matches(repository, 'not_in', [link], 'acme/secret', { verdict })).toBe(true)
-    }
-    expect(matches(repository, 'equals', link, 'acme/open')).toBe(false)
-    for (const operator of ['equals', 'startswith'])
-      expect(matches(repository, operator, link, 'acme/secret', { verdict: 'allow' })).toBe(false)
-    expect(matches(repository, 'not_in', [link], 'acme/secret', { verdict: 'allow' })).toBe(false)
-    expect(matches(repository, 'not_in', [link], 'acme/open', { verdict: 'allow' })).toBe(true)
-  })
-
-  test('a rule on the owner in a link of another host holds for the names of repositories there', () => {
-    const owner = 'https://git.acme.example/acme/'
-    expect(matches(repository, 'startswith', owner, 'Acme/x')).toBe(true)
-    expect(matches(repository, 'startswith', owner, 'other/x')).toBe(false)
-    expect(matches(repository, 'startswith', owner, 'Acme/x', { verdict: 'allow' })).toBe(false)
-  })
-
   test('a list of exceptions is read strictly', () => {
     const onChannel = { tool: 'slack_send_message', param: 'channel' } as const
     expect(matches(onChannel, 'not_in', ['#Announcements'], 'announcements')).toBe(true)

@@ -2,7 +2,7 @@ import type { Budget } from '../budget.ts'
 import { channelOf } from './channels.ts'
 import { calendarIdOf, fileIdOf } from './google-links.ts'
 import { issueKeyOf, partOfKey, projectKeyOf } from './jira-keys.ts'
-import { anyHost, longestText, partOfRepository, repositoryOf } from './repositories.ts'
+import { longestText, partOfRepository, repositoryOf } from './repositories.ts'
 import { boardIdOf, cardIdOf, partOfId } from './trello-ids.ts'
 
 /*
@@ -17,11 +17,6 @@ interface Reader {
   part(text: string): string
   /** A text of a rule that `read` cannot read, read as its author surely meant it. */
   guess?(text: string): string | null
-  /**
-   * A text of a rule that may name a place of the connection, which rules do not know. It counts only where this
-   * restricts.
-   */
-  suspect?(text: string): string
   /** Other spellings of the place that a part of a text is looked for in. */
   others?(place: string): readonly string[]
 }
@@ -30,7 +25,7 @@ const asWritten = (text: string): string => text
 
 /** Links of Jira's sites are read without their host. The tools refuse links to another site than the connected one. */
 const readers = {
-  repository: { read: repositoryOf, part: partOfRepository, suspect: anyHost },
+  repository: { read: repositoryOf, part: partOfRepository },
   channel: {
     read: channelOf,
     part: asWritten,
@@ -82,15 +77,12 @@ export function placeWithin(kind: PlaceKind, text: string, budget: Budget): stri
 export class WantedPlaces {
   readonly #texts: readonly string[]
   readonly #isNegative: boolean
-  readonly #suspects: boolean
   readonly #wholes = new Map<PlaceKind, ReadonlySet<string>>()
   readonly #parts = new Map<PlaceKind, ReadonlySet<string>>()
 
-  /** @param isNegative whether the texts are a list of exceptions */
-  constructor(values: readonly unknown[], isRestrictive: boolean, isNegative = false) {
+  constructor(values: readonly unknown[], isNegative = false) {
     this.#texts = values.filter((value) => typeof value === 'string')
     this.#isNegative = isNegative
-    this.#suspects = isRestrictive !== isNegative
   }
 
   /** Whether the rule has a text. A rule with numbers alone says nothing about places. */
@@ -102,7 +94,7 @@ export class WantedPlaces {
   wholes(kind: PlaceKind): ReadonlySet<string> {
     let known = this.#wholes.get(kind)
     if (known === undefined) {
-      known = new Set(this.#readings(kind).flatMap((text) => this.#read(kind, text) ?? []))
+      known = new Set(this.#texts.flatMap((text) => this.#read(kind, text) ?? []))
       this.#wholes.set(kind, known)
     }
     return known
@@ -112,16 +104,11 @@ export class WantedPlaces {
   parts(kind: PlaceKind): ReadonlySet<string> {
     let known = this.#parts.get(kind)
     if (known === undefined) {
-      const parts = this.#readings(kind).map((text) => readers[kind].part(text))
+      const parts = this.#texts.map((text) => readers[kind].part(text))
       known = new Set([...parts, ...this.wholes(kind)])
       this.#parts.set(kind, known)
     }
     return known
-  }
-
-  #readings(kind: PlaceKind): readonly string[] {
-    const { suspect }: Reader = readers[kind]
-    return this.#suspects && suspect ? this.#texts.flatMap((text) => [text, suspect(text)]) : this.#texts
   }
 
   /** A guess only adds places, so a list of exceptions gets none. */

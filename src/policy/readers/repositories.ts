@@ -38,18 +38,6 @@ export function partOfRepository(text: string): string {
   return text.replace(/^(?:https:\/\/)?(?:www\.)?github\.com\/(?=.)/i, '').toLowerCase()
 }
 
-/** The beginning of a link. Without `https://`, an owner and a slash must follow, because names have dots too. */
-const linkOfAnyHost =
-  /^(?:https?:\/\/[^/?#\\]+\/(?=[^/])|(?!https?:)[a-z\d][^/?#\\]*[.:][^/?#\\]*\/(?=[^/?#]+\/))/i
-
-/**
- * A link of any host as a link of github.com. Only the connection of an organization knows its host, such as that of
- * GitHub Enterprise.
- */
-export function anyHost(text: string): string {
-  return text.replace(linkOfAnyHost, 'https://github.com/')
-}
-
 /** A repository of a policy: `owner/name`, or `owner/*` for all repositories of the owner. In lower case. */
 export function ruleRepository(text: string): string | null {
   const all = /^([^/]+)\/\*$/.exec(text)
