@@ -1,4 +1,4 @@
-# What a project, its parents and plugins bring along that gets around a user's own hook.
+# These functions find files of a project, of its parent folders and of plugins that get around a user's hook.
 
 def folders_up():
     """This folder and those above it, up to the repository's root. Without a repository, up to the root of the disk."""

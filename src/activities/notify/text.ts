@@ -51,7 +51,7 @@ function codeText(claim: SentClaim, base: string): string {
   return [
     `*Is this your Slack account?* ${who} says so.`,
     `Code: ${code(`${claim.code.slice(0, 4)} ${claim.code.slice(4)}`)}, until ${time(claim.expiresAt)}`,
-    'If that is you, type it in. If not, do nothing, and give it to nobody.',
+    'If you asked for this code, type it in. If not, do nothing, and do not give the code to anybody.',
     link(`${base}${accountPath}`, 'Open your account'),
   ].join('\n')
 }

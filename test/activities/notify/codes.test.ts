@@ -31,7 +31,7 @@ test('a code goes to the account that was named, once, and links it', async () =
   const [text = '', ...more] = (await texts()).slice(before)
   expect(more).toEqual([])
   expect(text).toMatch(/^\*Is this your Slack account\?\* `.*member.*` in `.*` says so\.$/m)
-  expect(text).toContain('give it to nobody')
+  expect(text).toContain('do not give the code to anybody')
   expect(text).toMatch(/\/console\/account\|/)
   const [, first = '', second = ''] = /^Code: `(\d{4}) (\d{4})`, until <!date/m.exec(text) ?? []
   expect(await link(own(), first + second)).toMatchObject({ linked: true })

@@ -79,7 +79,7 @@ function readerOf({ type, emailAddress, domain }: Permission): Reader {
   return isNamed ? { kind: 'address', address: emailAddress } : { kind: 'anybody' }
 }
 
-/** Without a folder, the document is in the Drive of the account, where nobody else can read it. */
+/** Without a folder, the document is in the account's own Drive. Only this account can read it there. */
 export const audienceOfFolder: AudienceReaderOf<'docs_create'> = async (call, context) => {
   const { folder } = call.params
   if (folder === undefined) return []

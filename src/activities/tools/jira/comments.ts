@@ -13,7 +13,7 @@ const urlOf = (jira: Jira, key: string, id: string): string => `${jira.pageOf(ke
 export const comment: ToolBody<'jira_comment'> = async (call, context) => {
   const attached = attachedOf(call.params)
   const jira = await jiraOf(call, context, 'jira_comment')
-  // With a former key, the comment would go to an issue about which nobody has decided.
+  // Rules decided about the key in the call. With a former key, the comment would go to another issue.
   const { key } = await issueCalled(jira, call.params.issue)
   const body = documentOf(call.params.text)
   await context.pointOfNoReturn()

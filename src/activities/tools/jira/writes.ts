@@ -13,7 +13,7 @@ import { documentOf } from './text.ts'
 export const createIssue: ToolBody<'jira_create_issue'> = async (call, context) => {
   const { summary, description, type = 'Task', labels } = call.params
   const jira = await jiraOf(call, context, 'jira_create_issue')
-  // With a former key, the issue would go to a project about which nobody has decided.
+  // Rules decided about the key in the call. With a former key, the issue would go to another project.
   const { id } = await projectCalled(jira, call.params.project)
   const fields = {
     project: { id },
