@@ -1,5 +1,6 @@
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
 import { failureTypes } from '../contract/messages.ts'
+import { createBusyThread, createUse } from '../governance/limits/thread-use.ts'
 
 /*
  * This module shares the activity slots and the thread of a worker between organizations (docs/decisions/0081).
@@ -14,6 +15,13 @@ export const callSlots = 120
 const mostInProgress = 100
 /** The most calls of one organization at work (`working`), while the worker serves other organizations too. */
 const mostAtWork = 2
+/**
+ * While the thread is busy, an organization that uses more than its part must pause after each call, for this multiple
+ * of the call's time at work.
+ */
+const restFactor = 8
+/** Milliseconds. */
+const longestRest = 2_000
 /**
  * A body that runs longer than this many milliseconds waits for something outside. Its call no longer counts as at
  * work.
@@ -60,29 +68,37 @@ interface Organization {
   servedAt: number
 }
 
-export function createCallPlaces(clock: () => number = () => performance.now()): CallPlaces {
-  return new Places(clock)
+export function createCallPlaces(
+  clock: () => number = () => performance.now(),
+  isBusy: () => boolean = createBusyThread(),
+): CallPlaces {
+  return new Places(clock, isBusy)
 }
 
 class Places implements CallPlaces {
   readonly #clock: () => number
+  readonly #isBusy: () => boolean
+  readonly #use: ReturnType<typeof createUse>
   readonly #organizations = new Map<string, Organization>()
   /** The number of calls of all organizations that are at work or have long bodies. */
   #inProgress = 0
   #waiting = 0
   #full: NodeJS.Timeout | undefined
 
-  constructor(clock: () => number) {
+  constructor(clock: () => number, isBusy: () => boolean) {
     this.#clock = clock
+    this.#isBusy = isBusy
+    this.#use = createUse(clock)
   }
 
   async enter(organizationId: string, signal: AbortSignal, isQuick: boolean): Promise<CallPlace> {
     signal.throwIfAborted()
+    this.#use.noteServed(organizationId)
     const organization = this.#served(organizationId)
     if (this.#hasPlace(organization)) this.#begin(organization)
     else await this.#turn(organization, signal, isQuick)
     this.#noteFull()
-    return this.#place(organization)
+    return this.#place(organizationId, organization)
   }
 
   /** Notes that the organization is served. Forgets idle organizations that were not served lately. */
@@ -141,7 +157,9 @@ class Places implements CallPlaces {
     while (organization.waiting.length > 0 && this.#hasPlace(organization)) organization.waiting[0]?.go()
   }
 
-  #place(organization: Organization): CallPlace {
+  #place(organizationId: string, organization: Organization): CallPlace {
+    const began = this.#clock()
+    let workedUntil: number | null = null
     let counted: 'working' | 'outside' = 'working'
     let hasLeft = false
     let timer: NodeJS.Timeout | undefined
@@ -152,6 +170,7 @@ class Places implements CallPlaces {
       organization.working -= 1
       organization.outside += 1
       counted = 'outside'
+      workedUntil = this.#clock()
       this.#admit(organization)
     }
     return {
@@ -162,13 +181,25 @@ class Places implements CallPlaces {
         if (hasLeft) return
         hasLeft = true
         clearTimeout(timer)
-        organization[counted] -= 1
         this.#inProgress -= 1
         organization.servedAt = this.#clock()
-        this.#admit(organization)
+        const rest = this.#restAfter(organizationId, (workedUntil ?? this.#clock()) - began)
+        const free = (): void => {
+          organization[counted] -= 1
+          this.#admit(organization)
+        }
+        if (rest > 0 && counted === 'working') setTimeout(free, rest).unref()
+        else free()
         this.#noteFull()
       },
     }
+  }
+
+  /** Milliseconds for which the place of a call that has ended stays taken. */
+  #restAfter(organizationId: string, worked: number): number {
+    const isUnfair = this.#use.usesTooMuch(organizationId, worked)
+    if (!isUnfair || !this.#use.isContended() || !this.#isBusy()) return 0
+    return Math.min(worked * restFactor, longestRest)
   }
 
   /**

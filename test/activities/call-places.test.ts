@@ -4,9 +4,14 @@ import { callSlots, createCallPlaces, type CallPlace } from '../../src/activitie
 
 const never = new AbortController().signal
 let places: ReturnType<typeof createCallPlaces>
+let isBusy = false
 beforeEach(() => {
   jest.useFakeTimers({ doNotFake: ['setImmediate', 'queueMicrotask', 'nextTick'] })
-  places = createCallPlaces()
+  isBusy = false
+  places = createCallPlaces(
+    () => performance.now(),
+    () => isBusy,
+  )
 })
 afterEach(() => {
   jest.useRealTimers()
@@ -72,6 +77,73 @@ describe('places for calls', () => {
     first.inside[0]?.leave()
     await settled()
     expect(first.inside).toHaveLength(4)
+  })
+
+  describe('on a busy thread', () => {
+    beforeEach(() => {
+      isBusy = true
+    })
+    /** The organization uses places for this many milliseconds. */
+    const use = async (organizationId: string, milliseconds: number): Promise<void> => {
+      const [place] = await called(organizationId, 1)
+      jest.advanceTimersByTime(milliseconds)
+      place?.leave()
+    }
+    const called = async (organizationId: string, count: number) => {
+      const { inside } = calls(organizationId, count)
+      await settled()
+      return inside
+    }
+
+    test('a place rests for eight times its call, if the organization uses more than its part', async () => {
+      await use('b', 1)
+      const inside = await called('a', 3)
+      jest.advanceTimersByTime(50)
+      inside[0]?.leave()
+      jest.advanceTimersByTime(399)
+      await settled()
+      expect(inside).toHaveLength(2)
+      jest.advanceTimersByTime(1)
+      await settled()
+      expect(inside).toHaveLength(3)
+    })
+
+    test('a place rests for two seconds at most', async () => {
+      await use('b', 1)
+      const inside = await called('a', 3)
+      jest.advanceTimersByTime(5_000)
+      inside[0]?.leave()
+      jest.advanceTimersByTime(2_000)
+      await settled()
+      expect(inside).toHaveLength(3)
+    })
+
+    test('a call with a long body takes no rest, because it only waited for something outside', async () => {
+      await use('b', 1)
+      const inside = await called('a', 3)
+      inside[0]?.bodyBegins()
+      jest.advanceTimersByTime(5_000)
+      await settled()
+      expect(inside).toHaveLength(3)
+      inside[0]?.leave()
+      inside[1]?.leave()
+      const later = await called('a', 1)
+      expect(later).toHaveLength(0)
+    })
+
+    test.each([
+      ['alone', () => undefined],
+      ['on an idle thread', () => use('b', 1).then(() => void (isBusy = false))],
+      ['an organization that uses less than its part', () => use('b', 5_000)],
+    ])('%s: a place does not rest', async (_, before) => {
+      await before()
+      const inside = await called('a', 101)
+      const first = inside.length
+      jest.advanceTimersByTime(50)
+      inside[0]?.leave()
+      await settled()
+      expect(inside).toHaveLength(first + 1)
+    })
   })
 
   test('a body that takes long makes room for the next call; a short one does not', async () => {

@@ -107,7 +107,7 @@ describe('shares', () => {
       work(place, 100)
       place.leave()
       const next = shares.enter('a', 'large')
-      await pass(399)
+      await pass(799)
       expect(await isIn(next)).toBe(false)
       await pass(1)
       expect(await isIn(next)).toBe(true)
@@ -158,8 +158,8 @@ describe('shares', () => {
       await pass(1_000)
       place.leave()
       const next = shares.enter('a', 'large')
-      // The request waits 320 ms: 8 × 4 × the 10 ms that were counted.
-      await pass(319)
+      // The request waits 640 ms: 8 × 8 × the 10 ms that were counted.
+      await pass(639)
       expect(await isIn(next)).toBe(false)
       await pass(1)
       expect(await isIn(next)).toBe(true)
