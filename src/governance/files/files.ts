@@ -94,7 +94,7 @@ async function read(file: SentFile, signal: AbortSignal): Promise<ParsedDocument
 
 async function seal(sealer: Sealer, organizationId: string, id: string, { text, rows }: ParsedDocument) {
   const sealOf = (part: 'text' | 'rows', bytes: Buffer): Promise<Buffer> =>
-    sealer.seal(filePlace(organizationId, id, part), bytes.toString('utf8'))
+    sealer.seal(filePlace(organizationId, id, part), bytes)
   return {
     text_sealed: await sealOf('text', text),
     text_bytes: text.length,

@@ -1,4 +1,12 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  randomBytes,
+  type CipherGCM,
+  type DecipherGCM,
+} from 'node:crypto'
+import { nextTurn } from '../../shared/time-slices.ts'
 
 /*
  * Sealed bytes have this format (AES-256-GCM; sizes in bytes). The body is as long as the plain bytes.
@@ -63,6 +71,31 @@ export function sealWith(key: DataKey, place: string, plain: string): Buffer {
   return encrypt(key.key, headerOf(key), aad(headerOf(key), place), Buffer.from(plain))
 }
 
+/** Bytes that are encrypted before the thread handles other events. 20 MiB at once would stop it for 0.1 s. */
+export const sliceBytes = 256 * 1024
+
+/** Returns what `sealWith` returns. The thread handles other events between two slices of a long text. */
+export async function sealInSlices(key: DataKey, place: string, plain: Uint8Array): Promise<Buffer> {
+  const header = headerOf(key)
+  const { cipher, iv } = cipherFor(key.key, aad(header, place))
+  const bodyAt = header.length + ivBytes + tagBytes
+  const sealed = Buffer.allocUnsafe(bodyAt + plain.length)
+  header.copy(sealed)
+  iv.copy(sealed, header.length)
+  await inSlices(cipher, plain, sealed.subarray(bodyAt))
+  cipher.final()
+  cipher.getAuthTag().copy(sealed, header.length + ivBytes)
+  return sealed
+}
+
+/** Writes the result for each slice of `from` into `to`. GCM returns as many bytes as it gets. */
+async function inSlices(cipher: CipherGCM | DecipherGCM, from: Uint8Array, to: Buffer): Promise<void> {
+  for (let at = 0; at < from.length; at += sliceBytes) {
+    await nextTurn()
+    to.set(cipher.update(from.subarray(at, at + sliceBytes)), at)
+  }
+}
+
 /** Returns the id of the data key that sealed the bytes; null for the installation's key. Throws UnsealError. */
 export function keyIdOf(sealed: Buffer): string | null {
   const [version] = sealed
@@ -73,9 +106,23 @@ export function keyIdOf(sealed: Buffer): string | null {
 }
 
 /** Opens bytes of version 2 with the named key. Throws UnsealError. */
-export function openWith({ id, key }: DataKey, place: string, sealed: Buffer): string {
-  if (keyIdOf(sealed) !== id) throw new UnsealError('sealed data names another key')
-  return decrypt(key, headerOf({ id }).length, aad(headerOf({ id }), place), sealed).toString('utf8')
+export function openWith(key: DataKey, place: string, sealed: Buffer): string {
+  const header = headerOfKey(key, sealed)
+  return decrypt(key.key, header.length, aad(header, place), sealed).toString('utf8')
+}
+
+/** Returns what `openWith` returns. The thread handles other events between two slices of a long text. */
+export async function openInSlices(key: DataKey, place: string, sealed: Buffer): Promise<string> {
+  const header = headerOfKey(key, sealed)
+  const { decipher, body } = decipherFor(key.key, header.length, aad(header, place), sealed)
+  const plain = Buffer.allocUnsafe(body.length)
+  await inSlices(decipher, body, plain)
+  return authentic(decipher, plain).toString('utf8')
+}
+
+function headerOfKey(key: DataKey, sealed: Buffer): Buffer {
+  if (keyIdOf(sealed) !== key.id) throw new UnsealError('sealed data names another key')
+  return headerOf(key)
 }
 
 /** Seals with the installation's key. */
@@ -91,16 +138,26 @@ export function unwrap(installationKey: Buffer, place: string, sealed: Buffer): 
 
 const aad = (header: Buffer, place: string): Buffer => Buffer.concat([header, Buffer.from(place)])
 
-function encrypt(key: Buffer, header: Buffer, authenticated: Buffer, plain: Buffer): Buffer {
+function cipherFor(key: Buffer, authenticated: Buffer): { cipher: CipherGCM; iv: Buffer } {
   const iv = randomBytes(ivBytes)
   const cipher = createCipheriv('aes-256-gcm', key, iv, { authTagLength: tagBytes })
   cipher.setAAD(authenticated)
+  return { cipher, iv }
+}
+
+function encrypt(key: Buffer, header: Buffer, authenticated: Buffer, plain: Buffer): Buffer {
+  const { cipher, iv } = cipherFor(key, authenticated)
   const body = cipher.update(plain)
   cipher.final()
   return Buffer.concat([header, iv, cipher.getAuthTag(), body])
 }
 
-function decrypt(key: Buffer, headerBytes: number, authenticated: Buffer, sealed: Buffer): Buffer {
+function decipherFor(
+  key: Buffer,
+  headerBytes: number,
+  authenticated: Buffer,
+  sealed: Buffer,
+): { decipher: DecipherGCM; body: Buffer } {
   const [ivAt, tagAt, bodyAt] = [headerBytes, headerBytes + ivBytes, headerBytes + ivBytes + tagBytes]
   if (sealed.length < bodyAt) throw new UnsealError('sealed data was cut')
   const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(ivAt, tagAt), {
@@ -108,9 +165,17 @@ function decrypt(key: Buffer, headerBytes: number, authenticated: Buffer, sealed
   })
   decipher.setAAD(authenticated)
   decipher.setAuthTag(sealed.subarray(tagAt, bodyAt))
-  const plain = decipher.update(sealed.subarray(bodyAt))
+  return { decipher, body: sealed.subarray(bodyAt) }
+}
+
+function decrypt(key: Buffer, headerBytes: number, authenticated: Buffer, sealed: Buffer): Buffer {
+  const { decipher, body } = decipherFor(key, headerBytes, authenticated, sealed)
+  return authentic(decipher, decipher.update(body))
+}
+
+/** Returns the opened bytes if they are authentic. GCM returns all of them before `final`, which checks the tag. */
+function authentic(decipher: DecipherGCM, plain: Buffer): Buffer {
   try {
-    // GCM returns the whole text from `update`; `final` only checks the tag.
     decipher.final()
     return plain
   } catch (cause) {

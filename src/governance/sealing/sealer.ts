@@ -1,4 +1,12 @@
-import { keyIdOf, openWith, sealWith, type SealedText } from './format.ts'
+import {
+  keyIdOf,
+  openInSlices,
+  openWith,
+  sealInSlices,
+  sealWith,
+  sliceBytes,
+  type SealedText,
+} from './format.ts'
 import { createKeyring, type Keyring, type KeyringOptions } from './keyring.ts'
 
 /** Seals one text for one place. */
@@ -11,8 +19,11 @@ export interface Sealer {
    * that old keys are not used for long.
    */
   sealing(): Promise<Seal>
-  /** `place` names row and column and is authenticated, so sealed bytes cannot be moved to another row or column. */
-  seal(place: string, plain: string): Promise<Buffer>
+  /**
+   * `place` names row and column and is authenticated, so sealed bytes cannot be moved to another row or column. Bytes
+   * must be UTF-8, because `open` returns a text.
+   */
+  seal(place: string, plain: string | Uint8Array): Promise<Buffer>
   /** Throws UnsealError if the bytes were changed or moved, or sealed with an unknown key. */
   open(place: string, sealed: Buffer): Promise<string>
   /** Throws WrongKey if this process cannot open values that other processes have sealed. */
@@ -30,11 +41,16 @@ export function sealerOf(keyring: Keyring): Sealer {
   }
   return {
     sealing,
-    seal: async (place, plain) => (await sealing())(place, plain),
+    async seal(place, plain) {
+      const key = await keyring.current()
+      if (typeof plain === 'string' && plain.length <= sliceBytes) return sealWith(key, place, plain)
+      return sealInSlices(key, place, typeof plain === 'string' ? Buffer.from(plain) : plain)
+    },
     async open(place, sealed) {
       const id = keyIdOf(sealed)
       if (id === null) return keyring.unwrap(place, sealed).toString('utf8')
-      return openWith(await keyring.find(id), place, sealed)
+      const open = sealed.length <= sliceBytes ? openWith : openInSlices
+      return open(await keyring.find(id), place, sealed)
     },
     check: async () => void (await keyring.current()),
   }

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { DocumentRefused, reply, type ParsedDocument, type Reply } from './document.ts'
 import { runInSandbox, SandboxDied, type SandboxOptions } from './sandbox.ts'
 
@@ -56,15 +57,7 @@ function binaryKind(bytes: Buffer): 'pdf' | 'office' | null {
 }
 
 /** Whether the bytes are UTF-8 without NUL. No text contains NUL. */
-function isText(bytes: Buffer): boolean {
-  if (bytes.includes(0)) return false
-  try {
-    new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-    return true
-  } catch {
-    return false
-  }
-}
+const isText = (bytes: Buffer): boolean => !bytes.includes(0) && isUtf8(bytes)
 
 /** Without the byte order mark. */
 const withoutMark = (bytes: Buffer): Buffer =>
@@ -79,11 +72,9 @@ function partsOf(output: Buffer): ParsedDocument {
   const textEnd = end + 1 + head.textBytes
   const rowsEnd = textEnd + (head.rowsBytes ?? 0)
   if (rowsEnd !== output.length) throw new SandboxDied('the output is cut')
-  return {
-    kind: head.kind,
-    text: output.subarray(end + 1, textEnd),
-    rows: head.rowsBytes === null ? null : output.subarray(textEnd, rowsEnd),
-  }
+  const [text, rows] = [output.subarray(end + 1, textEnd), output.subarray(textEnd, rowsEnd)]
+  if (!isUtf8(text) || !isUtf8(rows)) throw new SandboxDied('the output is no UTF-8')
+  return { kind: head.kind, text, rows: head.rowsBytes === null ? null : rows }
 }
 
 function headOf(line: string): Reply {

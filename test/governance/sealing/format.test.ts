@@ -5,9 +5,12 @@ import {
   dataKeyOf,
   headerOf,
   keyIdOf,
+  openInSlices,
   openWith,
   sealedOverhead,
+  sealInSlices,
   sealWith,
+  sliceBytes,
   UnsealError,
   unwrap,
   wrap,
@@ -85,3 +88,54 @@ test('an unknown version is reported', () => {
   sealed[0] = 3
   expect(() => openWith(key, place, sealed)).toThrow('sealed data of version `3` cannot be opened')
 })
+
+describe('a long text', () => {
+  const text = 'ä line of text\n'.repeat((3 * sliceBytes) / 16) + 'the end'
+
+  test.each([0, 1, sliceBytes, sliceBytes + 1, Buffer.byteLength(text)])(
+    'sealed or opened in slices is what is sealed or opened at once, %i bytes',
+    async (length) => {
+      const plain = Buffer.from('x'.repeat(length))
+      const sealed = await sealInSlices(key, place, plain)
+      expect(openWith(key, place, sealed)).toBe(plain.toString())
+      expect(await openInSlices(key, place, sealWith(key, place, plain.toString()))).toBe(plain.toString())
+    },
+  )
+
+  test('keeps characters that lie across the end of a slice', async () => {
+    expect(await openInSlices(key, place, await sealInSlices(key, place, Buffer.from(text)))).toBe(text)
+  })
+
+  test('is not opened after a change, at another place, or with another key', async () => {
+    const sealed = await sealInSlices(key, place, Buffer.from(text))
+    const changed = Buffer.from(sealed)
+    changed[sealed.length - 1] = (changed[sealed.length - 1] as number) ^ 1
+    await expect(openInSlices(key, place, changed)).rejects.toThrow(UnsealError)
+    await expect(openInSlices(key, 'run_2/send/-1', sealed)).rejects.toThrow(UnsealError)
+    await expect(openInSlices(newKey(), place, sealed)).rejects.toThrow(UnsealError)
+    await expect(openInSlices(key, place, sealed.subarray(0, sealedOverhead - 1))).rejects.toThrow(
+      UnsealError,
+    )
+  })
+
+  test('lets the thread handle other events while it is sealed and opened', async () => {
+    const { result, turns } = await turnsDuring(() =>
+      sealInSlices(key, place, Buffer.alloc(64 * sliceBytes, 'x')),
+    )
+    expect(turns).toBeGreaterThan(2)
+    expect((await turnsDuring(() => openInSlices(key, place, result))).turns).toBeGreaterThan(2)
+  })
+})
+
+/** How often the event loop turned while the work was done. */
+async function turnsDuring<T>(work: () => Promise<T>): Promise<{ result: T; turns: number }> {
+  let turns = 0
+  let goesOn = true
+  const count = (): void => {
+    turns += 1
+    if (goesOn) setImmediate(count)
+  }
+  setImmediate(count)
+  const result = await work().finally(() => (goesOn = false))
+  return { result, turns }
+}
