@@ -8,36 +8,43 @@ import { prepareHonest, type Honest, type Measured } from './support/neighbours-
 import type { HostileOrder } from './support/neighbours-hostile.ts'
 import { machine, median, say } from './support/report.ts'
 
-const rounds = 3
+const usualRounds = 3
 /** Milliseconds by which the hostile tenant starts before the measurement. */
 const headStart = 3_000
 const plans = ['free', 'pro'] as const
 
 /**
- * `npm run bench neighbours [seconds]`: an honest tenant has a fixed load, first alone, then beside a hostile tenant.
+ * `npm run bench neighbours [seconds] [acts]`: an honest tenant has a fixed load, first alone, then beside a hostile tenant.
  * The hostile tenant does everything its rights allow, on plan `free` and then on plan `pro`. Every limit is raised as
  * far as an owner may. The benchmark runs one stack, as `npm start` does. The hostile client has a low priority,
  * because it stands for another machine. Fails if a request of the honest tenant fails. Also fails if the honest
- * tenant's p99 is over three times its undisturbed p99 and over 250 ms.
+ * tenant's p99 is over three times its undisturbed p99 and over 250 ms. With `acts`, such as `questions,runs`, the
+ * hostile tenant does only these, in one round on plan `free`: this shows which act disturbs.
  */
 export async function run(args: readonly string[]): Promise<void> {
   const seconds = Number(args[0] ?? 20)
   if (!(seconds > 0)) throw new Error(`\`${args[0]}\` is not a number of seconds`)
+  const acts = args[1]?.split(',') ?? null
+  const rounds = acts === null ? usualRounds : 1
   say(`neighbours: ${rounds} rounds of ${seconds} s alone and ${seconds} s beside; ${machine()}`)
   const home = stackHome()
   const stack = await startStack({ dataDir: home.dataDir, env: { LOG_LEVEL: 'error' } })
   try {
     const honest = await prepareHonest(home.dataDir)
     await honest.load(5_000)
-    for (const plan of plans) await besidePlan(home.dataDir, honest, plan, seconds)
+    for (const plan of acts === null ? plans : (['free'] as const))
+      await besidePlan({ ...(await newTenant(home.dataDir, plan)), acts }, honest, { plan, rounds, seconds })
   } finally {
     await stack.stop()
     await home.remove()
   }
 }
 
-async function besidePlan(dataDir: string, honest: Honest, plan: string, seconds: number): Promise<void> {
-  const order = await newTenant(dataDir, plan)
+async function besidePlan(
+  order: HostileOrder,
+  honest: Honest,
+  { plan, rounds, seconds }: { readonly plan: string; readonly rounds: number; readonly seconds: number },
+): Promise<void> {
   const [alone, beside]: [Measured[], Measured[]] = [[], []]
   for (let round = 0; round < rounds; round += 1) {
     alone.push(await honest.load(seconds * 1_000))
@@ -84,7 +91,7 @@ async function runsEnded({ baseUrl, key }: HostileOrder): Promise<void> {
 }
 
 /** A new organization, and a key for it with every scope of an owner. */
-async function newTenant(dataDir: string, plan: string): Promise<HostileOrder> {
+async function newTenant(dataDir: string, plan: string): Promise<Omit<HostileOrder, 'acts'>> {
   const owner = new Api(dataDir, 'owner')
   const { id } = await owner.good<{ id: string }>('POST', '/organizations', { name: `Neighbour ${plan}` })
   const { api_key: key } = await owner.good<{ api_key: string }>('POST', '/api-keys', {

@@ -13,6 +13,8 @@ export interface HostileOrder {
   readonly baseUrl: string
   readonly organizationId: string
   readonly key: string
+  /** Names of acts. null: all of them. */
+  readonly acts: readonly string[] | null
 }
 
 type Body = string | Readable | object
@@ -216,8 +218,10 @@ const repeat = async (act: () => Promise<unknown>): Promise<void> => {
     })
   }
 }
-for (const { callers, act } of Object.values(acts)) for (let n = 0; n < callers; n += 1) void repeat(act)
-for (const id of workflowIds) for (let n = 0; n < 4; n += 1) void repeat(() => runs(id))
+const isChosen = (name: string): boolean => order.acts?.includes(name) ?? true
+for (const [name, { callers, act }] of Object.entries(acts))
+  for (let n = 0; isChosen(name) && n < callers; n += 1) void repeat(act)
+for (const id of workflowIds) for (let n = 0; isChosen('runs') && n < 4; n += 1) void repeat(() => runs(id))
 process.send?.('ready')
 process.once('message', () => {
   goesOn = false
