@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { expect, test } from '@jest/globals'
 import { readDocsPage } from '../api/docs-page.ts'
 import { shownOutputs } from '../support/shell-blocks.ts'
@@ -43,12 +44,11 @@ test('the commands in docs/agents.md do what the page says', async () => {
   })
   expect(installed).toContain('"onFailure": "block"')
   expect(installed).not.toContain('csk_live_')
-  expect(byHand).toMatch(/^blocked by rule `agents-send-nothing`: .*\nexit code 2$/)
-  expect(tried).toMatch(/^ok {4}fail mode is closed$/m)
   expect(tried).toMatch(/\nworks$/)
   expect(starter?.match(/^done: save the rule `Agents: .*` \(require_approval, shadow\)$/gm)).toHaveLength(4)
+  expectShownParts([installed, tried, starter])
   expect(gatewayFiles).toBe('')
-  const exact = [rule, held, inbox, passed, receipt, revoked, frozen, counted, pages, policy, gateway, own, key, cleaned]
+  const exact = [rule, byHand, held, inbox, passed, receipt, revoked, frozen, counted, pages, policy, gateway, own, key, cleaned]
   expect(exact).toEqual(shownOutputs('docs/agents.md'))
   expect(curl).toMatch(/^blocked by rule `agents-send-nothing`: .*\nexit 2$/)
   expect(ls).toBe('')
@@ -58,3 +58,12 @@ test('the commands in docs/agents.md do what the page says', async () => {
     expect.stringMatching(/^\/.*\.countersign\/hook\.json$/),
   )
 })
+
+/** The outputs that the page shows in part; `...` stands for what it leaves out. */
+function expectShownParts(outputs: readonly (string | undefined)[]): void {
+  const page = readFileSync(new URL('../../docs/agents.md', import.meta.url), 'utf8')
+  const shown = [...page.matchAll(/^```text\n(.*?)^```$/gms)].map(([, text = '']) => text.split('...'))
+  expect(shown).toHaveLength(outputs.length)
+  for (const [index, parts] of shown.entries())
+    for (const part of parts) expect(outputs[index]).toContain(part.trim())
+}
