@@ -2,6 +2,7 @@ import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@jest/globals'
 import { ruleInput } from '../../src/policy/rule.ts'
+import { readEnvironment } from '../../src/shared/environment.ts'
 
 const root = join(import.meta.dirname, '../..')
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
@@ -23,6 +24,17 @@ test('docs/configuration.md has every variable that the programs read', () => {
   const cells = [...read('docs/configuration.md').matchAll(/^\| (`[^|]*) \|/gm)].map(([, cell = '']) => cell)
   const listed = cells.flatMap((cell) => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name))
   expect(new Set(listed)).toEqual(variables)
+})
+
+test('docs/configuration.md shows the default of each variable', () => {
+  const rows = [...read('docs/configuration.md').matchAll(/^\| (`[^|]*) \| ([^|]*) \|/gm)]
+  const defaults = Object.entries(readEnvironment({}).values).filter(
+    ([, value]) => ['string', 'number', 'boolean'].includes(typeof value) && value !== '',
+  )
+  expect(defaults.length).toBeGreaterThan(20)
+  const isShown = ([name, value]: readonly [string, unknown]) =>
+    rows.some(([, names = '', shown = '']) => names.includes(`\`${name}\``) && shown.includes(`\`${String(value)}\``))
+  expect(defaults.filter((each) => !isShown(each))).toEqual([])
 })
 
 test('the rule of the README is a rule, and that of the tutorial', () => {
