@@ -20,7 +20,9 @@ export async function documentReview(session: Session): Promise<void> {
     inputs: { document: link, channel },
   })
   // In a stack that already ran before, the settings may also hold the whole run (null).
-  const others = reasons.filter((_reason, index) => heldSteps[index] !== null && heldSteps[index] !== 'publish')
+  const others = reasons.filter(
+    (_reason, index) => heldSteps[index] !== null && heldSteps[index] !== 'publish',
+  )
   mustHold(others.length === 0, `only the step \`publish\` is held (${others.join('; ')})`)
   mustHold(heldSteps.filter((step) => step === 'publish').length === 1, 'the step `publish` was held once')
   mustHold(new Set(approvedBy[heldSteps.indexOf('publish')]).size >= 2, 'two people approved it')

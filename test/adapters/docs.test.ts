@@ -48,7 +48,23 @@ test('the commands in docs/agents.md do what the page says', async () => {
   expect(starter?.match(/^done: save the rule `Agents: .*` \(require_approval, shadow\)$/gm)).toHaveLength(4)
   expectShownParts([installed, tried, starter])
   expect(gatewayFiles).toBe('')
-  const exact = [rule, byHand, held, inbox, passed, receipt, revoked, frozen, counted, pages, policy, gateway, own, key, cleaned]
+  const exact = [
+    rule,
+    byHand,
+    held,
+    inbox,
+    passed,
+    receipt,
+    revoked,
+    frozen,
+    counted,
+    pages,
+    policy,
+    gateway,
+    own,
+    key,
+    cleaned,
+  ]
   expect(exact).toEqual(shownOutputs('docs/agents.md'))
   expect(curl).toMatch(/^blocked by rule `agents-send-nothing`: .*\nexit 2$/)
   expect(ls).toBe('')

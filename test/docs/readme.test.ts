@@ -33,7 +33,9 @@ test('docs/configuration.md shows the default of each variable', () => {
   )
   expect(defaults.length).toBeGreaterThan(20)
   const isShown = ([name, value]: readonly [string, unknown]) =>
-    rows.some(([, names = '', shown = '']) => names.includes(`\`${name}\``) && shown.includes(`\`${String(value)}\``))
+    rows.some(
+      ([, names = '', shown = '']) => names.includes(`\`${name}\``) && shown.includes(`\`${String(value)}\``),
+    )
   expect(defaults.filter((each) => !isShown(each))).toEqual([])
 })
 
@@ -46,8 +48,14 @@ test('the rule of the README is a rule, and that of the tutorial', () => {
 test('every command `npm run` of the pages exists', () => {
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
   const names = readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
-  const pages = ['README.md', 'CONTRIBUTING.md', ...names.filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)]
-  const named = pages.flatMap((page) => [...read(page).matchAll(/\bnpm run ([a-z][a-z:-]*)/g)].map(([, name = '']) => name))
+  const pages = [
+    'README.md',
+    'CONTRIBUTING.md',
+    ...names.filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`),
+  ]
+  const named = pages.flatMap((page) =>
+    [...read(page).matchAll(/\bnpm run ([a-z][a-z:-]*)/g)].map(([, name = '']) => name),
+  )
   expect(new Set(named).size).toBeGreaterThan(15)
   expect(named.filter((name) => !Object.hasOwn(scripts, name))).toEqual([])
 })

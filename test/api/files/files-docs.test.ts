@@ -1,4 +1,4 @@
-import { expect, test } from '/globals'
+import { expect, test } from '@jest/globals'
 import { shownOutputs } from '../../support/shell-blocks.ts'
 import { readDocsPage } from '../docs-page.ts'
 
