@@ -1,6 +1,6 @@
 # For the commands in docs/. Read it in the repository's folder, in bash or zsh, while `npm start` runs:
 #   . samples/shell.sh
-# It sets the addresses and keys from bootstrap.json of the data folder, and defines `field` and `api`.
+# It sets the addresses and keys from bootstrap.json of the data folder, and defines `field`, `request` and `api`.
 
 SAMPLES=$PWD/samples
 DATA=${DATA_DIR:-$PWD/.data}
@@ -10,8 +10,15 @@ WORK=$(mktemp -d)
 # Prints fields of a JSON answer, such as `field id`. samples/field.mjs explains paths.
 field() { node "$SAMPLES/field.mjs" "$@"; }
 
+# curl with these options. Prints the answer, and nothing if it has no body, such as that of DELETE.
+request() {
+  local answer
+  answer=$(curl -sS -H 'Content-Type: application/json' "$@") || return
+  [ -z "$answer" ] || printf '%s\n' "$answer"
+}
+
 # One request: api KEY METHOD PATH, then options of curl such as -d BODY.
-api() { curl -sS -H "Authorization: Bearer $1" -H 'Content-Type: application/json' -X "$2" "$URL$3" "${@:4}"; echo; }
+api() { request -H "Authorization: Bearer $1" -X "$2" "$URL$3" "${@:4}"; }
 
 if [ -f "$DATA/bootstrap.json" ]; then
   read -r BASE ORG AGENT OWNER ADMIN APPROVER MEMBER VIEWER MEMBER_ID MEMBER_PASSWORD <<END
@@ -20,5 +27,5 @@ $(field base_url organization_id agent_key users.owner.api_key users.admin.api_k
 END
   URL=$BASE/api/v1
 else
-  echo "there is no $DATA/bootstrap.json: start \`npm start\` first, or set DATA_DIR to its data folder" >&2
+  echo "there is no $DATA/bootstrap.json: start \`npm start\` first, or go to the repository's folder, or set DATA_DIR to your data folder" >&2
 fi

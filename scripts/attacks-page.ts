@@ -44,8 +44,9 @@ denies. \`blocked\` means that the call did not run. Otherwise the row says why 
 accidents, not against an agent or a repository that wants to get around it. A project's installation has the same entries in the
 project's own settings, written by hand.
 
-The last column is what \`doctor\` says in the same folder and environment, where the test asks it. It says \`protected\` of a
-client and an installation that have a row with **runs** only after an administrator has made the setting that closes this way. Else a row with \`works\` is a way that \`doctor\` cannot see from its folder.
+The last column is what \`doctor\` says in the same folder and environment, if the test asks it. A row with **runs** and \`works\` is a
+way that \`doctor\` cannot see from its folder. So \`doctor\` says \`protected\` of a client with such a row only after an administrator
+has made the setting that closes the way.
 `
 
 /** The text of docs/agents-reference.md. */

@@ -16,12 +16,15 @@ export async function documentReview(session: Session): Promise<void> {
   })
   const workflow = await saveWorkflow(session, 'document-review')
   const link = `https://docs.google.com/document/d/${draft.id}/edit`
-  const { run, heldSteps, approvedBy } = await runToEnd(session, workflow, {
+  const { run, heldSteps, reasons, approvedBy } = await runToEnd(session, workflow, {
     inputs: { document: link, channel },
   })
-  // In a stack that already ran before, the settings may also hold the whole run.
-  const held = heldSteps.filter((step) => step !== null)
-  mustHold(held.join() === 'publish', 'only the publication was held')
+  // In a stack that already ran before, the settings may also hold the whole run (null).
+  const others = reasons.filter(
+    (_reason, index) => heldSteps[index] !== null && heldSteps[index] !== 'publish',
+  )
+  mustHold(others.length === 0, `only the step \`publish\` is held (${others.join('; ')})`)
+  mustHold(heldSteps.filter((step) => step === 'publish').length === 1, 'the step `publish` was held once')
   mustHold(new Set(approvedBy[heldSteps.indexOf('publish')]).size >= 2, 'two people approved it')
   const [made, ...more] = [...services.google.files.values()].filter((file) => file.name === title)
   mustHold(made !== undefined && more.length === 0, 'the reviewed document exists once')

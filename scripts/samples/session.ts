@@ -113,7 +113,8 @@ export async function saveWorkflow({ client, tag }: Session, name: string): Prom
 
 /**
  * Runs the workflow to its end. Shows each waiting approval, and approves it. `heldSteps` lists the steps that waited
- * (null means the whole run). `approvedBy` lists the people who approved each of these steps.
+ * (null means the whole run). `reasons` has the run's explanation of each wait, and `approvedBy` the people who approved
+ * each of these steps.
  */
 export async function runToEnd(
   { client, changes, tell }: Session,
@@ -122,6 +123,7 @@ export async function runToEnd(
 ): Promise<{
   run: Run
   heldSteps: readonly (string | null)[]
+  reasons: readonly string[]
   approvedBy: readonly (readonly Person[])[]
 }> {
   const path = `/workflows/${workflowId}/execute?wait=0`
@@ -129,12 +131,14 @@ export async function runToEnd(
   // This has an effect only after an interrupted show, because otherwise the run has ended.
   changes.onUndo(() => client.ask(requester, 'POST', `/runs/${id}/cancel`, {}))
   const heldSteps: (string | null)[] = []
+  const reasons: string[] = []
   const approvedBy: Person[][] = []
   const run = await followRun(
     () => client.get<Run>(requester, 'GET', `/runs/${id}`),
     async ({ approval_id, step_id }, { status_reason }) => {
       mustHold(approval_id !== null, `an approval can decide it (${status_reason})`)
       heldSteps.push(step_id)
+      reasons.push(status_reason)
       tell.line(status_reason)
       await showHeld(client, tell, approval_id)
       const people = await voteUntilDecided(client, approval_id)
@@ -144,7 +148,7 @@ export async function runToEnd(
   )
   await showVerdicts(client, tell, run)
   mustHold(run.status === 'completed', `the run completed (it is ${run.status}: ${run.status_reason})`)
-  return { run, heldSteps, approvedBy }
+  return { run, heldSteps, reasons, approvedBy }
 }
 
 async function showHeld(client: Client, tell: Teller, approvalId: string): Promise<void> {

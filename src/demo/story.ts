@@ -237,7 +237,7 @@ async function receipt(client: Client, run: Run, approval: Approval, tell: Telle
 
 async function crash(stage: Stage, { changes }: Prepared): Promise<void> {
   const { tell } = stage
-  tell.step('A worker is killed while it creates an issue')
+  tell.step('An issue is created, and the answer is lost')
   const crashed = await createInCrash(stage, changes)
   if (crashed === null) return
   tell.step('The issue is looked for, found, and not created again')

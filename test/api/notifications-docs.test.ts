@@ -3,6 +3,7 @@ import { expect, test } from '@jest/globals'
 import { webhookEvents } from '../../src/contract/webhook-events.ts'
 import { webhookMessage } from '../../src/api/schemas/webhooks.ts'
 import { startScriptedServer } from '../support/scripted-server.ts'
+import { shownOutputs } from '../support/shell-blocks.ts'
 import { readDocsPage } from './docs-page.ts'
 
 const page = readFileSync(new URL('../../docs/notifications.md', import.meta.url), 'utf8')
@@ -11,12 +12,8 @@ test('the page’s commands do what it says', async () => {
   const receiver = await startScriptedServer()
   try {
     const before = `RECEIVER=${receiver.url}/hooks`
-    expect(await readDocsPage('docs/notifications.md', { before })).toEqual([
-      '',
-      'true',
-      'true 1800',
-      'false',
-    ])
+    const printed = await readDocsPage('docs/notifications.md', { before })
+    expect(printed).toEqual(['', ...shownOutputs('docs/notifications.md')])
   } finally {
     await receiver.close()
   }

@@ -6,11 +6,19 @@ import { promisify } from 'node:util'
 
 /* Runs shell blocks of the documentation word for word in one shell, as a reader types them. */
 
+const textOf = (page: string): string => readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
+
 /** The `sh` blocks of a page of the repository: all of them, or those below one second-level heading. */
 export function shellBlocks(page: string, heading?: string): string[] {
-  const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
+  const text = textOf(page)
   const section = heading === undefined ? text : (text.split(`\n## ${heading}\n`)[1] ?? '').split('\n## ')[0]
   return [...(section ?? '').matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block)
+}
+
+/** The outputs that a page shows below its `sh` blocks, trimmed. A block that prints nothing has none. */
+export function shownOutputs(page: string): string[] {
+  const blocks = textOf(page).matchAll(/^```sh\n.*?^```\n\n```\n(.*?)^```$/gms)
+  return [...blocks].map(([, output = '']) => output.trim())
 }
 
 /**

@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
@@ -7,17 +7,12 @@ import { emulatorToken, startEmulator, type Emulator } from '../../support/emula
 import { startGoogle } from '../../support/google/emulator.ts'
 import { jiraCredential, jiraWith, startJira } from '../../support/jira-emulator.ts'
 import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
+import { shownOutputs } from '../../support/shell-blocks.ts'
 import { startSlack } from '../../support/slack-emulator.ts'
 import { startTrello, trelloCredential, trelloWith } from '../../support/trello-emulator.ts'
 import { readDocsPage } from '../docs-page.ts'
 
 /* Runs the commands of docs/connections.md, against a stand-in for each service. */
-
-const page = readFileSync(new URL('../../../docs/connections.md', import.meta.url), 'utf8')
-/** The outputs that the page shows below its commands. */
-const shown = [...page.matchAll(/^```sh\n.*?^```\n\n```\n(.*?)^```$/gms)].map(([, output = '']) =>
-  output.trim(),
-)
 
 const folder = mkdtempSync(join(tmpdir(), 'reader-'))
 const services = new Map<string, Emulator>()
@@ -80,5 +75,5 @@ test('the page’s commands do what it says', async () => {
   const env = { TRACKER_BASE_URL: (services.get('jira') as Emulator).url }
   const [, ...outputs] = await readDocsPage('docs/connections.md', { before: variables(), env })
   expect(outputs).toHaveLength(12)
-  expect(outputs).toEqual(shown)
+  expect(outputs).toEqual(shownOutputs('docs/connections.md'))
 })

@@ -1,17 +1,9 @@
-import { readFileSync } from 'node:fs'
 import { expect, test } from '@jest/globals'
+import { shownOutputs } from '../../support/shell-blocks.ts'
 import { readDocsPage } from '../docs-page.ts'
 
-/* The commands of docs/files.md. */
-
-const page = readFileSync(new URL('../../../docs/files.md', import.meta.url), 'utf8')
-/** The outputs that the page shows below its commands. */
-const shown = [...page.matchAll(/^```sh\n.*?^```\n\n```\n(.*?)^```$/gms)].map(([, output = '']) =>
-  output.trim(),
-)
+const page = 'docs/files.md'
 
 test('the page’s commands do what it says', async () => {
-  const [, ...outputs] = await readDocsPage('docs/files.md')
-  expect(outputs).toHaveLength(4)
-  expect(outputs).toEqual(shown)
+  expect(await readDocsPage(page)).toEqual(['', ...shownOutputs(page)])
 })
