@@ -18,11 +18,26 @@ export const auditEvents = {
   'workflow.deleted': { when: 'A workflow is deleted.', metadata: {} },
   'workflow.execute': {
     when: 'A run is accepted (action `execute`), and it ends (action `finish`).',
-    metadata: { input_hash: text, workflow_version: number, risk: text, risk_reasons: list, nodes_executed: number, nodes_failed: number, requested_by: text },
+    metadata: {
+      input_hash: text,
+      workflow_version: number,
+      risk: text,
+      risk_reasons: list,
+      nodes_executed: number,
+      nodes_failed: number,
+      requested_by: text,
+    },
   },
   'workflow.refused': {
     when: 'Nothing was started: a rule would deny a step for certain, or the person’s mail address is not confirmed.',
-    metadata: { step_id: text, rule_name: text, input_hash: text, reason: text, risk: text, risk_reasons: list },
+    metadata: {
+      step_id: text,
+      rule_name: text,
+      input_hash: text,
+      reason: text,
+      risk: text,
+      risk_reasons: list,
+    },
   },
   'workflow.cancel': { when: 'Somebody asks to cancel a run.', metadata: { reason: text } },
   'template.approved': {
@@ -75,7 +90,17 @@ export const auditEvents = {
   },
   'tool_call.decided': {
     when: 'The rules decide a call of a run. The status is the verdict.',
-    metadata: { decision_id: text, step_id: text, item_index: number, requested_by: text, rule_id: text, rule_name: text, labels: list, params_hash: text, approval_id: text },
+    metadata: {
+      decision_id: text,
+      step_id: text,
+      item_index: number,
+      requested_by: text,
+      rule_id: text,
+      rule_name: text,
+      labels: list,
+      params_hash: text,
+      approval_id: text,
+    },
   },
   'tool_call.completed': { when: 'A call of a run has taken effect.', metadata: fields.callFields },
   'tool_call.failed': { when: 'A call of a run failed.', metadata: fields.callFields },
@@ -126,7 +151,17 @@ export const auditEvents = {
   },
   'agent_call.decided': {
     when: 'The rules decide a call of an agent. The status is the decision.',
-    metadata: { decision_id: text, session_id: text, side_effect: text, reason: text, rule_id: text, rule_name: text, labels: list, params_hash: text, approval_id: text },
+    metadata: {
+      decision_id: text,
+      session_id: text,
+      side_effect: text,
+      reason: text,
+      rule_id: text,
+      rule_name: text,
+      labels: list,
+      params_hash: text,
+      approval_id: text,
+    },
   },
   'agent_call.unreadable': {
     when: 'An agent’s question cannot be read, and is denied.',
@@ -202,16 +237,28 @@ export const auditEvents = {
     when: 'A file is uploaded.',
     metadata: { file_id: text, sha256: text, size: number, media_type: text, labels: list },
   },
-  'file.deleted': { when: 'An uploaded file is deleted.', metadata: { file_id: text, sha256: text, labels: list } },
+  'file.deleted': {
+    when: 'An uploaded file is deleted.',
+    metadata: { file_id: text, sha256: text, labels: list },
+  },
   'memory.set': {
     when: 'A value is kept in the organization’s memory.',
     metadata: { key: text, value_hash: text, labels: list, labels_before: list },
   },
-  'memory.deleted': { when: 'A kept value is deleted.', metadata: { key: text, labels: list, labels_before: list } },
+  'memory.deleted': {
+    when: 'A kept value is deleted.',
+    metadata: { key: text, labels: list, labels_before: list },
+  },
   'member.invited': { when: 'A person is invited.', metadata: { invitation_id: text, role: text } },
   'member.joined': { when: 'A person accepts an invitation.', metadata: { invitation_id: text, role: text } },
-  'member.role_changed': { when: 'A member gets another role.', metadata: { member_id: text, from: text, to: text } },
-  'member.removed': { when: 'A member is removed.', metadata: { member_id: text, cancelled_approvals: number } },
+  'member.role_changed': {
+    when: 'A member gets another role.',
+    metadata: { member_id: text, from: text, to: text },
+  },
+  'member.removed': {
+    when: 'A member is removed.',
+    metadata: { member_id: text, cancelled_approvals: number },
+  },
   'member.account_claimed': {
     when: 'A code is sent to an account at another service that a member says is theirs.',
     metadata: fields.slackFields,
@@ -248,7 +295,10 @@ export const auditEvents = {
     metadata: { mail: flag, delay_seconds: number },
   },
   'member.left': { when: 'A member leaves.', metadata: { member_id: text, cancelled_approvals: number } },
-  'invitation.revoked': { when: 'An invitation is withdrawn.', metadata: { invitation_id: text, role: text } },
+  'invitation.revoked': {
+    when: 'An invitation is withdrawn.',
+    metadata: { invitation_id: text, role: text },
+  },
   'api_key.created': { when: 'An API key is created.', metadata: fields.keyFields },
   'api_key.updated': { when: 'An API key changes.', metadata: fields.keyFields },
   'api_key.revoked': { when: 'An API key is revoked.', metadata: { ...fields.keyFields, happened_at: text } },

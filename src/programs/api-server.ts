@@ -69,7 +69,9 @@ checkInstallation(context).then(
       every(context, 'heartbeat', 5, () => beat(context, 'api')),
       every(context, 'keeping the default task queue', keepingSeconds, () => keepDefaultQueue(context)),
       // The API also does this, in case no worker runs.
-      every(context, 'ending cancelled runs', 1, () => endCancelled(context, { failed: failedCancellations })),
+      every(context, 'ending cancelled runs', 1, () =>
+        endCancelled(context, { failed: failedCancellations }),
+      ),
       every(context, 'looking at Temporal', 1, () => watchTemporal(context, temporal)),
       // Records events that a request could not append, or that a crash left unrecorded.
       every(context, 'recording account events', recordingSeconds, () => recordAccountEvents(context)),

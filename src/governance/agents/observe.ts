@@ -43,11 +43,7 @@ type Observing = Acting & Pick<Context, 'agentSessions' | 'db' | 'metrics'>
  * call may have read. Throws `not_found` or `insufficient_role` if the person may not ask in the session's
  * organization. Throws `quota_exceeded`, and writes nothing, if a new session would exceed `storage_mb`.
  */
-export async function observe(
-  context: Observing,
-  asker: Asker,
-  finished: Finished,
-): Promise<Observed> {
+export async function observe(context: Observing, asker: Asker, finished: Finished): Promise<Observed> {
   const paramsHash = callHash(finished.tool_name, finished.tool_input)
   const { user } = asker.identity
   const allowed =

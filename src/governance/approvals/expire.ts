@@ -22,7 +22,9 @@ const mostExpired = 100
  * nobody can approve. Organizations take turns. Returns the number of approvals that were due.
  */
 export async function expireDue(context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>): Promise<number> {
-  const { rows: due } = await readDueApprovals(isOverSql(sql`clock_timestamp()`), mostExpired).execute(context.db)
+  const { rows: due } = await readDueApprovals(isOverSql(sql`clock_timestamp()`), mostExpired).execute(
+    context.db,
+  )
   await eachOrganization(context.sparseLog, 'expiry', due, async (own) => {
     for (const each of own) await expireIfDue(context, each)
   })

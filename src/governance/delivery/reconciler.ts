@@ -13,10 +13,7 @@ const passSize = 100
 /** A pass wakes at most this many calls of one run. The next pass wakes the rest. */
 const mostWoken = 50
 
-type Reconciling = Pick<
-  Context,
-  'combiner' | 'config' | 'db' | 'log' | 'metrics' | 'runCaches' | 'sparseLog'
->
+type Reconciling = Pick<Context, 'combiner' | 'config' | 'db' | 'log' | 'metrics' | 'runCaches' | 'sparseLog'>
 
 /**
  * Compares open runs with Temporal. A run that is missing in Temporal is started again. Its finished steps return their

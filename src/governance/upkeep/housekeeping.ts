@@ -42,7 +42,9 @@ export async function leave(context: Pick<Context, 'config' | 'db'>): Promise<vo
 export async function prune(db: Db): Promise<void> {
   await sql`
     update runs set idempotency_key = null
-    where idempotency_key is not null and created_at < now() - make_interval(hours => ${keptHours})`.execute(db)
+    where idempotency_key is not null and created_at < now() - make_interval(hours => ${keptHours})`.execute(
+    db,
+  )
   await pruneStarts(db)
   await sql`delete from process_heartbeats where seen_at < now() - interval '1 hour'`.execute(db)
   await sql`delete from connection_attempts where expires_at < now()`.execute(db)

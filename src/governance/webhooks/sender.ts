@@ -10,9 +10,7 @@ export interface WebhookSender {
   stop(): Promise<void>
 }
 
-export function createWebhookSender(
-  context: Sending & Pick<Context, 'config' | 'sparseLog'>,
-): WebhookSender {
+export function createWebhookSender(context: Sending & Pick<Context, 'config' | 'sparseLog'>): WebhookSender {
   const sending = { sound: new Set<Promise<void>>(), ailing: new Set<Promise<void>>() }
   const stopping = new AbortController()
   const begin = async (kind: 'sound' | 'ailing', freePlaces: number): Promise<void> => {

@@ -86,11 +86,7 @@ describe('the preview of an agent’s call', () => {
 
   test.each([
     ['Edit', { file_path: 'a.txt', old_string: 'one', new_string: 'two' }, 'the place with'],
-    [
-      'edit',
-      { filePath: 'a.txt', oldString: 'one', newString: 'two', replaceAll: true },
-      'every place with',
-    ],
+    ['edit', { filePath: 'a.txt', oldString: 'one', newString: 'two', replaceAll: true }, 'every place with'],
   ] as const)('%s of a file is a change', (tool, params, where) => {
     const { diff, note } = agentPreviewOf(tool, params)
     expect(diff).toEqual({ before: 'one', after: 'two', skipped: 0 })

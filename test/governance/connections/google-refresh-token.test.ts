@@ -12,7 +12,12 @@ useGoogle((started) => (world = started))
 const connectWith = (credential: unknown) => connectIn(world, credential)
 
 describe('a refresh token of somebody’s own client', () => {
-  const own = () => ({ client_id: 'c', client_secret: 's3cret', refresh_token: 'r1', base_url: world.server.url })
+  const own = () => ({
+    client_id: 'c',
+    client_secret: 's3cret',
+    refresh_token: 'r1',
+    base_url: world.server.url,
+  })
   /** Simulates Google without checking requests against Google's description. */
   const play = (token: Scripted, account: Scripted = { status: 200, body: { email: ana } }) => {
     world.server.answer = ({ path }) =>
@@ -92,10 +97,11 @@ test('an authorization at Google’s own protocol, as its emulator speaks it', a
   const { signal } = new AbortController()
   const finished = await finishAuthorization(world.engine.context, caller, 'google', searchParams, signal)
   expect(finished).toMatchObject({ kind: 'connected', connection: { account: ana, integration: 'google' } })
-  const answer = await (await connectionFor(world, 'drive_search')).fetchWithin({ milliseconds: 30_000, bytes: 1_000_000 })(
-    `${world.emulator.url}/drive/v3/files`,
-    { headers: (await connectionFor(world, 'drive_search')).headers },
-  )
+  const answer = await (
+    await connectionFor(world, 'drive_search')
+  ).fetchWithin({ milliseconds: 30_000, bytes: 1_000_000 })(`${world.emulator.url}/drive/v3/files`, {
+    headers: (await connectionFor(world, 'drive_search')).headers,
+  })
   expect(answer.status).toBe(200)
 })
 
@@ -104,4 +110,3 @@ test('every tool of Google names its scopes', async () => {
   for (const tool of Object.values(catalog))
     if (tool.connection === 'google') expect(google.grant?.scopesOf(tool.name)).not.toEqual([])
 })
-

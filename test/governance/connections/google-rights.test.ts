@@ -63,7 +63,9 @@ describe('rights that the person has granted', () => {
     expect(await shown('github_comment')).toMatchObject({ connected: false, available: false })
     const op = opOf(await world.engine.run(), { tool: getTool('docs_read') as ToolDeclaration })
     expect(await world.engine.decide(op)).toMatchObject({ go: false, state: 'failed' })
-    expect((await effectOf(world.engine.context, op))?.error).toMatchObject({ code: 'connection_lacks_scope' })
+    expect((await effectOf(world.engine.context, op))?.error).toMatchObject({
+      code: 'connection_lacks_scope',
+    })
     grants(`${scope('spreadsheets')} ${scope('documents')}`)
     await connectWith(own())
     expect(await shown('docs_read')).toMatchObject({ connected: true, available: true })

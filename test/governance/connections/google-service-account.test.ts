@@ -168,4 +168,3 @@ describe('a service account', () => {
     expect((await use()).base).toBe(world.server.url)
   })
 })
-

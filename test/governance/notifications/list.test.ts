@@ -88,4 +88,3 @@ test('the list of messages also has deliveries to webhooks, in the order of time
   const ended = (await list({ channel: 'webhook' })).filter(({ event }) => event === 'run.cancelled')
   expect(ended).toEqual([expect.objectContaining({ approval_id: null, run_id: op.key.runId })])
 }) // prettier-ignore
-
