@@ -146,7 +146,7 @@ export const auditEvents = {
     metadata: { approval_id: text, session_id: text },
   },
   'approval.reopened': {
-    when: 'An approved run needs more approvals when it starts, since the settings have changed.',
+    when: 'An approved run needs more approvals when it starts, because settings, rules or roles are stricter now.',
     metadata: { approval_id: text, needed: number, counting: number },
   },
   'agent_call.decided': {
