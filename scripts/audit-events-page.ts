@@ -8,7 +8,9 @@ export async function auditEventsPage(): Promise<string> {
   const rows = Object.entries(auditEvents)
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([type, { when, metadata }]) => {
-      const fields = metadata.map((field) => `\`${field}\``).join(', ')
+      const fields = Object.entries(metadata)
+        .map(([field, kind]) => (kind === 'text' ? `\`${field}\`` : `\`${field}\` (${kind})`))
+        .join(', ')
       return `| \`${type}\` | ${when} | ${fields} |`
     })
   const text = `# Events of the audit log
@@ -17,7 +19,8 @@ export async function auditEventsPage(): Promise<string> {
 
 Every entry has its position, time, organization, actor, action and status, and the hash of the entry before it. Its metadata holds ids,
 hashes, counts and names, but no parameter's value and no secret. Besides the fields below it always has \`policy_version\`, and
-\`api_key_id\` where a key was used.
+\`api_key_id\` where a key was used. A field without a kind is text. A flag is true or false, and a list is a list of texts. A field that
+says nothing about an event is absent or null.
 
 | Event | When | Metadata |
 | --- | --- | --- |

@@ -1,47 +1,80 @@
-/* Metadata fields that several events of the audit log share. */
+import type { JsonObject } from '../policy/types.ts'
 
-export const callFields = [
-  'step_id',
-  'item_index',
-  'attempt',
-  'decision_id',
-  'params_hash',
-  'error_code',
-] as const
+/* The kinds of metadata fields in the audit log, and fields that several events share. */
 
-export const requestFields = [
-  'approval_id',
-  'step_id',
-  'item_index',
-  'session_id',
-  'rule_name',
-  'risk',
-  'supersedes_id',
-  'because',
-] as const
-
-export const voteFields = [
-  'approval_id',
-  'step_id',
-  'item_index',
-  'session_id',
-  'counting',
-  'needed',
-  'params_hash',
-] as const
-
-export function ruleFields<const Id extends string>(id: Id) {
-  return [id, 'name', 'rule_status', 'verdict', 'body_hash'] as const
+/** The values of each kind of field. A field that says nothing about an event is absent or null. */
+export interface FieldValues {
+  readonly text: string | null
+  readonly number: number | null
+  readonly flag: boolean | null
+  readonly list: readonly string[]
+  readonly object: JsonObject
 }
+export type FieldKind = keyof FieldValues
 
-export const policyFields = ['tool_name', 'role', 'allowed', 'restrictions', 'body_hash'] as const
+export const text = 'text'
+export const number = 'number'
+export const flag = 'flag'
+export const list = 'list'
+export const object = 'object'
 
-export const overrideFields = ['tool_name', 'role', 'allowed'] as const
+export const callFields = {
+  step_id: text,
+  item_index: number,
+  attempt: number,
+  decision_id: text,
+  params_hash: text,
+  error_code: text,
+} as const
 
-export const connectionFields = ['connection_id', 'integration', 'owner_id', 'account'] as const
+export const itemsFields = { step_id: text, items: number, too_many_labels: flag } as const
 
-export const webhookFields = ['webhook_id', 'host'] as const
+export const requestFields = {
+  approval_id: text,
+  step_id: text,
+  item_index: number,
+  session_id: text,
+  rule_name: text,
+  risk: text,
+  supersedes_id: text,
+  because: text,
+} as const
 
-export const keyFields = ['key_id', 'key_user_id', 'scopes'] as const
+export const voteFields = {
+  approval_id: text,
+  step_id: text,
+  item_index: number,
+  session_id: text,
+  counting: number,
+  needed: number,
+  params_hash: text,
+} as const
 
-export const accountFields = ['happened_at', 'session_id', 'key_id'] as const
+const ruleFields = { name: text, rule_status: text, verdict: text, body_hash: text } as const
+export const decidingRuleFields = { rule_id: text, ...ruleFields } as const
+export const labelRuleFields = { label_rule_id: text, ...ruleFields } as const
+
+export const policyFields = {
+  tool_name: text,
+  role: text,
+  allowed: flag,
+  restrictions: object,
+  body_hash: text,
+} as const
+
+export const overrideFields = { tool_name: text, role: text, allowed: flag } as const
+
+export const connectionFields = {
+  connection_id: text,
+  integration: text,
+  owner_id: text,
+  account: text,
+} as const
+
+export const slackFields = { member_id: text, service: text, external_id: text } as const
+
+export const webhookFields = { webhook_id: text, host: text } as const
+
+export const keyFields = { key_id: text, key_user_id: text, scopes: list } as const
+
+export const accountFields = { happened_at: text, session_id: text, key_id: text } as const

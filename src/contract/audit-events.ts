@@ -2,97 +2,105 @@
 
 import * as fields from './audit-event-fields.ts'
 
+const { text, number, flag, list, object } = fields
+
 /**
- * All events of the audit log: when each event is written, and the fields of its metadata. Every entry also has
- * `policy_version`, and `api_key_id` where a key was used. `npm run openapi` writes docs/reference/audit-events.md
- * from this table.
+ * All events of the audit log: when each event is written, and the fields of its metadata with their kinds. Every entry
+ * also has `policy_version`, and `api_key_id` where a key was used. `AuditDraft` types each event by this table, and
+ * `npm run openapi` writes docs/reference/audit-events.md from it.
  */
 export const auditEvents = {
   'workflow.deployed': {
     when: 'A version of a workflow is saved and becomes the current one.',
-    metadata: ['version', 'definition_hash', 'rolled_back_from', 'rolled_back_to'],
+    metadata: { version: number, definition_hash: text, rolled_back_from: number, rolled_back_to: number },
   },
-  'workflow.updated': { when: 'The name or description of a workflow changes.', metadata: [] },
-  'workflow.deleted': { when: 'A workflow is deleted.', metadata: [] },
+  'workflow.updated': { when: 'The name or description of a workflow changes.', metadata: {} },
+  'workflow.deleted': { when: 'A workflow is deleted.', metadata: {} },
   'workflow.execute': {
     when: 'A run is accepted (action `execute`), and it ends (action `finish`).',
-    metadata: [
-      'input_hash',
-      'workflow_version',
-      'risk',
-      'risk_reasons',
-      'nodes_executed',
-      'nodes_failed',
-      'api_key_id',
-      'requested_by',
-    ],
+    metadata: {
+      input_hash: text,
+      workflow_version: number,
+      risk: text,
+      risk_reasons: list,
+      nodes_executed: number,
+      nodes_failed: number,
+      requested_by: text,
+    },
   },
   'workflow.refused': {
     when: 'Nothing was started: a rule would deny a step for certain, or the person’s mail address is not confirmed.',
-    metadata: ['step_id', 'rule_name', 'input_hash', 'reason', 'risk', 'risk_reasons'],
+    metadata: {
+      step_id: text,
+      rule_name: text,
+      input_hash: text,
+      reason: text,
+      risk: text,
+      risk_reasons: list,
+    },
   },
-  'workflow.cancel': { when: 'Somebody asks to cancel a run.', metadata: ['reason'] },
+  'workflow.cancel': { when: 'Somebody asks to cancel a run.', metadata: { reason: text } },
   'template.approved': {
     when: 'An owner makes a version of a workflow a template.',
-    metadata: ['template_name', 'version', 'definition_hash'],
+    metadata: { template_name: text, version: number, definition_hash: text },
   },
   'template.deprecated': {
     when: 'A template is marked as outdated.',
-    metadata: ['reason', 'replacement_id'],
+    metadata: { replacement_id: text },
   },
-  'template.archived': { when: 'A deprecated template is archived.', metadata: [] },
+  'template.archived': { when: 'A deprecated template is archived.', metadata: {} },
   'template.used': {
     when: 'A workflow is made from a template.',
-    metadata: ['made_workflow_id', 'version', 'state'],
+    metadata: { made_workflow_id: text, version: number, state: text },
   },
-  'run.started': { when: 'A run that waited for an approval starts.', metadata: ['approval_id'] },
-  'run.queued': { when: 'An approved run waits for a free slot.', metadata: ['approval_id'] },
+  'run.started': { when: 'A run that waited for an approval starts.', metadata: { approval_id: text } },
+  'run.queued': { when: 'An approved run waits for a free slot.', metadata: { approval_id: text } },
   'run.waits_for_slot': {
     when: 'An approved call waits for a free slot of its organization.',
-    metadata: ['step_id', 'limit'],
+    metadata: { step_id: text, limit: number },
   },
-  'step.expanded': { when: 'A `for_each` step knows its items.', metadata: ['step_id', 'items'] },
+  'step.expanded': { when: 'A `for_each` step knows its items.', metadata: { step_id: text, items: number } },
   'step.completed': {
     when: 'All items of a `for_each` step have ended, each completed.',
-    metadata: ['step_id', 'items', 'too_many_labels'],
+    metadata: fields.itemsFields,
   },
   'step.failed': {
     when: 'All items of a `for_each` step have ended, and one failed.',
-    metadata: ['step_id', 'items', 'too_many_labels'],
+    metadata: fields.itemsFields,
   },
   'step.denied': {
     when: 'All items of a `for_each` step have ended, and one was denied.',
-    metadata: ['step_id', 'items', 'too_many_labels'],
+    metadata: fields.itemsFields,
   },
   'step.rejected': {
     when: 'All items of a `for_each` step have ended, and a person rejected one.',
-    metadata: ['step_id', 'items', 'too_many_labels'],
+    metadata: fields.itemsFields,
   },
   'step.expired': {
     when: 'All items of a `for_each` step have ended, and the approval of one expired.',
-    metadata: ['step_id', 'items', 'too_many_labels'],
+    metadata: fields.itemsFields,
   },
   'step.cancelled': {
     when: 'All items of a `for_each` step have ended, and one was cancelled.',
-    metadata: ['step_id', 'items', 'too_many_labels'],
+    metadata: fields.itemsFields,
   },
   'step.skipped': {
     when: 'A `for_each` step is skipped.',
-    metadata: ['step_id', 'items', 'too_many_labels'],
+    metadata: fields.itemsFields,
   },
   'tool_call.decided': {
     when: 'The rules decide a call of a run. The status is the verdict.',
-    metadata: [
-      'decision_id',
-      'step_id',
-      'item_index',
-      'requested_by',
-      'rule_id',
-      'rule_name',
-      'labels',
-      'params_hash',
-      'approval_id',
-    ],
+    metadata: {
+      decision_id: text,
+      step_id: text,
+      item_index: number,
+      requested_by: text,
+      rule_id: text,
+      rule_name: text,
+      labels: list,
+      params_hash: text,
+      approval_id: text,
+    },
   },
   'tool_call.completed': { when: 'A call of a run has taken effect.', metadata: fields.callFields },
   'tool_call.failed': { when: 'A call of a run failed.', metadata: fields.callFields },
@@ -117,7 +125,7 @@ export const auditEvents = {
   },
   'tool_call.resolved': {
     when: 'A person says what became of a call with an unknown outcome. The status is `retry`, `done` or `fail`.',
-    metadata: ['step_id', 'item_index', 'attempt', 'decision_id', 'outcome'],
+    metadata: { step_id: text, item_index: number, attempt: number, decision_id: text, outcome: text },
   },
   'approval.requested': {
     when: 'A run, a step or an agent’s call is held for a person.',
@@ -131,52 +139,52 @@ export const auditEvents = {
   'approval.rejected': { when: 'A person rejects.', metadata: fields.voteFields },
   'approval.expired': {
     when: 'Nobody decided in time.',
-    metadata: ['approval_id', 'step_id', 'item_index', 'session_id'],
+    metadata: { approval_id: text, step_id: text, item_index: number, session_id: text },
   },
   'approval.withdrawn': {
     when: 'An agent’s client no longer waits for a decision.',
-    metadata: ['approval_id', 'session_id'],
+    metadata: { approval_id: text, session_id: text },
   },
   'approval.reopened': {
-    when: 'An approved run needs more approvals when it starts, since the settings have changed.',
-    metadata: ['approval_id', 'needed', 'counting'],
+    when: 'An approved run needs more approvals when it starts, because settings, rules or roles are stricter now.',
+    metadata: { approval_id: text, needed: number, counting: number },
   },
   'agent_call.decided': {
     when: 'The rules decide a call of an agent. The status is the decision.',
-    metadata: [
-      'decision_id',
-      'session_id',
-      'side_effect',
-      'reason',
-      'rule_id',
-      'rule_name',
-      'labels',
-      'params_hash',
-      'approval_id',
-    ],
+    metadata: {
+      decision_id: text,
+      session_id: text,
+      side_effect: text,
+      reason: text,
+      rule_id: text,
+      rule_name: text,
+      labels: list,
+      params_hash: text,
+      approval_id: text,
+    },
   },
   'agent_call.unreadable': {
     when: 'An agent’s question cannot be read, and is denied.',
-    metadata: ['decision_id'],
+    metadata: { decision_id: text },
   },
   'agent.unapproved_call': {
     when: 'An agent reports a call that nobody allowed.',
-    metadata: ['session_id', 'side_effect', 'labels', 'params_hash'],
+    metadata: { session_id: text, side_effect: text, labels: list, params_hash: text },
   },
   'agent_session.ended': {
     when: 'A session of an agent ends.',
-    metadata: ['session_id', 'cancelled_approvals'],
+    metadata: { session_id: text, cancelled_approvals: number },
   },
   'agent_session.revoked': {
     when: 'A person revokes a session of an agent.',
-    metadata: ['session_id', 'cancelled_approvals'],
+    metadata: { session_id: text, cancelled_approvals: number },
   },
-  'rule.created': { when: 'A rule is created.', metadata: fields.ruleFields('rule_id') },
-  'rule.updated': { when: 'A rule changes.', metadata: fields.ruleFields('rule_id') },
-  'rule.deleted': { when: 'A rule is deleted.', metadata: fields.ruleFields('rule_id') },
-  'label_rule.created': { when: 'A label rule is created.', metadata: fields.ruleFields('label_rule_id') },
-  'label_rule.updated': { when: 'A label rule changes.', metadata: fields.ruleFields('label_rule_id') },
-  'label_rule.deleted': { when: 'A label rule is deleted.', metadata: fields.ruleFields('label_rule_id') },
+  'rule.created': { when: 'A rule is created.', metadata: fields.decidingRuleFields },
+  'rule.updated': { when: 'A rule changes.', metadata: fields.decidingRuleFields },
+  'rule.deleted': { when: 'A rule is deleted.', metadata: fields.decidingRuleFields },
+  'label_rule.created': { when: 'A label rule is created.', metadata: fields.labelRuleFields },
+  'label_rule.updated': { when: 'A label rule changes.', metadata: fields.labelRuleFields },
+  'label_rule.deleted': { when: 'A label rule is deleted.', metadata: fields.labelRuleFields },
   'tool_policy.created': { when: 'A tool policy is created.', metadata: fields.policyFields },
   'tool_policy.updated': { when: 'A tool policy changes.', metadata: fields.policyFields },
   'tool_policy.deleted': { when: 'A tool policy is deleted.', metadata: fields.policyFields },
@@ -185,100 +193,115 @@ export const auditEvents = {
     metadata: fields.overrideFields,
   },
   'role_override.deleted': { when: 'The override of a role is deleted.', metadata: fields.overrideFields },
-  'governance.updated': { when: 'A governance setting changes.', metadata: ['changes'] },
+  'governance.updated': { when: 'A governance setting changes.', metadata: { changes: object } },
   'organization.created': {
     when: 'An organization is created.',
-    metadata: ['plan', 'owner_id', 'personal', 'installation_tools'],
+    metadata: { plan: text, owner_id: text, personal: flag, installation_tools: list },
   },
-  'organization.frozen': { when: 'An organization is frozen.', metadata: ['reason'] },
-  'organization.unfrozen': { when: 'A freeze ends.', metadata: ['reason'] },
+  'organization.frozen': { when: 'An organization is frozen.', metadata: { reason: text } },
+  'organization.unfrozen': { when: 'A freeze ends.', metadata: { reason: text } },
   'organization.queue_changed': {
     when: 'An operator gives an organization another task queue.',
-    metadata: ['from', 'to'],
+    metadata: { from: text, to: text },
   },
   'connection.created': {
     when: 'A tool is connected: by the operator to the installation, or by a member to a service.',
-    metadata: ['tool', 'scope', ...fields.connectionFields, 'replaced_id'],
+    metadata: { tool: text, scope: text, ...fields.connectionFields, replaced_id: text },
   },
   'connection.removed': {
     when: 'The operator disconnects a tool of the installation.',
-    metadata: ['tool', 'scope'],
+    metadata: { tool: text, scope: text },
   },
   'connection.authorization_begun': {
     when: 'A member begins to authorize a connection in the browser.',
-    metadata: ['tool', 'scope', 'integration'],
+    metadata: { tool: text, scope: text, integration: text },
   },
   'connection.renamed': {
     when: 'A connection gets another name.',
-    metadata: ['scope', ...fields.connectionFields, 'name'],
+    metadata: { scope: text, ...fields.connectionFields, name: text },
   },
   'connection.expired': {
     when: 'A service no longer accepts the credential of a connection.',
-    metadata: ['scope', ...fields.connectionFields],
+    metadata: { scope: text, ...fields.connectionFields },
   },
   'connection.revoked': {
     when: 'A connection is revoked, and its credential deleted.',
-    metadata: ['scope', ...fields.connectionFields],
+    metadata: { scope: text, ...fields.connectionFields },
   },
-  'quota.updated': { when: 'The plan or a limit changes.', metadata: ['changes'] },
+  'quota.updated': { when: 'The plan or a limit changes.', metadata: { changes: object } },
   'quota.exceeded': {
     when: 'Something is refused or waits because of a limit.',
-    metadata: ['limit', 'value', 'risk', 'risk_reasons'],
+    metadata: { limit: text, value: number, risk: text, risk_reasons: list },
   },
   'file.created': {
     when: 'A file is uploaded.',
-    metadata: ['file_id', 'sha256', 'size', 'media_type', 'labels'],
+    metadata: { file_id: text, sha256: text, size: number, media_type: text, labels: list },
   },
-  'file.deleted': { when: 'An uploaded file is deleted.', metadata: ['file_id', 'sha256', 'labels'] },
+  'file.deleted': {
+    when: 'An uploaded file is deleted.',
+    metadata: { file_id: text, sha256: text, labels: list },
+  },
   'memory.set': {
     when: 'A value is kept in the organization’s memory.',
-    metadata: ['key', 'value_hash', 'labels', 'labels_before'],
+    metadata: { key: text, value_hash: text, labels: list, labels_before: list },
   },
-  'memory.deleted': { when: 'A kept value is deleted.', metadata: ['key', 'labels', 'labels_before'] },
-  'member.invited': { when: 'A person is invited.', metadata: ['invitation_id', 'role'] },
-  'member.joined': { when: 'A person accepts an invitation.', metadata: ['invitation_id', 'role'] },
-  'member.role_changed': { when: 'A member gets another role.', metadata: ['member_id', 'from', 'to'] },
-  'member.removed': { when: 'A member is removed.', metadata: ['member_id', 'cancelled_approvals'] },
+  'memory.deleted': {
+    when: 'A kept value is deleted.',
+    metadata: { key: text, labels: list, labels_before: list },
+  },
+  'member.invited': { when: 'A person is invited.', metadata: { invitation_id: text, role: text } },
+  'member.joined': { when: 'A person accepts an invitation.', metadata: { invitation_id: text, role: text } },
+  'member.role_changed': {
+    when: 'A member gets another role.',
+    metadata: { member_id: text, from: text, to: text },
+  },
+  'member.removed': {
+    when: 'A member is removed.',
+    metadata: { member_id: text, cancelled_approvals: number },
+  },
   'member.account_claimed': {
     when: 'A code is sent to an account at another service that a member says is theirs.',
-    metadata: ['member_id', 'service', 'external_id'],
+    metadata: fields.slackFields,
   },
   'member.account_linked': {
     when: 'A member’s account at another service is linked.',
-    metadata: ['member_id', 'service', 'external_id'],
+    metadata: fields.slackFields,
   },
   'member.account_unlinked': {
     when: 'A member’s account at another service is linked no more.',
-    metadata: ['member_id', 'service', 'external_id'],
+    metadata: fields.slackFields,
   },
-  'webhook.created': { when: 'A webhook is created.', metadata: [...fields.webhookFields, 'events'] },
+  'webhook.created': { when: 'A webhook is created.', metadata: { ...fields.webhookFields, events: list } },
   'webhook.updated': {
     when: 'The address or the events of a webhook change, or it is turned on or off.',
-    metadata: [...fields.webhookFields, 'events', 'active'],
+    metadata: { ...fields.webhookFields, events: list, active: flag },
   },
   'webhook.secret_rotated': {
     when: 'A webhook gets a new secret.',
-    metadata: [...fields.webhookFields, 'former_until'],
+    metadata: { ...fields.webhookFields, former_until: text },
   },
   'webhook.tested': { when: 'A test is sent to a webhook.', metadata: fields.webhookFields },
   'webhook.redelivered': {
     when: 'A message is sent to a webhook again.',
-    metadata: [...fields.webhookFields, 'delivery_id'],
+    metadata: { ...fields.webhookFields, delivery_id: text },
   },
   'webhook.disabled': {
     when: 'The service turns a webhook off: nothing has arrived for days, or its receiver wants no more.',
-    metadata: [...fields.webhookFields, 'reason'],
+    metadata: { ...fields.webhookFields, reason: text },
   },
   'webhook.deleted': { when: 'A webhook is deleted.', metadata: fields.webhookFields },
   'member.mails_changed': {
     when: 'A member chooses whether and when they get mails.',
-    metadata: ['mail', 'delay_seconds'],
+    metadata: { mail: flag, delay_seconds: number },
   },
-  'member.left': { when: 'A member leaves.', metadata: ['member_id', 'cancelled_approvals'] },
-  'invitation.revoked': { when: 'An invitation is withdrawn.', metadata: ['invitation_id', 'role'] },
+  'member.left': { when: 'A member leaves.', metadata: { member_id: text, cancelled_approvals: number } },
+  'invitation.revoked': {
+    when: 'An invitation is withdrawn.',
+    metadata: { invitation_id: text, role: text },
+  },
   'api_key.created': { when: 'An API key is created.', metadata: fields.keyFields },
   'api_key.updated': { when: 'An API key changes.', metadata: fields.keyFields },
-  'api_key.revoked': { when: 'An API key is revoked.', metadata: [...fields.keyFields, 'happened_at'] },
+  'api_key.revoked': { when: 'An API key is revoked.', metadata: { ...fields.keyFields, happened_at: text } },
   'api_key.reactivated': { when: 'A revoked API key is made active again.', metadata: fields.keyFields },
   'api_key.confirmed': {
     when: 'A person confirms an API key with a second factor.',
@@ -292,19 +315,36 @@ export const auditEvents = {
     when: 'A mail address counts as not confirmed any more.',
     metadata: fields.accountFields,
   },
+  'mfa.enabled': { when: 'A person sets up a second factor.', metadata: fields.accountFields },
+  'mfa.disabled': { when: 'A person removes the second factor.', metadata: fields.accountFields },
+  'mfa.backup_codes_changed': {
+    when: 'The backup codes of a second factor change: new ones are made, or one is used.',
+    metadata: fields.accountFields,
+  },
   DEVELOPER_SHELL_EXECUTED: {
     when: 'A developer opens the shell on the organization.',
-    metadata: ['mode', 'system_user'],
+    metadata: { mode: text, system_user: text },
   },
-} as const satisfies Readonly<Record<string, { readonly when: string; readonly metadata: readonly string[] }>>
+} as const satisfies Readonly<Record<string, { readonly when: string; readonly metadata: Fields }>>
+
+type Fields = Readonly<Record<string, fields.FieldKind>>
 
 export type AuditEventType = keyof typeof auditEvents
 
-/** The metadata fields of one event type, or of several event types together. */
-export type AuditField<T extends AuditEventType> = (typeof auditEvents)[T]['metadata'][number]
+type FieldsOf<T extends AuditEventType> = (typeof auditEvents)[T]['metadata']
+/** The names of the metadata fields of one event type, or of several event types together. */
+type FieldOf<T> = T extends AuditEventType ? keyof FieldsOf<T> : never
+type ValueOf<T, Field> = T extends AuditEventType
+  ? Field extends keyof FieldsOf<T>
+    ? fields.FieldValues[FieldsOf<T>[Field] & fields.FieldKind]
+    : never
+  : never
+
+/** The metadata of one event type. For several event types, it has the fields of all of them. */
+export type AuditMetadata<T extends AuditEventType> = { readonly [Field in FieldOf<T>]?: ValueOf<T, Field> }
 
 /** Events of people's accounts, which triggers in the database record. */
 export type AccountEventType = Extract<
   AuditEventType,
-  `session.${string}` | `user.${string}` | 'api_key.revoked'
+  `session.${string}` | `user.${string}` | `mfa.${string}` | 'api_key.revoked'
 >

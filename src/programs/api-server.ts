@@ -14,7 +14,7 @@ import { checkInstallation } from '../governance/upkeep/installation.ts'
 import { createWorkflowEngine } from '../governance/delivery/workflow-engine.ts'
 import { forgetEndedSignIns, recordAccountEvents } from '../governance/people/account-events.ts'
 import { startRelay } from '../governance/delivery/relay.ts'
-import { endCancelled } from '../governance/runs/end/end-cancelled.ts'
+import { endCancelled, FailedRuns } from '../governance/runs/end/end-cancelled.ts'
 import { watchTemporal } from '../governance/delivery/temporal-watch.ts'
 import { keepDefaultQueue } from '../governance/delivery/task-queue.ts'
 import { hasSearchAttributes } from '../shared/search-attributes.ts'
@@ -61,6 +61,7 @@ let tasks: readonly { stop(): Promise<void> }[] = []
 checkInstallation(context).then(
   () => {
     if (draining.signal.aborted) return
+    const failedCancellations = new FailedRuns()
     tasks = [
       every(context, 'forgetting old keys and sign-ins', cleaningSeconds, () =>
         Promise.all([forgetOldKeys(context.db), forgetEndedSignIns(context.db)]),
@@ -68,7 +69,9 @@ checkInstallation(context).then(
       every(context, 'heartbeat', 5, () => beat(context, 'api')),
       every(context, 'keeping the default task queue', keepingSeconds, () => keepDefaultQueue(context)),
       // The API also does this, in case no worker runs.
-      every(context, 'ending cancelled runs', 1, () => endCancelled(context)),
+      every(context, 'ending cancelled runs', 1, () =>
+        endCancelled(context, { failed: failedCancellations }),
+      ),
       every(context, 'looking at Temporal', 1, () => watchTemporal(context, temporal)),
       // Records events that a request could not append, or that a crash left unrecorded.
       every(context, 'recording account events', recordingSeconds, () => recordAccountEvents(context)),

@@ -28,7 +28,7 @@ import { planSlack } from '../governance/notifications/plan-slack.ts'
 import { createWorkflowEngine } from '../governance/delivery/workflow-engine.ts'
 import { reconcile } from '../governance/delivery/reconciler.ts'
 import { startRelay } from '../governance/delivery/relay.ts'
-import { endCancelled } from '../governance/runs/end/end-cancelled.ts'
+import { endCancelled, FailedRuns } from '../governance/runs/end/end-cancelled.ts'
 import { hasSearchAttributes } from '../shared/search-attributes.ts'
 import { isError, wordsOf, type Log } from '../shared/log.ts'
 import { measureSlots } from './worker-slots.ts'
@@ -82,13 +82,14 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
   const webhooks = createWebhookSender(context)
   const chat = startChat(context)
   const mail = createMailer(config)
+  const failedCancellations = new FailedRuns()
   const tasks = [
     every(context, 'heartbeat', 5, () => beat(context, 'worker')),
     every(context, 'expiry', 1, () => expireDue(context)),
     every(context, 'reconcile', config.reconcileSeconds, () =>
       reconcile(context, engine, attributes, config.reconcileSeconds),
     ),
-    every(context, 'ending cancelled runs', 1, () => endCancelled(context)),
+    every(context, 'ending cancelled runs', 1, () => endCancelled(context, { failed: failedCancellations })),
     every(context, 'removing secrets of revoked connections', 30, () => removeSecrets(context)),
     every(context, 'planning messages', 1, () => planNotifications(context, [planSlack, planMail(config)])),
     every(context, 'sending mails', 2, () => sendMails(context, mail)),

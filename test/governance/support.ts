@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { jest } from '@jest/globals'
+import type { FieldKind } from '../../src/contract/audit-event-fields.ts'
 import { auditEvents, type AuditEventType } from '../../src/contract/audit-events.ts'
 import { readConfig, type Config } from '../../src/shared/config.ts'
 import { createContext } from '../../src/programs/create-context.ts'
@@ -63,29 +64,47 @@ export async function testContext(overrides: NodeJS.ProcessEnv = {}): Promise<Te
 }
 
 /**
- * Metadata fields in the entries of the tests that no event declares, as `event: field`. Uses a separate connection,
- * because a test may have replaced the pool.
+ * Metadata fields in the entries of the tests that their event does not declare, or declares with another kind, as
+ * `event: field (type)`. Uses a separate connection, because a test may have replaced the pool.
  */
 async function undeclaredMetadata(adminUrl: string): Promise<string[]> {
-  const found: { type: string; field: string }[] = []
+  interface Field {
+    readonly type: string
+    readonly field: string
+    readonly of: string
+  }
+  const found: Field[] = []
   // Errors are ignored here: the test may have ended its database, or broken an entry.
   const nothing = (): void => {}
   await asAdmin(adminUrl, async (client) => {
-    const { rows } = await client.query<{ type: string; field: string }>(
-      `select distinct canonical::jsonb->>'event_type' as type, jsonb_object_keys(canonical::jsonb->'metadata') as field
-       from audit_events`,
+    const { rows } = await client.query<Field>(
+      `select distinct canonical::jsonb->>'event_type' as type, f.key as field, jsonb_typeof(f.value) as of
+       from audit_events, jsonb_each(canonical::jsonb->'metadata') f`,
     )
     found.push(...rows)
   }).catch(nothing)
   return found
-    .filter(({ type }) => type in auditEvents)
-    .filter(({ type, field }) => !everyEvent.has(field) && !fieldsOf(type).includes(field))
-    .map(({ type, field }) => `${type}: ${field}`)
+    .filter(({ type, field }) => type in auditEvents && !everyEvent.has(field))
+    .filter(({ type, field, of }) => !valuesOf(type, field).includes(of))
+    .map(({ type, field, of }) => `${type}: ${field} (${of})`)
 }
 
 const everyEvent = new Set(['policy_version', 'api_key_id'])
 
-const fieldsOf = (type: string): readonly string[] => auditEvents[type as AuditEventType].metadata
+/** The types of JSON values that a field of each kind can have. */
+const typesOfKinds: Readonly<Record<FieldKind, readonly string[]>> = {
+  text: ['string', 'null'],
+  number: ['number', 'null'],
+  flag: ['boolean', 'null'],
+  list: ['array'],
+  object: ['object'],
+}
+
+function valuesOf(type: string, field: string): readonly string[] {
+  const declared: Readonly<Record<string, FieldKind>> = auditEvents[type as AuditEventType].metadata
+  const kind = declared[field]
+  return kind === undefined ? [] : typesOfKinds[kind]
+}
 
 /** The identities that a first start creates, and a caller for each of them. */
 export async function withPeople(context: Context): Promise<{

@@ -64,7 +64,10 @@ const mostTries = 3
  * let a call pass after an error. Throws only if the database cannot be reached.
  */
 export async function authorize(
-  context: Context,
+  context: Pick<
+    Context,
+    'agentSessions' | 'combiner' | 'config' | 'db' | 'metrics' | 'rates' | 'sealer' | 'sparseLog'
+  >,
   asker: Asker,
   request: AgentRequest,
 ): Promise<AgentDecision> {

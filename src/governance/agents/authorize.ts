@@ -1,6 +1,6 @@
 import { newId } from '../../contract/ids.ts'
 import { addedLabels, decide, refused, type Call, type Decided } from '../../policy/decide.ts'
-import { mostLabels, tooManyLabels, unionLabels, type Label } from '../../policy/types.ts'
+import { mostLabels, tooManyLabels, unionLabels, type Label, type SideEffect } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { BatchKind } from '../audit/combiner.ts'
 import { addressNotConfirmed } from '../access/address-proof.ts'
@@ -68,13 +68,6 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
   // Labels of the gateway's session come only from the gateway's own calls, and apply to these calls.
   const labels = asking === session ? held : unionLabels(held, asking.labels)
   const { sideEffect, outputLabels, words } = classifyIn(op.call, labels, tx.policy.settings)
-  const call: Call = {
-    source: 'agents',
-    tool: op.call.tool,
-    sideEffect,
-    params: op.call.params ?? {},
-    labels,
-  }
   const question: Question = {
     tx,
     ledger,
@@ -85,6 +78,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
     labels,
     decisionId: newId('decision'),
   }
+  const call = callOf(op, sideEffect, labels)
   const byRules = refusal ?? blockedBy(question) ?? decide(tx.policy.compiled, call)
   const brings =
     byRules.verdict === 'deny' ? [] : unionLabels(outputLabels, addedLabels(tx.policy.compiled, call))
@@ -97,6 +91,15 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
   if (judged.verdict === 'allow') carry(brings)
   return answer
 }
+
+/** The call as the rules see it. */
+const callOf = ({ call }: AuthorizeOp, sideEffect: SideEffect, labels: readonly Label[]): Call => ({
+  source: 'agents',
+  tool: call.tool,
+  sideEffect,
+  params: call.params ?? {},
+  labels,
+})
 
 const tooMany = refused(
   'too many labels',

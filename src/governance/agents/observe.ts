@@ -11,7 +11,7 @@ import { DomainError, notFound } from '../errors.ts'
 import { actorOf, senderOf } from '../access/identity.ts'
 import { quotaExceeded } from '../limits/run-quota.ts'
 import { storageOver } from '../limits/storage.ts'
-import { runAs } from '../access/recheck.ts'
+import { runAs, type Acting } from '../access/recheck.ts'
 import { callerIn, organizationOf, type Asker } from './ask.ts'
 import { classifyIn, readCall } from './classify.ts'
 import { loadAgentLedger } from './ledger.ts'
@@ -35,13 +35,15 @@ export interface Observed {
   readonly unapproved: boolean
 }
 
+type Observing = Acting & Pick<Context, 'agentSessions' | 'db' | 'metrics'>
+
 /**
  * Matches a finished call with the decision that allowed it. A call that no decision allowed is recorded as
  * `agent.unapproved_call` in the audit log and counted in the session. The session gets the labels of the data that the
  * call may have read. Throws `not_found` or `insufficient_role` if the person may not ask in the session's
  * organization. Throws `quota_exceeded`, and writes nothing, if a new session would exceed `storage_mb`.
  */
-export async function observe(context: Context, asker: Asker, finished: Finished): Promise<Observed> {
+export async function observe(context: Observing, asker: Asker, finished: Finished): Promise<Observed> {
   const paramsHash = callHash(finished.tool_name, finished.tool_input)
   const { user } = asker.identity
   const allowed =
@@ -94,7 +96,7 @@ async function someAllowed(
 }
 
 async function raise(
-  context: Context,
+  context: Observing,
   asker: Asker,
   finished: Finished,
   paramsHash: string,

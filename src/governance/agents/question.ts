@@ -40,7 +40,7 @@ export interface Question {
    * call cannot contain later data.
    */
   readonly labels: readonly Label[]
-  /** The id that its decision gets. A line about its approval names it. */
+  /** The id of the decision on the call. The log's line about the call's approval names it. */
   readonly decisionId: string
 }
 

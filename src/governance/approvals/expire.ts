@@ -1,6 +1,8 @@
 import { sql } from 'kysely'
+import { readDueApprovals } from '../../db/queries/approvals/read-due-approvals.ts'
 import type { Context } from '../context.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
+import { eachOrganization } from '../audit/each-organization.ts'
 import { expireApproval, wakeRun, writeAtOnce } from './moves.ts'
 import { loadApproval, type ApprovalRecord } from './records.ts'
 import { isDue, isOverSql } from './state.ts'
@@ -11,21 +13,21 @@ export function expireNow(tx: ChainTx, approval: ApprovalRecord): void {
   wakeRun(tx, approval)
 }
 
+/** The most approvals that one pass expires; the next pass is a second later. */
+const mostExpired = 100
+
 /**
  * Expires approvals whose time is over (commit point `approval.expire`). A run's timer in Temporal does the same. This
  * function also covers agents' calls, and runs that cannot act now. So the list never shows a pending approval that
- * nobody can approve.
+ * nobody can approve. Organizations take turns. Returns the number of approvals that were due.
  */
-export async function expireDue(context: Pick<Context, 'combiner' | 'db'>, limit = 100): Promise<number> {
-  const due = await context.db
-    .selectFrom('approvals')
-    .select(['id', 'organization_id'])
-    .where('status', '=', 'pending')
-    .where(isOverSql(sql`clock_timestamp()`))
-    .orderBy('expires_at')
-    .limit(limit)
-    .execute()
-  for (const each of due) await expireIfDue(context, each)
+export async function expireDue(context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>): Promise<number> {
+  const { rows: due } = await readDueApprovals(isOverSql(sql`clock_timestamp()`), mostExpired).execute(
+    context.db,
+  )
+  await eachOrganization(context.sparseLog, 'expiry', due, async (own) => {
+    for (const each of own) await expireIfDue(context, each)
+  })
   return due.length
 }
 

@@ -74,7 +74,7 @@ const placeOf = ({
   ...(session_id === null ? {} : { session_id }),
 })
 
-/** For the log: the chain has the approval's id in the entry of the decision. */
+/** The decision that held the call, for the log. In the chain, the entry of the decision names the approval. */
 const decisionOf = ({ decision_id }: ApprovalRecord): { decision_id?: string } =>
   decision_id === null ? {} : { decision_id }
 

@@ -23,7 +23,10 @@ export function previewOf(
   }
 }
 
-/** The parameters with the names of the tool's preview first, in its order. Stored parameters are in the order of the alphabet. */
+/**
+ * The parameters in the order of the tool's preview, then all others. Stored parameters are in alphabetical order, which
+ * says nothing to a reader.
+ */
 export function inPreviewOrder(tool: ToolDeclaration | undefined, params: JsonObject): JsonObject {
   const names = tool === undefined ? [] : Object.keys(draftOf(tool, params).fields ?? {})
   const known = names.filter((name) => Object.hasOwn(params, name))
@@ -35,6 +38,17 @@ export function inPreviewOrder(tool: ToolDeclaration | undefined, params: JsonOb
 /** The parameters of agents' tools that describe a call best, in this order. */
 const telling = ['command', 'file_path', 'path', 'notebook_path', 'url', 'query', 'to', 'subject', 'title']
 
+/** The titles of common tools of agents' clients: a verb, and the parameter that says on what the tool works. */
+const titles: ReadonlyMap<string, readonly [verb: string, param: string]> = new Map([
+  ['Bash', ['Run', 'command']],
+  ['Edit', ['Edit', 'file_path']],
+  ['NotebookEdit', ['Edit', 'notebook_path']],
+  ['Read', ['Read', 'file_path']],
+  ['WebFetch', ['Fetch', 'url']],
+  ['WebSearch', ['Search the web for', 'query']],
+  ['Write', ['Write', 'file_path']],
+])
+
 /** Names of the parameters with the old and the new text of an edit. Clients spell them in two ways. */
 const edits = [
   ['old_string', 'new_string'],
@@ -42,22 +56,11 @@ const edits = [
 ] as const
 
 /**
- * An approver's view of an agent's call. The call's tool is not in the catalogue. So the title consists of the tool's
- * name and its most telling text parameter. The most telling parameters come first, whatever order the agent chose.
+ * An approver's view of an agent's call. Agents' tools are not in the catalogue, so they have no preview of their own.
+ * The title comes from `titles`; for other tools it is the tool's name and its most telling text parameter. The most
+ * telling parameters come first, whatever order the agent chose.
  */
 export function agentPreviewOf(tool: string | null, params: JsonObject): Preview {
-  const texts = [...telling, ...Object.keys(params)].flatMap((name) => {
-    const value = Object.hasOwn(params, name) ? params[name] : undefined
-    return typeof value === 'string' && value.trim() !== '' ? [{ name, value }] : []
-  })
-  const [first] = texts
-  const name = tool ?? 'a tool'
-  const title =
-    first === undefined
-      ? `Call ${name}`
-      : tool === 'Bash' && first.name === 'command'
-        ? `Run ${quoted(first.value.trim())}`
-        : `Call ${name} with ${first.name} ${quoted(first.value.trim())}`
   const names = [
     ...new Set([
       ...[...telling, ...edits.flat()].filter((each) => Object.hasOwn(params, each)),
@@ -65,32 +68,55 @@ export function agentPreviewOf(tool: string | null, params: JsonObject): Preview
     ]),
   ]
   return {
-    title: titleOf(title),
+    title: titleOf(agentTitle(tool, params)),
     fields: fieldsOf(Object.fromEntries(names.map((each) => [each, params[each]]))),
     ...changeOf(tool, params),
   }
 }
 
+function agentTitle(tool: string | null, params: JsonObject): string {
+  const textOf = (name: string): string => {
+    const value = Object.hasOwn(params, name) ? params[name] : undefined
+    return typeof value === 'string' ? value.trim() : ''
+  }
+  const [verb, param = ''] = titles.get(tool ?? '') ?? []
+  if (verb !== undefined && textOf(param) !== '') return `${verb} ${quoted(textOf(param))}`
+  const name = tool ?? 'a tool'
+  const first = [...telling, ...Object.keys(params)].find((each) => textOf(each) !== '')
+  return first === undefined ? `Call ${name}` : `Call ${name} with ${first} ${quoted(textOf(first))}`
+}
+
+/** Tools of clients that replace a part of a file. */
+const editors = new Set(['edit', 'replace', 'replace_string_in_file'])
 /** Tools of clients that replace a whole file by `content`. */
 const writers = new Set(['write', 'write_file', 'create_file'])
 
-/** The change of a file by an agent's client. The service sees only the texts that the client sends. */
+/**
+ * The change of a file by an agent's client. The service sees only the texts that the client sends. A tool ignores
+ * parameters that it does not know, so an agent could add some that describe a harmless change. Therefore the tool
+ * decides which parameters are the change, and an edit that is spelled in two ways is not shown as a change.
+ */
 function changeOf(tool: string | null, params: JsonObject): Pick<Preview, 'diff' | 'note'> {
-  for (const [from, to] of edits) {
-    const [before, after] = [params[from], params[to]]
-    if (typeof before !== 'string' || typeof after !== 'string') continue
-    const every = params['replace_all'] === true || params['replaceAll'] === true
-    const where = every ? 'every place where the old text stands' : 'the place where the old text stands'
-    return {
-      diff: diffOf(before, after),
-      note: `Both texts come from the agent. Countersign does not see the file: the call changes ${where}.`,
-    }
-  }
+  const name = tool?.toLowerCase() ?? ''
+  if (editors.has(name)) return editOf(params)
   const content = params['content']
-  if (!writers.has(tool?.toLowerCase() ?? '') || typeof content !== 'string') return {}
+  if (!writers.has(name) || typeof content !== 'string') return {}
   return {
     diff: diffOf(null, content),
-    note: 'The call replaces the whole file. Countersign does not see what the file holds now.',
+    note: 'The call replaces the whole file. Countersign does not see what the file contains now.',
+  }
+}
+
+function editOf(params: JsonObject): Pick<Preview, 'diff' | 'note'> {
+  const found = edits.filter((names) => names.some((name) => Object.hasOwn(params, name)))
+  const [[from, to] = edits[0]] = found
+  const [before, after] = [params[from], params[to]]
+  if (found.length !== 1 || typeof before !== 'string' || typeof after !== 'string') return {}
+  const every = params['replace_all'] === true || params['replaceAll'] === true
+  const where = every ? 'every place with the old text' : 'the place with the old text'
+  return {
+    diff: diffOf(before, after),
+    note: `Both texts come from the agent. Countersign does not see the file: the call changes ${where}.`,
   }
 }
 

@@ -112,9 +112,7 @@ export async function listApprovals(
   filters: ApprovalFilters,
   page: PageRequest,
 ): Promise<Page<ApprovalView>> {
-  let query = shownColumns(context.db)
-    .select(sql<Date>`clock_timestamp()`.as('now'))
-    .where('organization_id', '=', viewer.organizationId)
+  let query = shownColumns(context.db).where('organization_id', '=', viewer.organizationId)
   if (filters.status !== undefined) query = query.where('status', '=', filters.status)
   if (filters.kind !== undefined) query = query.where('kind', '=', filters.kind)
   if (filters.run_id !== undefined) query = query.where('run_id', '=', filters.run_id)

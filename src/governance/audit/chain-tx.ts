@@ -120,10 +120,11 @@ export class ChainTx implements ChainReader {
 
   /** Adds an entry to the chain. Every operation that changes something appends at least one. */
   append<const T extends AuditEventType>(draft: AuditDraft<T>): void {
-    const entry = sealEntry(this.organizationId, this.#position, this.#policyVersion, this.now, draft)
+    const written = draft as EntryDraft
+    const entry = sealEntry(this.organizationId, this.#position, this.#policyVersion, this.now, written)
     this.#position = { seq: entry.seq, hash: entry.hash }
     this.#entries.push({ canonical: entry.canonical, hash: entry.hash })
-    this.drafts.push(draft)
+    this.drafts.push(written)
     this.#stored += Buffer.byteLength(entry.canonical) + entryBytes
   }
 

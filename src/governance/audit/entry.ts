@@ -1,4 +1,4 @@
-import type { AuditEventType, AuditField } from '../../contract/audit-events.ts'
+import type { AuditEventType, AuditMetadata } from '../../contract/audit-events.ts'
 import { newId } from '../../contract/ids.ts'
 import type { Json } from '../../policy/types.ts'
 import { canonicalJson, sha256 } from '../../shared/canonical-json.ts'
@@ -42,11 +42,11 @@ export interface LoggedFields {
 
 /**
  * One event to record. Metadata contains ids, hashes, counts and names, but never a parameter's value or a secret.
- * `auditEvents` declares the metadata fields of each event type.
+ * `auditEvents` declares the metadata of each event type.
  */
-export interface AuditDraft<T extends AuditEventType = AuditEventType> extends EntryDraft {
+export interface AuditDraft<T extends AuditEventType = AuditEventType> extends Omit<EntryDraft, 'metadata'> {
   readonly eventType: T
-  readonly metadata?: Readonly<Partial<Record<AuditField<T>, Json>>>
+  readonly metadata?: AuditMetadata<T>
 }
 
 export interface ChainPosition {

@@ -1,4 +1,5 @@
 import { takeOpenRuns, type OpenRun } from '../../db/queries/runs/take-open-runs.ts'
+import { eachOrganization } from '../audit/each-organization.ts'
 import type { Context } from '../context.ts'
 import type { FinalStatus } from '../../contract/messages.ts'
 import { runEnded } from '../../contract/status.ts'
@@ -12,6 +13,8 @@ const passSize = 100
 /** A pass wakes at most this many calls of one run. The next pass wakes the rest. */
 const mostWoken = 50
 
+type Reconciling = Pick<Context, 'combiner' | 'config' | 'db' | 'log' | 'metrics' | 'runCaches' | 'sparseLog'>
+
 /**
  * Compares open runs with Temporal. A run that is missing in Temporal is started again. Its finished steps return their
  * stored outcomes, so nothing runs twice. A run that has ended in Temporal is closed in the database. A run that waits
@@ -19,14 +22,14 @@ const mostWoken = 50
  * left to the relay.
  */
 export async function reconcile(
-  context: Context,
+  context: Reconciling,
   engine: WorkflowEngine,
   attributes: AttributesCheck,
   minAgeSeconds: number,
 ): Promise<{ started: number; closed: number; woken: number }> {
   const result = { started: 0, closed: 0, woken: 0 }
   const { rows } = await takeOpenRuns({ most: passSize, minAgeSeconds, mostWoken }).execute(context.db)
-  for (const run of rows) {
+  const compare = async (run: OpenRun): Promise<void> => {
     const { id } = run
     const state = await engine.describe(id)
     if (state === 'running') {
@@ -37,6 +40,9 @@ export async function reconcile(
       context.log.warn({ run_id: id }, 'a run was missing in Temporal and was started again')
     } else if (await close(context, run.organization_id, id, state)) result.closed += 1
   }
+  await eachOrganization(context.sparseLog, 'reconcile', rows, async (own) => {
+    for (const run of own) await compare(run)
+  })
   for (const [name, count] of Object.entries(result)) context.metrics.reconciled.inc({ result: name }, count)
   return result
 }

@@ -26,6 +26,8 @@ export interface Relay {
  */
 export type AttributesCheck = () => Promise<boolean>
 
+type Relaying = Pick<Context, 'config' | 'db' | 'metrics' | 'runCaches' | 'sparseLog'>
+
 interface Row {
   id: number
   kind: 'run.start' | 'run.wake' | 'run.cancel'
@@ -39,7 +41,11 @@ const batchSize = 50
 /** Temporal's databases keep at most 255 characters of a search attribute. */
 const mostNameBytes = 250
 
-export function startRelay(context: Context, engine: WorkflowEngine, attributes: AttributesCheck): Relay {
+export function startRelay(
+  context: Relaying & Pick<Context, 'onOutbox'>,
+  engine: WorkflowEngine,
+  attributes: AttributesCheck,
+): Relay {
   let running: Promise<void> | null = null
   let again = false
   let stopped = false
@@ -94,7 +100,7 @@ async function lease(db: Db): Promise<Row[]> {
 
 /** Returns true if the message was delivered, and false if it was postponed. */
 async function deliver(
-  context: Context,
+  context: Relaying,
   engine: WorkflowEngine,
   attributes: AttributesCheck,
   row: Row,

@@ -8,9 +8,10 @@ const defaultTimeoutSeconds = 60
 const mostQuickSeconds = 10
 
 /**
- * Items with quick calls that run at the same time. They take milliseconds, so more at once gain nothing. Beside another
- * organization two of them work at once, and those that wait for a tenth of a second become ordinary activities, which
- * cost more. The number is a part of the run's input, so that runs in progress replay after it has changed.
+ * The most items with quick calls that a run works on at the same time. A quick call takes milliseconds, so more items
+ * at once save no time. While another organization is busy, only two quick calls of an organization work at once. A quick
+ * call that waits for a tenth of a second becomes an ordinary activity, which costs more. The number is a part of the
+ * run's input. So runs in progress replay, even if a later version changes the number.
  */
 const quickItemsAtOnce = 10
 

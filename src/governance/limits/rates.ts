@@ -60,7 +60,8 @@ function limitOf(limits: Limits, bucket: Bucket): number {
 /** Above this number, blocks of past windows are dropped. */
 const keptBlocks = 10_000
 
-export function createRates(db: Db): Rates {
+/** The blocks that this process has leased, by organization and bucket. */
+function createBlocks(db: Db) {
   const blocks = new Map<string, Block>()
   const leases = new Map<string, Promise<void>>()
 
@@ -98,7 +99,21 @@ export function createRates(db: Db): Rates {
     leases.set(key, started)
     return started
   }
+  /** Returns the unused requests to their windows. */
+  const close = async (): Promise<void> => {
+    await Promise.allSettled(leases.values())
+    const unused = [...blocks].filter(([, { left, until }]) => left > 0 && until > performance.now())
+    blocks.clear()
+    for (const [key, { startedAt, left }] of unused) {
+      const [organizationId, bucket] = key.split('/') as [string, Bucket]
+      await giveBack(db, organizationId, bucket, { startedAt, count: left })
+    }
+  }
+  return { current, renew, close }
+}
 
+export function createRates(db: Db): Rates {
+  const { current, renew, close } = createBlocks(db)
   return {
     async take(organizationId, limits, kind) {
       for (;;) {
@@ -112,15 +127,7 @@ export function createRates(db: Db): Rates {
         for (const { key, bucket, limit } of missing) await renew(key, organizationId, bucket, limit)
       }
     },
-    async close() {
-      await Promise.allSettled(leases.values())
-      const unused = [...blocks].filter(([, { left, until }]) => left > 0 && until > performance.now())
-      blocks.clear()
-      for (const [key, { startedAt, left }] of unused) {
-        const [organizationId, bucket] = key.split('/') as [string, Bucket]
-        await giveBack(db, organizationId, bucket, { startedAt, count: left })
-      }
-    },
+    close,
   }
 }
 

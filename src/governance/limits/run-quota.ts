@@ -51,7 +51,7 @@ export const exceededEntry = (
   action: string,
   actor: Actor,
   about: { readonly workflowId?: string; readonly runId?: string } = {},
-): AuditDraft => ({
+): AuditDraft<'quota.exceeded'> => ({
   eventType: 'quota.exceeded',
   action,
   status: 'denied',

@@ -29,7 +29,7 @@ export async function hasFreeSlot(tx: ChainTx): Promise<boolean> {
 }
 
 /** Number of runs that hold a slot, and of runs that wait for one. */
-export async function readSlots(tx: ChainTx): Promise<{ taken: number; waiting: number }> {
+async function readSlots(tx: ChainTx): Promise<{ taken: number; waiting: number }> {
   const [row] = await tx.send(sql<{ taken: number; waiting: number }>`
     select count(*) filter (where slot = 'taken')::int as taken,
            count(*) filter (where slot <> 'taken')::int as waiting

@@ -6,19 +6,23 @@ import type { Database, Db } from '../../db/schema/index.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 
 /*
- * A member says that a Slack account is theirs: a code goes to that account, and only who reads it there can type it in.
+ * Members prove that a Slack account is theirs: Countersign sends a code to the account, and the member types in the
+ * code. Only a person who can read the messages of the account knows the code. `prune` deletes claims after a day.
  */
 
 /** The event of the message that brings a code. */
 export const codeEvent = 'account.code'
 export const codeMinutes = 30
-/** Wrong codes after which a new one is needed. */
+/** After this many wrong codes, a new code is needed. */
 export const mostWrong = 5
-/** Codes that a member can have sent in an hour. */
+/** The most codes that are sent for one member in an hour. */
 export const mostCodes = 5
-/** Codes that all members together can have sent to one account in an hour: its owner may have asked for none. */
+/**
+ * The most codes that are sent to one account in an hour, for all members together. The limit protects the owner of the
+ * account, who may have asked for none.
+ */
 export const mostCodesToAccount = 10
-/** The same request within so many seconds sends no second message. */
+/** A repeated request within this many seconds sends no second code. */
 const repeatSeconds = 60
 
 interface Named {
@@ -26,24 +30,24 @@ interface Named {
   readonly userId: string
 }
 
-/** An account whose code may be typed in. */
+/** An account to which a code was sent that may still be typed in. */
 export interface OpenClaim {
   readonly account: string
   readonly expiresAt: Date
 }
 
-/** What became of a code that was typed in. */
+/** The result of typing in a code. `no_code`: no code for this account may be typed in now. */
 export type CodeOutcome = 'right' | 'wrong' | 'no_code'
 
 const isOpenSql = (now: Date) =>
   sql<boolean>`ended is null and wrong_codes < ${mostWrong} and expires_at > ${now}`
 
-/** Whose codes were too many in the last hour: those of the member, or those to the account. */
+/** The limit that one more code would exceed: the one for the member, or the one for the account. */
 export type TooMany = 'of_member' | 'to_account'
 
 /**
- * Has a code sent to the account, and ends the code before it, unless too many were sent in the last hour.
- * Asked again within a minute, it sends nothing more, and `isNew` is false.
+ * Sends a code to the account and ends the member's earlier code, unless one of the hourly limits is reached. A repeated
+ * request within a minute sends nothing, and `isNew` is false.
  */
 export async function claimAccount(
   tx: ChainTx,
@@ -53,21 +57,22 @@ export async function claimAccount(
   const { trx, organizationId, now } = tx
   const own = await trx
     .selectFrom('slack_claims')
-    .select(['id', 'slack_account', 'created_at', 'expires_at', isOpenSql(now).as('is_open')])
+    .select(['slack_account', 'created_at', 'expires_at', isOpenSql(now).as('is_open')])
     .where('organization_id', '=', organizationId)
     .where('user_id', '=', userId)
+    .where('created_at', '>', hourBefore(now))
     .orderBy('created_at', 'desc')
+    .limit(mostCodes)
     .execute()
-  const ago = ({ created_at }: { readonly created_at: Date }): number =>
-    (now.getTime() - created_at.getTime()) / 1_000
   const [last] = own
-  if (last?.is_open === true && last.slack_account === account && ago(last) < repeatSeconds)
-    return { account, expiresAt: last.expires_at, isNew: false }
-  if (own.filter((each) => ago(each) < 3_600).length >= mostCodes) return 'of_member'
+  const isRepeated =
+    last?.is_open === true &&
+    last.slack_account === account &&
+    now.getTime() - last.created_at.getTime() < repeatSeconds * 1_000
+  if (isRepeated) return { account, expiresAt: last.expires_at, isNew: false }
+  if (own.length >= mostCodes) return 'of_member'
   if (await hasTooMany(tx, account)) return 'to_account'
   await endClaims(trx, { organizationId, userId }, 'replaced')
-  const old = own.filter((each) => ago(each) >= 86_400).map(({ id }) => id)
-  if (old.length > 0) await trx.deleteFrom('slack_claims').where('id', 'in', old).execute()
   const id = newId('notification')
   const expiresAt = new Date(now.getTime() + codeMinutes * 60_000)
   const code = String(randomInt(100_000_000)).padStart(8, '0')
@@ -90,19 +95,21 @@ export async function claimAccount(
   return { account, expiresAt, isNew: true }
 }
 
+const hourBefore = (now: Date): Date => new Date(now.getTime() - 3_600_000)
+
 async function hasTooMany({ trx, organizationId, now }: ChainTx, account: string): Promise<boolean> {
   const sent = await trx
     .selectFrom('slack_claims')
     .select('id')
     .where('organization_id', '=', organizationId)
     .where('slack_account', '=', account)
-    .where('created_at', '>', new Date(now.getTime() - 3_600_000))
+    .where('created_at', '>', hourBefore(now))
     .limit(mostCodesToAccount)
     .execute()
   return sent.length >= mostCodesToAccount
 }
 
-/** Compares a code with the one that was sent to the account, and counts a wrong one. A right one ends the claim. */
+/** Compares a code with the code that was sent to the account. Counts a wrong code. A right code ends the claim. */
 export async function checkCode(
   { trx, organizationId, now }: ChainTx,
   userId: string,
@@ -130,7 +137,7 @@ export async function checkCode(
   return 'wrong'
 }
 
-/** Ends the open claims of a member. Their messages say so. */
+/** Ends the open claims of a member, and requests the edit of their messages. */
 export async function endClaims(
   trx: Transaction<Database>,
   { organizationId, userId }: Named,
@@ -156,7 +163,7 @@ export async function endClaims(
     .execute()
 }
 
-/** Accounts whose codes this person may type in, by organization. */
+/** The person's open claims by organization. An organization has at most one. */
 export async function openClaimsOf(db: Db, userId: string): Promise<ReadonlyMap<string, OpenClaim>> {
   const rows = await db
     .selectFrom('slack_claims')
@@ -171,7 +178,7 @@ export async function openClaimsOf(db: Db, userId: string): Promise<ReadonlyMap<
   )
 }
 
-/** What the message with the code says now. */
+/** The present content of the message with the code. */
 export interface SentClaim {
   readonly account: string
   readonly code: string
@@ -181,7 +188,7 @@ export interface SentClaim {
   readonly email: string
 }
 
-/** Null if the member has left, or the claim is a day old. */
+/** Reads the claim of a message. Returns null if the member has left, or if the claim was deleted after a day. */
 export async function readClaim(db: Db, id: string): Promise<SentClaim | null> {
   const row = await db
     .selectFrom('slack_claims as c')

@@ -40,9 +40,9 @@ export const mostAttempts = 5
 
 /**
  * Sends due mails that are still of use. A mail is removed instead if its approval has ended, or if its reader has
- * voted, may no longer decide, or wants no mails. `intent_at` is committed before the final dot of SMTP, and a mail with `intent_at`
- * is never sent again. So each mail arrives at most once. If the server's answer is lost, the mail is `failed` with
- * `mail_outcome_unknown`.
+ * voted, may no longer decide, or wants no mails. `intent_at` is committed before the final dot of SMTP, and a mail with
+ * `intent_at` is never sent again. So each mail arrives at most once. If the server's answer is lost, the mail is
+ * `failed` with `mail_outcome_unknown`.
  */
 export async function sendMails(context: Sending, send: SendReminder): Promise<void> {
   const due = await leaseMails(context.db)

@@ -1,9 +1,12 @@
 import { sql } from 'kysely'
+import { readAccountEvents } from '../../db/queries/people/read-account-events.ts'
 import type { Db } from '../../db/schema/index.ts'
+import { eachOrganization } from '../audit/each-organization.ts'
 import type { Context } from '../context.ts'
 import { forgetGuesses } from './guesses.ts'
 import { forgetUsedCodes } from './used-codes.ts'
 
+/** The most events of one call. Organizations take turns. */
 const atOnce = 200
 
 /**
@@ -11,20 +14,17 @@ const atOnce = 200
  * concern. Triggers store each event together with its change. The event's row is deleted in the transaction of its
  * audit entry, so each event is recorded exactly once.
  */
-export async function recordAccountEvents(context: Pick<Context, 'combiner' | 'db'>): Promise<void> {
-  const rows = await context.db
-    .selectFrom('account_events')
-    .select(['id', 'organization_id'])
-    .orderBy('id')
-    .limit(atOnce)
-    .execute()
-  const byOrganization = Map.groupBy(rows, (row) => row.organization_id)
-  for (const [organizationId, found] of byOrganization)
-    await recordIn(
+export async function recordAccountEvents(
+  context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>,
+): Promise<void> {
+  const { rows } = await readAccountEvents(atOnce).execute(context.db)
+  await eachOrganization(context.sparseLog, 'recording account events', rows, (own, organizationId) =>
+    recordIn(
       context,
       organizationId,
-      found.map((row) => row.id),
-    )
+      own.map(({ id }) => id),
+    ),
+  )
 }
 
 /** Deletes expired sessions and mailed tokens, and old records of wrong passwords. */

@@ -1,4 +1,4 @@
-import type { AuditDraft } from '../audit/entry.ts'
+import type { AuditMetadata } from '../../contract/audit-events.ts'
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
@@ -107,7 +107,7 @@ function appendMemberEvent(
   tx: ChainTx,
   caller: Caller,
   eventType: 'member.role_changed' | 'member.left' | 'member.removed',
-  metadata: NonNullable<AuditDraft<'member.role_changed' | 'member.left'>['metadata']>,
+  metadata: AuditMetadata<'member.role_changed' | 'member.left'>,
 ): void {
   const action = eventType.slice(eventType.indexOf('.') + 1)
   tx.append({ eventType, action, status: 'success', actor: actorOf(caller), metadata })

@@ -99,9 +99,8 @@ export function refuseNoEffect(
 }
 
 /**
- * Throws `validation_error` for a body that blocks its tool and limits it at once. A block refuses every call, and
- * nothing lifts it but a change of this policy. Limits that were saved before stay while a tool is blocked, so that a
- * block can be made and ended in one word.
+ * Throws `validation_error` for a body that both blocks and limits its tool, because a block refuses every call. Limits
+ * that were saved before stay while the tool is blocked. So `allowed` alone starts and ends a block.
  */
 export function refuseLimitedBlock({
   allowed,

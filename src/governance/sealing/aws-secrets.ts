@@ -68,7 +68,7 @@ function fail(error: unknown): never {
   throw gone.has(nameOfError(error)) ? new SecretGone('the secret is gone', { cause: error }) : away(error)
 }
 
-/** Whether AWS lets the service list secrets below `prefix` and read one. */
+/** Checks whether AWS allows the service to list secrets below `prefix` and to read one. */
 async function checkRights(client: ReturnType<typeof lazyClient>, prefix: string) {
   const { aws, client: opened } = await client.open()
   const filter = [{ Key: 'name' as const, Values: [prefix] }]

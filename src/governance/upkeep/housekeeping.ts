@@ -36,17 +36,19 @@ export async function leave(context: Pick<Context, 'config' | 'db'>): Promise<vo
 }
 
 /**
- * Deletes idempotency keys of runs after `keptHours`, heartbeat rows of dead processes, and expired authorizations without
- * an answer.
+ * Deletes idempotency keys of runs after `keptHours`, heartbeat rows of dead processes, authorizations that nobody has
+ * answered in time, and claims of Slack accounts after a day.
  */
 export async function prune(db: Db): Promise<void> {
-  await sql`update runs set idempotency_key = null
-            where idempotency_key is not null and created_at < now() - make_interval(hours => ${keptHours})`.execute(
+  await sql`
+    update runs set idempotency_key = null
+    where idempotency_key is not null and created_at < now() - make_interval(hours => ${keptHours})`.execute(
     db,
   )
   await pruneStarts(db)
   await sql`delete from process_heartbeats where seen_at < now() - interval '1 hour'`.execute(db)
   await sql`delete from connection_attempts where expires_at < now()`.execute(db)
+  await sql`delete from slack_claims where created_at < now() - interval '1 day'`.execute(db)
 }
 
 /**

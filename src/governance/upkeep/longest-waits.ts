@@ -3,15 +3,15 @@ import type { Context } from '../context.ts'
 
 /** The most rows that one reading looks at. */
 const mostRows = 10_000
-/** A shorter wait is not logged, because most such things are about to be decided. */
+/** A wait that is shorter than this is not logged, because somebody probably decides soon. */
 const leastSeconds = 60
 /** The same wait is logged again after this time, so that the newest log file contains it too. */
 const againMilliseconds = 3_600_000
 
 /**
- * Returns a function that logs what has waited longest for a person. It writes one line for each kind of approval and
- * one for unknown outcomes. It logs a kind when another item has become the oldest, and once an hour. The metrics
- * contain only the time of the longest wait, not the item.
+ * Returns a function that logs the approvals and the unknown outcome that have waited longest for a person. It writes
+ * one line for each kind of approval and one for unknown outcomes. It logs a kind when another item has become the
+ * oldest, and once an hour. The metrics contain only the time of the longest wait, not the item.
  */
 export function longestWaitsTeller({ db, log }: Pick<Context, 'db' | 'log'>): () => Promise<void> {
   const told = new Map<LongestWait['kind'], { readonly what: string; readonly at: number }>()

@@ -44,6 +44,9 @@ const slowMilliseconds = 3_000
 
 type Leased = Pick<WebhookRow, 'id' | 'organization_id'>
 
+/** The services that sending needs. */
+export type Sending = Pick<Context, 'combiner' | 'db' | 'metrics' | 'outgoing' | 'sealer'>
+
 /** Leases due webhooks. The webhooks that have waited longest come first. */
 export async function leaseWebhooks(
   { db }: Pick<Context, 'db'>,
@@ -61,7 +64,7 @@ export async function leaseWebhooks(
 }
 
 /** Sends the due deliveries of a leased webhook, and ends the lease. Stops at the first failing delivery. */
-export async function sendDue(context: Context, webhook: Leased, signal: AbortSignal): Promise<void> {
+export async function sendDue(context: Sending, webhook: Leased, signal: AbortSignal): Promise<void> {
   const endsAt = performance.now() + sendingMilliseconds
   let pause = 0
   try {

@@ -3,7 +3,7 @@ import type { Attempt } from './send.ts'
 import type { WebhookRow } from './webhook-view.ts'
 
 /** A webhook is turned off after this many seconds without a success. */
-export const disableSeconds = 3 * 24 * 3_600
+const disableSeconds = 3 * 24 * 3_600
 
 /**
  * Turns a webhook off if its receiver wants no more messages, or if nothing has arrived for days. Its waiting

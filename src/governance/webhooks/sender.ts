@@ -1,6 +1,6 @@
 import type { Context } from '../context.ts'
 import { fanOut } from './fan-out.ts'
-import { leaseWebhooks, mostFailingAtOnce, mostAtOnce, sendDue } from './deliver.ts'
+import { leaseWebhooks, mostAtOnce, mostFailingAtOnce, sendDue, type Sending } from './deliver.ts'
 
 /** Sends the deliveries of webhooks in this process. */
 export interface WebhookSender {
@@ -10,7 +10,7 @@ export interface WebhookSender {
   stop(): Promise<void>
 }
 
-export function createWebhookSender(context: Context): WebhookSender {
+export function createWebhookSender(context: Sending & Pick<Context, 'config' | 'sparseLog'>): WebhookSender {
   const sending = { sound: new Set<Promise<void>>(), ailing: new Set<Promise<void>>() }
   const stopping = new AbortController()
   const begin = async (kind: 'sound' | 'ailing', freePlaces: number): Promise<void> => {

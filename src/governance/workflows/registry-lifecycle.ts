@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely'
 import { isReplacedBy } from '../../db/queries/workflows/is-replaced-by.ts'
 import type { RegistryState, WorkflowsTable } from '../../db/schema/workflows.ts'
-import type { Json } from '../../policy/types.ts'
+import type { AuditMetadata } from '../../contract/audit-events.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
@@ -110,7 +110,10 @@ async function move(
   caller: Caller,
   workflowId: string,
   { name, once }: { readonly name: Move; readonly once: Once | null },
-  work: (tx: ChainTx, workflow: Selectable<WorkflowsTable>) => Promise<Record<string, Json>>,
+  work: (
+    tx: ChainTx,
+    workflow: Selectable<WorkflowsTable>,
+  ) => Promise<AuditMetadata<'template.approved' | 'template.deprecated'>>,
 ): Promise<TemplateView> {
   const inTransaction: Growth<TemplateView>['work'] = async (tx, now) => {
     requireRole((await now()).role, 'owner')

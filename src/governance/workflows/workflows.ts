@@ -1,4 +1,4 @@
-import type { AuditDraft } from '../audit/entry.ts'
+import type { AuditMetadata } from '../../contract/audit-events.ts'
 import type { Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { getTool } from '../../catalog/index.ts'
@@ -253,7 +253,7 @@ function appendWorkflowEvent(
   caller: Caller,
   workflowId: string,
   action: keyof typeof workflowEvents,
-  metadata: NonNullable<AuditDraft<'workflow.deployed'>['metadata']> = {},
+  metadata: AuditMetadata<'workflow.deployed'> = {},
 ): void {
   tx.append({
     eventType: workflowEvents[action],

@@ -66,13 +66,27 @@ describe('the preview of a call', () => {
 })
 
 describe('the preview of an agent’s call', () => {
+  test.each<[string | null, JsonObject, string]>([
+    ['Edit', { file_path: '/srv/a.ts', old_string: 'a', new_string: 'b' }, 'Edit “/srv/a.ts”'],
+    ['NotebookEdit', { notebook_path: 'a.ipynb', new_source: 'x' }, 'Edit “a.ipynb”'],
+    ['Write', { content: 'text', file_path: 'a.txt' }, 'Write “a.txt”'],
+    ['Read', { file_path: 'a.txt', limit: 5 }, 'Read “a.txt”'],
+    ['Bash', { description: 'lists', command: ' ls -l\n' }, 'Run “ls -l”'],
+    ['WebFetch', { prompt: 'sum up', url: 'https://a.example/x' }, 'Fetch “https://a.example/x”'],
+    ['WebSearch', { query: 'words' }, 'Search the web for “words”'],
+    ['Grep', { pattern: 'x', path: 'src' }, 'Call Grep with path “src”'],
+    ['Edit', { filePath: 'a.txt' }, 'Call Edit with filePath “a.txt”'],
+    ['Write', { file_path: ' ', content: 7 }, 'Call Write'],
+    ['mcp__fs__edit', { file_path: 'a.txt' }, 'Call mcp__fs__edit with file_path “a.txt”'],
+    ['constructor', {}, 'Call constructor'],
+    [null, { to: 'bo' }, 'Call a tool with to “bo”'],
+  ])('of %s %j has the title %s', (tool, params, title) => {
+    expect(agentPreviewOf(tool, params).title).toBe(title)
+  })
+
   test.each([
-    ['Edit', { file_path: 'a.txt', old_string: 'one', new_string: 'two' }, 'the place where'],
-    [
-      'edit',
-      { filePath: 'a.txt', oldString: 'one', newString: 'two', replaceAll: true },
-      'every place where',
-    ],
+    ['Edit', { file_path: 'a.txt', old_string: 'one', new_string: 'two' }, 'the place with'],
+    ['edit', { filePath: 'a.txt', oldString: 'one', newString: 'two', replaceAll: true }, 'every place with'],
   ] as const)('%s of a file is a change', (tool, params, where) => {
     const { diff, note } = agentPreviewOf(tool, params)
     expect(diff).toEqual({ before: 'one', after: 'two', skipped: 0 })
@@ -85,10 +99,19 @@ describe('the preview of an agent’s call', () => {
     expect(note).toContain('replaces the whole file')
   })
 
+  test('that writes a file shows what it writes, whatever else the agent adds', () => {
+    const decoy = { old_string: 'teh', new_string: 'the' }
+    const { diff, note } = agentPreviewOf('Write', { file_path: 'a.txt', content: 'all of it', ...decoy })
+    expect(diff).toEqual({ before: null, after: 'all of it', skipped: 0 })
+    expect(note).toContain('replaces the whole file')
+  })
+
   test.each([
     ['Bash', { command: 'ls', content: 'x' }],
     ['Edit', { old_string: 'one', new_string: 2 }],
     [null, { content: 'x' }],
+    ['Edit', { old_string: 'teh', new_string: 'the', oldString: 'true', newString: 'false' }],
+    ['mcp__disk__format', { old_string: 'teh', new_string: 'the' }],
   ] as const)('of %s %j is no change of a file', (tool, params) => {
     expect(agentPreviewOf(tool, params)).not.toHaveProperty('diff')
   })

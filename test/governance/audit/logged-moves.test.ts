@@ -30,6 +30,7 @@ useEngine((started) => (engine = started))
 const linesOf = async (act: () => Promise<unknown>): Promise<readonly LogLine[]> =>
   (await loggedBy(engine.context, act)).filter(({ level }) => level === 'info')
 const words = (lines: readonly LogLine[]): string[] => lines.map(({ msg }) => msg)
+const mail = { id: 's', tool: 'mail_send', params: { to: 'a@b.test', subject: 'x', text: 'y' } }
 
 describe('a person resolves an unknown outcome', () => {
   const lose = async (op: StepOp): Promise<void> => {
@@ -139,11 +140,27 @@ describe('a whole run that is', () => {
     expect(end).toMatchObject({ run_id: runId, status, error_code: status })
     expect(end).not.toHaveProperty('step_id')
   })
+
+  test('denied by a rule that was saved meanwhile ends with the code, the step and the rule', async () => {
+    const runId = await engine.run({ steps: [mail] })
+    await engine.vote((await approvalsOf(engine.context, runId))[0]?.id ?? '', 'admin')
+    await engine.rules(denyRule())
+    const lines = await linesOf(() => enterRun(engine.context, runId))
+    await engine.rules()
+    expect(lines.filter(({ msg }) => msg === 'run ended')).toEqual([
+      expect.objectContaining({
+        run_id: runId,
+        status: 'denied',
+        error_code: 'run_denied',
+        step_id: 's',
+        rule_id: expect.stringMatching(/^rule_/),
+      }),
+    ])
+  })
 })
 
 test('a run that a rule refuses names the rule and the step', async () => {
   await engine.rules(denyRule())
-  const mail = { id: 's', tool: 'mail_send', params: { to: 'a@b.test', subject: 'x', text: 'y' } }
   const lines = await linesOf(() =>
     expect(engine.run({ steps: [mail] })).rejects.toMatchObject({ code: 'run_denied' }),
   )

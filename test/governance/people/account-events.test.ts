@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from '@jest/globals'
+import { auditEvents } from '../../../src/contract/audit-events.ts'
 import type { BootstrapIdentities } from '../../../src/governance/people/bootstrap.ts'
 import { forgetEndedSignIns, recordAccountEvents } from '../../../src/governance/people/account-events.ts'
 import { testContext, withPeople, type TestContext } from '../support.ts'
@@ -72,4 +73,14 @@ test('expired sessions are deleted, live ones stay', async () => {
   await forgetEndedSignIns(running.context.db)
   const { rows } = await ask(`select id from auth_sessions where id in ('old', 'live')`)
   expect(rows).toEqual([{ id: 'live' }])
+})
+
+test('every event that the triggers record is in the table of audit events', async () => {
+  const { rows } = await ask(
+    `select distinct kind[1] as kind from pg_proc, regexp_matches(prosrc, '''([a-z_]+\\.[a-z_]+)''', 'g') as kind
+     where prosrc like '%account_event%'`,
+  )
+  const kinds = rows.map((row: { kind: string }) => row.kind)
+  expect(kinds).toEqual(expect.arrayContaining(['session.started', 'mfa.enabled']))
+  expect(kinds.filter((kind) => !(kind in auditEvents))).toEqual([])
 })

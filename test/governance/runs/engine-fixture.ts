@@ -135,7 +135,7 @@ export function outputOf(key: StepOp['key'], value: Json): SealedText {
 }
 
 export function outcomeOf(op: StepOp, attempt: number, result: OutcomeOp['result'] | string): OutcomeOp {
-  const error = { code: 'e', message: 'm' }
+  const error = { code: 'e', message: 'm', retryable: false }
   const call = { source: 'workflows', tool: op.tool.name, sideEffect: op.tool.sideEffect, params: op.params, labels: op.labels } as const // prettier-ignore
   const named: Record<string, OutcomeOp['result']> = {
     completed: { state: 'completed', output: outputOf(op.key, { ok: true }), labels: [], call },

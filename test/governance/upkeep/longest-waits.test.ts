@@ -1,6 +1,8 @@
 import { beforeEach, expect, test } from '@jest/globals'
 import { pino } from 'pino'
 import { newId } from '../../../src/contract/ids.ts'
+import { longestWaits } from '../../../src/db/queries/upkeep/find-longest-waits.ts'
+import { measureStoredState } from '../../../src/db/queries/upkeep/measure-state.ts'
 import { finishRun } from '../../../src/governance/runs/end/finish.ts'
 import { longestWaitsTeller } from '../../../src/governance/upkeep/longest-waits.ts'
 import { go, hold, holdRule, mark, opOf, outcomeOf, useEngine, type Engine, type StepOp } from '../runs/engine-fixture.ts' // prettier-ignore
@@ -106,4 +108,15 @@ test('an unknown outcome is named and counted until its run has ended', async ()
   tell = newTeller()
   expect(await told()).toEqual([])
   expect(await counted()).toBe('0')
+})
+
+test('unknown outcomes of ended runs, which stay for ever, do not hide one of an open run', async () => {
+  const { db } = engine.context
+  const end = (runId: string) => finishRun(engine.context, { runId, status: 'failed' })
+  for (const { id } of await db.selectFrom('runs').select('id').where('finished_at', 'is', null).execute())
+    await end(id)
+  for (let count = 0; count < 3; count += 1) await end((await unknown()).key.runId)
+  const open = (await unknown()).key.runId
+  expect((await longestWaits(1).execute(db)).rows).toMatchObject([{ kind: 'resolution', run_id: open }])
+  expect((await measureStoredState<{ unknown: number }>(1).execute(db)).rows).toMatchObject([{ unknown: 1 }])
 })

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals'
 import { newId } from '../../../src/contract/ids.ts'
+import { measureStoredState } from '../../../src/db/queries/upkeep/measure-state.ts'
 import { testContext, withPeople, type TestContext } from '../support.ts'
 
 let running: TestContext
@@ -52,23 +53,17 @@ test('without the database the state is missing, and not old', async () => {
   )
 })
 
-test('the statement reads waiting approvals and calls by their indexes', async () => {
+test('the statement reads open runs, waiting approvals and calls by their indexes', async () => {
   const { context } = running
+  const { sql, parameters } = measureStoredState(10_000).compile(context.db)
   const client = await context.pool.connect()
   try {
     await client.query('set enable_seqscan = off')
-    const planOf = async (sql: string) =>
-      (await client.query<{ 'QUERY PLAN': string }>(`explain ${sql}`)).rows
-        .map((row) => row['QUERY PLAN'])
-        .join('\n')
-    expect(
-      await planOf(`select kind from approvals where status = 'pending' order by created_at limit 10000`),
-    ).toContain('approvals_pending')
-    expect(
-      await planOf(
-        `select run_id from effects where state = 'unknown_outcome' and resolved_outcome is null limit 10000`,
-      ),
-    ).toMatch(/effects_un(known|resolved)/)
+    const { rows } = await client.query<{ 'QUERY PLAN': string }>(`explain ${sql}`, [...parameters])
+    const plan = rows.map((row) => row['QUERY PLAN']).join('\n')
+    expect(plan).toContain('runs_open')
+    expect(plan).toContain('approvals_pending')
+    expect(plan).toMatch(/using effects_\w+ on effects/)
   } finally {
     client.release(true)
   }

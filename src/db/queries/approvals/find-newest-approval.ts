@@ -11,9 +11,9 @@ export const newestApproval = <Approval>(
   readonly tool: string | null
   readonly roles: Record<string, Role> | null
 }> => sql`
-  select to_json(a) as approval, (select tool from approvals where id = a.id) as tool, (
+  select to_json(a) as approval, a.tool, (
       select json_object_agg(user_id, role) from memberships
       where organization_id = ${organizationId}
         and user_id in (select v.user_id from approval_votes v where v.approval_id = a.id)
     ) as roles
-  from (select ${approvalColumns} from approvals where ${where} order by id desc limit 1) as a`
+  from (select ${approvalColumns}, tool from approvals where ${where} order by id desc limit 1) as a`

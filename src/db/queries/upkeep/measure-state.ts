@@ -4,17 +4,19 @@ const seconds = (time: string) => sql`extract(epoch from clock_timestamp() - ${s
 
 /**
  * Counts open runs, pending approvals, unknown outcomes and messages of the outbox, at most `mostRows` of each. Unknown
- * outcomes in ended runs are not counted, because nobody is asked about them.
+ * outcomes of ended runs are not counted, because nobody is asked about them. They are never deleted. So the statement
+ * goes from the open runs to their calls, and does not read the calls of ended runs.
  */
 export const measureStoredState = <State>(mostRows: number): RawBuilder<State> => sql`
-  with r as (select status, slot, created_at from runs where finished_at is null order by created_at limit ${mostRows}),
+  with r as (select id, status, slot, created_at from runs where finished_at is null order by created_at limit ${mostRows}),
        a as (select kind, created_at,
                     case when created_at > clock_timestamp() - interval '1 minute' then 'minute'
                          when created_at > clock_timestamp() - interval '1 hour' then 'hour'
                          when created_at > clock_timestamp() - interval '1 day' then 'day' else 'older' end as age
              from approvals where status = 'pending' order by created_at limit ${mostRows}),
-       e as (select run_id from effects where state = 'unknown_outcome' and resolved_outcome is null limit ${mostRows}),
-       u as (select 1 from e join runs on runs.id = e.run_id where runs.finished_at is null),
+       u as (select 1 from r cross join lateral (
+               select from effects where run_id = r.id and state = 'unknown_outcome' and resolved_outcome is null
+               limit ${mostRows}) as e limit ${mostRows}),
        o as (select created_at from outbox limit ${mostRows})
   select (select json_agg(g) from (select status, count(*), ${seconds('min(created_at)')} as oldest from r group by status) g) as runs,
          (select count(*)::int from r where slot in ('queued', 'waits')) as slot_waits,

@@ -242,9 +242,15 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   const { sent_at: sentAt, sent_with: sentWith } = effect
   const sentSecondsAgo = sentAt === null ? null : (tx.now.getTime() - Date.parse(sentAt)) / 1_000
   const { attempt, failures } = effect
-  const added = addedLabels(tx.policy.compiled, callOf(op))
   return {
-    ...{ go: true, attempt, failures, basis, sentSecondsAgo, sentWith, approvalId, addedLabels: added },
+    go: true,
+    attempt,
+    failures,
+    basis,
+    sentSecondsAgo,
+    sentWith,
+    approvalId,
+    addedLabels: addedLabels(tx.policy.compiled, callOf(op)),
     audience: tx.policy.toolAccess.audience(op.tool.name, role),
   }
 }

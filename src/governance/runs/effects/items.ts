@@ -31,7 +31,7 @@ export function itemsOf(spec: CallSpec, scope: Scope): readonly Json[] {
  * for its own approval.
  */
 export async function expandStep(
-  context: Context,
+  context: Pick<Context, 'combiner' | 'db' | 'runCaches' | 'sealer'>,
   runId: string,
   stepId: string,
   signal: AbortSignal = new AbortController().signal,

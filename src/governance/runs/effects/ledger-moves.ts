@@ -90,9 +90,12 @@ export function recordDecision(call: DecidingCall, decided: Decided, approvalId:
   return id
 }
 
+/** A new error, as `stepError` makes it. */
+export type NewError = StepError & { readonly retryable: boolean }
+
 export interface Settlement {
   readonly state: Outcome | 'retry' | 'unknown_outcome'
-  readonly error?: StepError | null
+  readonly error?: NewError | null
   /** JSON text of values that belong to the error. */
   readonly errorDetail?: SealedText | undefined
   /** JSON text. */

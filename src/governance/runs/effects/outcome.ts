@@ -20,7 +20,7 @@ import { exceededEntry, quotaExceeded, type Exceeded } from '../../limits/run-qu
 import type { SealedText } from '../../sealing/format.ts'
 import type { Basis } from './step-op.ts'
 import { storageOver } from '../../limits/storage.ts'
-import { runActor, settle } from './ledger-moves.ts'
+import { runActor, settle, type NewError } from './ledger-moves.ts'
 import { fitsRun, runTooLarge } from './storage-limit.ts'
 
 /**
@@ -44,7 +44,7 @@ export interface OutcomeOp {
     /** `retry`: a temporary failure. The caller chooses `retry` or `failed` by the step's retry options. */
     | {
         readonly state: 'failed' | 'retry'
-        readonly error: StepError
+        readonly error: NewError
         /** JSON text of values that belong to the error. */
         readonly errorDetail?: SealedText | undefined
         readonly cost?: number | undefined
@@ -66,7 +66,7 @@ export interface OwnWrite {
   /** The present role of the person who started the run; null if that person is no longer a member. */
   readonly role: Role | null
   /** Adds an audit entry about the run to the same transaction. */
-  append(entry: Omit<AuditDraft, 'actor' | 'workflowId' | 'runId'>): void
+  append(entry: Omit<AuditDraft<'memory.set'>, 'actor' | 'workflowId' | 'runId'>): void
 }
 
 /**
@@ -176,7 +176,7 @@ const waitingForRoom = stepError(
   true,
 )
 
-const tooLarge = (tool: string, bytes: number, most: number): StepError => ({
+const tooLarge = (tool: string, bytes: number, most: number): NewError => ({
   code: 'response_too_large',
   message: `the output of \`${tool}\` takes ${Math.ceil(bytes / 1024)} KiB, and a tool policy allows ${most} (\`max_response_size_kb\`)`,
   fault: 'policy',

@@ -1,6 +1,7 @@
 import type { Context } from '../../context.ts'
 import { wakeKey } from '../../../contract/messages.ts'
 import { mostResolved, runEnded } from '../../../contract/status.ts'
+import { stepError } from '../../../contract/tool-faults.ts'
 import { addedLabels, type Call } from '../../../policy/decide.ts'
 import { unionLabels, type Json, type Label } from '../../../policy/types.ts'
 import { getTool } from '../../../catalog/index.ts'
@@ -50,9 +51,9 @@ export const mostResolvedBytes = 16 * 1024 ** 2
 /**
  * A person settles calls whose outcome is unknown (commit point `effect.resolve`): either all of the calls or none.
  * `retry`: each call is decided and made again. `done`: each counts as completed. `fail`: each counts as failed. Each
- * call has an audit entry that names the person and the choice. Throws `not_found`; `insufficient_role` for a person who is not an admin now;
- * `bad_transition` if a call has no unknown outcome; `conflict` if the unknown outcome belongs to another attempt;
- * `validation_error` for an output that is too large for so many calls.
+ * call has an audit entry that names the person and the choice. Throws `not_found`; `insufficient_role` for a person who
+ * is not an admin now; `bad_transition` if a call has no unknown outcome; `conflict` if the unknown outcome belongs to
+ * another attempt; `validation_error` for an output that is too large for so many calls.
  */
 export async function resolveStep(
   context: Pick<Context, 'combiner' | 'config' | 'db' | 'sealer'>,
@@ -108,7 +109,7 @@ function refuseOtherAttempt(ledger: Ledger, keys: readonly EffectKey[], attempt:
   }
 }
 
-/** Writes what the person chose. A call that ends by it has a second entry: `tool_call.completed` or `.failed`. */
+/** Writes the person's choice. A call that ends by the choice has a second entry: `tool_call.completed` or `.failed`. */
 function noteChoice({ tx, run, effect }: LockedCall, outcome: ResolveRequest['outcome'], actor: Actor): void {
   tx.append({
     eventType: 'tool_call.resolved',
@@ -224,7 +225,10 @@ function settlementOf(
   if (outcome === 'done') return { state: 'completed', output, outputLabels: outputLabels(tx, effect, call) }
   return {
     state: 'failed',
-    error: { code: 'resolved_as_failed', message: 'a person resolved its unknown outcome as failed' },
+    error: stepError({
+      code: 'resolved_as_failed',
+      message: 'a person resolved its unknown outcome as failed',
+    }),
     outputLabels: effect.labels,
   }
 }

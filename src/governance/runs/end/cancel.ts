@@ -70,7 +70,7 @@ const requested = (
   caller: Caller,
   run: { id: string; workflow_id: string },
   reason: string | null,
-): AuditDraft => ({
+): AuditDraft<'workflow.cancel'> => ({
   eventType: 'workflow.cancel',
   action: 'cancel',
   status: 'requested',

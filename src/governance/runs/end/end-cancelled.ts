@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import { catalog } from '../../../catalog/index.ts'
 import type { ToolDeclaration } from '../../../catalog/tool.ts'
-import { readDueCancellations } from '../../../db/queries/runs/due-cancellations.ts'
+import { readDueCancellations } from '../../../db/queries/runs/read-due-cancellations.ts'
 import type { Context } from '../../context.ts'
 import { runEnded } from '../../../contract/status.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
@@ -47,6 +47,7 @@ type Ending = Pick<Context, 'combiner' | 'db' | 'sparseLog'>
 interface Pass {
   /** The present time as the database sees it. */
   readonly now?: RawBuilder<unknown>
+  /** The failed runs of this process. Without it, every pass tries them all again. */
   readonly failed?: FailedRuns
 }
 interface Due {
@@ -72,7 +73,7 @@ export class FailedRuns {
 
   /** Runs whose next try is not due yet. */
   waiting(): string[] {
-    // The map is in the order of the times.
+    // The map is in the order of its times, because `note` always appends.
     for (const [runId, tryAt] of this.#tryAt) {
       if (tryAt > this.#clock()) break
       this.#tryAt.delete(runId)
@@ -80,7 +81,6 @@ export class FailedRuns {
     return [...this.#tryAt.keys()]
   }
 }
-const failedHere = new FailedRuns()
 
 /**
  * Ends cancelled runs whose workers are slow or dead and have not ended the runs. No call of such a run acts
@@ -90,7 +90,7 @@ const failedHere = new FailedRuns()
  */
 export async function endCancelled(
   context: Ending,
-  { now = sql`clock_timestamp()`, failed = failedHere }: Pass = {},
+  { now = sql`clock_timestamp()`, failed = new FailedRuns() }: Pass = {},
 ): Promise<number> {
   const { rows } = await readDueCancellations({
     isDue: isDue(now),
@@ -98,7 +98,7 @@ export async function endCancelled(
     most: passSize,
   }).execute(context.db)
   const byOrganization = Map.groupBy(rows, (row) => row.organization_id)
-  // One after the other in an organization, which has one chain; a slow chain does not delay others.
+  // Runs of one organization end one after another, because they share a chain. Organizations do not wait for each other.
   const ended = await Promise.all(
     [...byOrganization.values()].map((due) => endRuns(context, due, { now, failed })),
   )

@@ -12,6 +12,7 @@ import type { Db } from '../../../db/schema/index.ts'
 import type { StepError } from '../../../db/schema/runs.ts'
 import { cutLabels, mostLabels, type Label } from '../../../policy/types.ts'
 import { mostItems } from '../../../contract/definition.ts'
+import { stepError } from '../../../contract/tool-faults.ts'
 import { isConnectionError } from '../../../db/errors.ts'
 import { TransactionTooLong } from '../../audit/commit-failures.ts'
 import { DomainError } from '../../errors.ts'
@@ -34,8 +35,14 @@ class ItemsChange extends DomainError {
   }
 }
 
+type Finishing = Pick<Context, 'combiner' | 'db' | 'runCaches' | 'sealer'>
+
 /** Ends a `for_each` step (see `finish`). If that fails too often, the step and its run fail: `step_not_finished`. */
-export async function finishItems(context: Context, runId: string, stepId: string): Promise<void> {
+export async function finishItems(
+  context: Finishing & Pick<Context, 'log'>,
+  runId: string,
+  stepId: string,
+): Promise<void> {
   try {
     await finish(context, runId, stepId)
   } catch (error) {
@@ -74,7 +81,7 @@ async function giveUp(
       .set({
         status: 'failed',
         finished_at: tx.now,
-        error: JSON.stringify({ code: 'step_not_finished', message }),
+        error: JSON.stringify(stepError({ code: 'step_not_finished', message })),
       })
       .where('run_id', '=', runId)
       .where('step_id', '=', stepId)
@@ -91,7 +98,7 @@ async function giveUp(
  * If there are more than `mostLabels`, only the first labels are stored (`cutLabels`), and every call that uses the
  * step fails. Reads the items before the lock, because ended items do not change.
  */
-async function finish(context: Context, runId: string, stepId: string): Promise<void> {
+async function finish(context: Finishing, runId: string, stepId: string): Promise<void> {
   const run = await context.db
     .selectFrom('runs')
     .select(['organization_id', 'workflow_id'])

@@ -31,7 +31,7 @@ type Run = Selectable<RunsTable>
  * ended run does not change.
  */
 export async function finishRun(
-  context: Context,
+  context: Pick<Context, 'combiner' | 'db' | 'runCaches' | 'sealer'>,
   input: FinishInput,
   signal: AbortSignal = new AbortController().signal,
 ): Promise<FinalStatus> {

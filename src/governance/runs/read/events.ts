@@ -15,8 +15,8 @@ export interface RunEventView {
 const pageSize = 500
 
 /**
- * The run's events after `after`, in order, at most `most` and 500. The run's status and `eventSeq` are read before the events. So
- * a reader that has seen event `eventSeq` of an ended run has seen all events.
+ * The run's events after `after`, in order, at most `most` and at most 500. The run's status and `eventSeq` are read
+ * before the events. So a reader that has seen event `eventSeq` of an ended run has seen all events.
  */
 export async function readRunEvents(
   db: Db,

@@ -94,7 +94,7 @@ const openText = (
   kept: Kept,
 ): Promise<string | null> => openKept(sealer, outputPlace(key), kept)
 
-/** The outputs of those of these steps that have ended, in a run's answer. For a large output, only its size is shown. */
+/** The outputs of the ended steps among `pages`, in a run's answer. For a large output, only its size is shown. */
 export function shownOutputs(
   context: Pick<Context, 'db' | 'sealer'>,
   runId: string,

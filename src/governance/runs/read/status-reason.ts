@@ -36,18 +36,18 @@ export async function withPresentReasons<R extends Run>(
   runs: readonly R[],
 ): Promise<readonly (R & Present)[]> {
   const held = runs.filter(({ status }) => status === 'paused' || status === 'awaiting_approval')
-  const waits = held.length === 0 ? null : await readWaits(context, held)
+  const facts = held.length === 0 ? null : await readFacts(context, held)
   return runs.map((run) => {
-    const reason = waits === null || !held.includes(run) ? run.status_reason : reasonOf(run, waits)
+    const reason = facts === null || !held.includes(run) ? run.status_reason : reasonOf(run, facts)
     return {
       ...run,
       status_reason: withTemporal(run, reason, context.isTemporalAway),
-      waiting_since: waits === null ? null : waitingSince(run, waits),
+      waiting_since: facts === null ? null : waitingSince(run, facts),
     }
   })
 }
 
-function waitingSince(run: Run, { waiting }: Waits): Date | null {
+function waitingSince(run: Run, { waiting }: Facts): Date | null {
   const times = waiting.flatMap(({ run_id, kind, since }) =>
     run_id === run.id && (kind === 'approval' || kind === 'resolution') && since !== null
       ? [since.getTime()]
@@ -56,13 +56,14 @@ function waitingSince(run: Run, { waiting }: Waits): Date | null {
   return times.length === 0 ? null : new Date(Math.min(...times))
 }
 
-interface Waits {
+/** The rows from which the reasons and times of waiting are computed. */
+interface Facts {
   readonly settings: GovernanceSettings
   readonly waiting: readonly Waiting[]
   readonly votes: readonly Vote[]
 }
 
-async function readWaits({ db }: Pick<Context, 'db'>, runs: readonly Run[]): Promise<Waits> {
+async function readFacts({ db }: Pick<Context, 'db'>, runs: readonly Run[]): Promise<Facts> {
   const ids = runs.map(({ id }) => id)
   const organizationId = runs[0]?.organization_id ?? ''
   const [organization, waiting, votes] = await Promise.all([
@@ -81,11 +82,11 @@ async function readWaits({ db }: Pick<Context, 'db'>, runs: readonly Run[]): Pro
 /** The most steps that a sentence names. */
 const mostNamed = 5
 
-function reasonOf(run: Run, waits: Waits): string {
+function reasonOf(run: Run, facts: Facts): string {
   if (run.cancel_requested_at !== null) return run.status_reason
-  const own = waits.waiting.filter(({ run_id }) => run_id === run.id)
+  const own = facts.waiting.filter(({ run_id }) => run_id === run.id)
   const whole = own.find(({ step_id }) => step_id === null)
-  if (whole !== undefined) return reasonOfWhole(run, whole, waits)
+  if (whole !== undefined) return reasonOfWhole(run, whole, facts)
   const open = own.filter(({ kind }) => kind === 'approval' || kind === 'resolution')
   if (open.length === 0) {
     const decided = own.find(({ kind }) => kind === 'decided')
@@ -93,15 +94,15 @@ function reasonOf(run: Run, waits: Waits): string {
       ? run.status_reason
       : `${whatOf(decided)} ${decided.count === 1 ? 'is' : 'are'} decided: ${goesOn}`
   }
-  const named = open.slice(0, mostNamed).map((each) => sentenceOf(each, waits))
+  const named = open.slice(0, mostNamed).map((each) => sentenceOf(each, facts))
   const more = open.length - named.length
   return more > 0 ? `${named.join('; ')}; and ${more} more` : named.join('; ')
 }
 
 const goesOn = 'the run goes on as soon as a worker takes it up'
 
-function reasonOfWhole(run: Run, whole: Waiting, waits: Waits): string {
-  if (whole.kind === 'approval') return `${run.status_reason}: ${votesOf(whole, waits)}`
+function reasonOfWhole(run: Run, whole: Waiting, facts: Facts): string {
+  if (whole.kind === 'approval') return `${run.status_reason}: ${votesOf(whole, facts)}`
   // An approved run without a slot has a stored reason already: it waits for a slot.
   return run.slot === 'waits' ? run.status_reason : `the run is approved: ${goesOn}`
 }
@@ -113,18 +114,18 @@ function whatOf({ step_id, count, first }: Waiting): string {
   return first < 0 ? step : `item ${first} of ${step}`
 }
 
-function sentenceOf(waiting: Waiting, waits: Waits): string {
+function sentenceOf(waiting: Waiting, facts: Facts): string {
   const what = whatOf(waiting)
   const isOne = waiting.count === 1
   if (waiting.kind === 'resolution')
     return `${what} may or may not have taken effect: an approver must resolve ${isOne ? 'it' : 'them'}`
   const who = waiting.approver === 'owner' ? 'an owner' : 'an admin or owner'
   const why = waiting.rule_name === null ? '' : ` (rule ${quote(waiting.rule_name)})`
-  return `${what} ${isOne ? 'waits' : 'wait'} for approval by ${who}${why}: ${votesOf(waiting, waits)}`
+  return `${what} ${isOne ? 'waits' : 'wait'} for approval by ${who}${why}: ${votesOf(waiting, facts)}`
 }
 
 /** `1 of 2 votes given, 1 missing (1 for each item)`, over all items. Only votes that count now are included. */
-function votesOf(waiting: Waiting, { settings, votes }: Waits): string {
+function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
   const { approver, approvals_needed } = waiting
   if (approver === null || approvals_needed === null) return ''
   const required = requirementOf({ approver, approvals_needed }, settings)

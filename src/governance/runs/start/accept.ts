@@ -60,7 +60,10 @@ interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenI
  * a slot starts the run. Throws `not_found`, `validation_error` for inputs, `run_denied` if a rule would certainly deny
  * a step, `quota_exceeded`. `run_denied` and `quota_exceeded` leave an audit entry but no run.
  */
-export async function acceptRun(context: Context, request: AcceptRequest): Promise<{ runId: string }> {
+export async function acceptRun(
+  context: Pick<Context, 'combiner' | 'config' | 'db' | 'runCaches' | 'sealer'>,
+  request: AcceptRequest,
+): Promise<{ runId: string }> {
   const { caller } = request
   const workflow = await context.db
     .selectFrom('workflows')

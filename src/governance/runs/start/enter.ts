@@ -15,7 +15,7 @@ import { grantSlots, hasFreeSlot, waitsForSlot } from '../../limits/slots.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
 import { runActor } from '../effects/ledger-moves.ts'
 import { planAgain, readAccepted, requiredNow, tighten, type AcceptedRun } from './plan-again.ts'
-import { denialMessage } from './refusal.ts'
+import { denialCause, denialMessage } from './refusal.ts'
 
 type Run = Selectable<RunsTable>
 
@@ -72,7 +72,7 @@ async function enterByApproval(tx: ChainTx, run: Run, accepted: AcceptedRun): Pr
     return waits('approval')
   }
   if (analysis.definitelyDenied) {
-    await endRun(tx, run, 'denied', denialMessage(analysis))
+    await endRun(tx, run, 'denied', denialMessage(analysis), null, denialCause(analysis))
     return { state: 'ended' }
   }
   if (run.slot !== 'taken' && (run.slot !== null || !(await hasFreeSlot(tx)))) {

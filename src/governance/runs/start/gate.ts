@@ -40,8 +40,8 @@ function termsOf(settings: GovernanceSettings, { steps }: PlanAnalysis): Approva
 
 /**
  * Whether the organization's settings hold a run of this plan. If approvals are off, no run is held.
- * @param bound `most`: the strictest gate that a run of the plan can meet, which is the gate of a run whose inputs are
- *   known. `least`: what every run meets, whatever the inputs that a preview does not know are.
+ * @param bound `most`: the strictest gate that a run of the plan can meet. If all inputs are known, it is the gate of
+ *   the run. `least`: the gate that every run of the plan meets, whatever the unknown inputs of a preview are.
  */
 export function gateOf(
   settings: GovernanceSettings,
@@ -71,7 +71,7 @@ export function gateOf(
   }
 }
 
-/** Risk of the whole plan. It counts every label that the steps of a run can have, or of every run (`least`). */
+/** Risk of the whole plan. `most` counts all labels that the steps can have, `least` only labels that they surely have. */
 function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis, bound: 'most' | 'least'): Risk {
   return assessRisk(
     // The analysis keeps the order of the steps.
@@ -89,15 +89,15 @@ function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis, bound: '
 }
 
 /**
- * Memory values can have any label; the score counts only labels that the plan names. Inputs that a preview does not
- * know count with any label, because the plan of the run will name theirs.
+ * Memory values can have any label, but the score counts only labels that the plan names. An input that a preview does
+ * not know counts with all sensitive labels, because the plan of the run will name the labels of this input.
  */
 function countedLabels({ labels, start }: StepAnalysis, bound: 'most' | 'least'): readonly Label[] {
   if (bound === 'least') return [...start.certain]
   return start.isOpen ? [...labels.possible, ...sensitive] : labels.possible
 }
 
-/** Reasons of the risk that hold in some runs of the plan and not in others, each with what decides. */
+/** Reasons of the risk that apply to some runs of the plan only. Each names the inputs or steps that decide. */
 export function possibleReasons(definition: WorkflowDefinition, { steps }: PlanAnalysis): string[] {
   const certain = new Set<string>()
   const possible = new Map<string, string>()

@@ -13,7 +13,7 @@ import { planRun, type PlannedRun } from './plan-run.ts'
 
 type Reader = Pick<Context, 'db' | 'sealer' | 'runCaches'>
 
-/** What the plan of an accepted run is made of. It never changes, so it is read before the lock. */
+/** The run, its version and its inputs. They never change, so they are read before the lock. */
 export interface AcceptedRun {
   readonly run: RunSnapshot
   readonly frozen: FrozenVersion
@@ -36,7 +36,7 @@ async function inputsOf(reader: Reader, runId: string): Promise<JsonObject | nul
   }
 }
 
-/** The plan of the run by the rules, settings and the requester's role of this moment. */
+/** Plans the run by the present rules and settings, and by the requester's present role. */
 export async function planAgain(tx: ChainTx, { run, frozen, inputs }: AcceptedRun): Promise<PlannedRun> {
   const member = await tx.trx
     .selectFrom('memberships')
@@ -55,7 +55,7 @@ export async function planAgain(tx: ChainTx, { run, frozen, inputs }: AcceptedRu
   })
 }
 
-/** What the approval of a run needs now: what it was asked with, or more if rules or settings are stricter now. */
+/** The requirement for the approval of a run: the stored one, or a stricter one if rules or settings are stricter now. */
 export function requiredNow(
   approval: Pick<ApprovalRecord, 'approver' | 'approvals_needed'>,
   terms: ApprovalTerms,

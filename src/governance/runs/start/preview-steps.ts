@@ -35,7 +35,7 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
     readonly shadow: boolean
   }[]
   readonly rules_left_out: number
-  /** How a tool policy denies the call; null if none does. */
+  /** The denial by a tool policy; null if no policy denies the call. */
   readonly role_policy: {
     readonly verdict: 'deny'
     readonly certainty: Certainty
@@ -54,7 +54,7 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
 /** The most rules and the most labels that all steps together show, so that an answer has a bounded size. */
 const [mostRules, mostLabels] = [10_000, 50_000]
 
-/** What the steps are judged by, and for whom. */
+/** The policy and the role by which the steps are judged, and the availability of tools. */
 export interface Viewed {
   readonly policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess'>
   readonly role: Role

@@ -44,16 +44,16 @@ export interface Preview {
 export interface RunApprovalPreview {
   /** Every run would wait for approval before it starts. */
   readonly required: boolean
-  /** `possible`: some runs would wait and others would not. Inputs that are not known decide. */
+  /** `possible`: some runs would wait and others would not. The unknown inputs decide. */
   readonly certainty: Certainty
   /** The least risk that a run can have, and the highest. */
   readonly risk_level: RiskLevel
   readonly highest_risk_level: RiskLevel
-  /** They hold for every run. */
+  /** The reasons of the risk that apply to every run. */
   readonly reasons: readonly string[]
-  /** They hold for some runs. */
+  /** The reasons of the risk that apply to some runs only. */
   readonly possible_reasons: readonly string[]
-  /** The strictest that a run can need. null: no run would wait for approval. */
+  /** The strictest role and number of votes that a run can need. null: no run would wait for approval. */
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number | null
 }

@@ -1,6 +1,7 @@
 import { quote } from '../../../policy/explain.ts'
 import type { PlanAnalysis } from '../../../policy/plan.ts'
 import type { ChainTx } from '../../audit/chain-tx.ts'
+import type { LoggedFields } from '../../audit/entry.ts'
 import { DomainError } from '../../errors.ts'
 import { actorOf, type Caller } from '../../access/identity.ts'
 import { addressNotConfirmed, confirmFirst } from '../../access/address-proof.ts'
@@ -37,7 +38,7 @@ export function refuseUnconfirmed(tx: ChainTx, request: Refused): DomainError {
 
 /** Refuses a run that a rule certainly denies. */
 export function refusePlan(tx: ChainTx, request: Refused, { analysis, gate }: PlannedRun): DomainError {
-  const { stepId, ruleName, ruleId, denied, remedy } = denialOf(analysis)
+  const { stepId, ruleName, denied, remedy } = denialOf(analysis)
   tx.append({
     eventType: 'workflow.refused',
     action: 'execute',
@@ -51,7 +52,7 @@ export function refusePlan(tx: ChainTx, request: Refused, { analysis, gate }: Pl
       risk: gate.risk.level,
       risk_reasons: [...gate.risk.reasons],
     },
-    logged: { error_code: 'run_denied', ...(ruleId === null ? {} : { rule_id: ruleId }) },
+    logged: denialCause(analysis),
   })
   const { workflowId: workflow_id } = request
   tx.publish('run.denied', { run_id: null, workflow_id, step_id: stepId, rule_name: ruleName })
@@ -64,6 +65,12 @@ export function refusePlan(tx: ChainTx, request: Refused, { analysis, gate }: Pl
 export function denialMessage(analysis: PlanAnalysis): string {
   const { stepId, denied, remedy } = denialOf(analysis)
   return `step \`${stepId}\` would be ${denied}: nothing was started${remedy}`
+}
+
+/** The refusal for the log and for webhooks. */
+export function denialCause(analysis: PlanAnalysis): LoggedFields {
+  const { stepId, ruleId } = denialOf(analysis)
+  return { step_id: stepId, error_code: 'run_denied', ...(ruleId === null ? {} : { rule_id: ruleId }) }
 }
 
 /** The refusal of the plan's run: the step, the rule, the text "denied by ...", and the reason or the remedy. */

@@ -82,7 +82,7 @@ describe('a person resolves an unknown outcome', () => {
   test('fail: failed, and counted', async () => {
     const op = await unknown()
     await resolve(op, 'fail')
-    expect(await stepOf(engine.context, op.key.runId)).toMatchObject({ status: 'failed', error: { code: 'resolved_as_failed' } }) // prettier-ignore
+    expect(await stepOf(engine.context, op.key.runId)).toMatchObject({ status: 'failed', error: { code: 'resolved_as_failed', fault: 'policy', retryable: false } }) // prettier-ignore
     expect(await runOf(engine.context, op.key.runId)).toMatchObject({ status: 'running', nodes_failed: 1 })
   })
 

@@ -38,7 +38,7 @@ export async function done(
     durationMs: 1,
     result:
       output === null
-        ? { state: 'failed', error: { code: 'e', message: 'm' } }
+        ? { state: 'failed', error: { code: 'e', message: 'm', retryable: false } }
         : { state: 'completed', output: outputOf(op.key, output as Json), labels, call: callOf(op) },
   })
   return op

@@ -246,6 +246,6 @@ test('a step that cannot be ended fails in the end, with its run', async () => {
   await expect(finishItems(broken, runId, 'each')).rejects.toThrow('took too long')
   expect((await stepOf(engine.context, runId, 'each')).status).toBe('running')
   await finishItems(broken, runId, 'each')
-  expect(await stepOf(engine.context, runId, 'each')).toMatchObject({ status: 'failed', error: { code: 'step_not_finished' } }) // prettier-ignore
+  expect(await stepOf(engine.context, runId, 'each')).toMatchObject({ status: 'failed', error: { code: 'step_not_finished', fault: 'installation', retryable: false } }) // prettier-ignore
   expect(await runOf(engine.context, runId)).toMatchObject({ status: 'failed' })
 })

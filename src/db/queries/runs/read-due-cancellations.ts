@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Cancelled runs that are due to end, the longest waiting run of each organization first, then the second of each. `isDue`
- * is a condition on the run `r`.
+ * Reads cancelled runs that are due to end: the longest waiting run of each organization, then the second of each.
+ * `isDue` is a condition on the run `r`. Runs in `except` are left out.
  */
 export const readDueCancellations = ({
   isDue,

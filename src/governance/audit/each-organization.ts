@@ -1,0 +1,32 @@
+import type { SparseLog } from '../../shared/sparse-log.ts'
+
+interface OfOrganization {
+  readonly organization_id: string
+}
+
+/**
+ * Does `work` with the rows of each organization, for all organizations at the same time. The rows of an organization
+ * belong together, because their transactions wait for one chain. If the work fails for some organizations, it is logged
+ * and the others are done. So a broken chain delays nobody else. If it fails for all of them, throws the first error,
+ * because the cause is then probably an outage. `task` names the work in the log.
+ */
+export async function eachOrganization<Row extends OfOrganization>(
+  sparseLog: SparseLog,
+  task: string,
+  rows: readonly Row[],
+  work: (rows: readonly Row[], organizationId: string) => Promise<unknown>,
+): Promise<void> {
+  const organizations = [...Map.groupBy(rows, (row) => row.organization_id)]
+  const results = await Promise.allSettled(organizations.map(([id, own]) => work(own, id)))
+  const failed = results.flatMap((result, index) =>
+    result.status === 'rejected' ? [{ error: result.reason as Error, id: organizations[index]?.[0] }] : [],
+  )
+  const [first] = failed
+  if (first !== undefined && failed.length === organizations.length) throw first.error
+  for (const { error, id } of failed)
+    sparseLog.warn(
+      `${task} ${id}`,
+      { err: error, task, organization_id: id },
+      'a periodic task failed for one organization',
+    )
+}
