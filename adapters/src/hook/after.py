@@ -43,8 +43,7 @@ def report(call, outcome, settings, answer):
 
 def end(answer, options):
     """Ends the session. A note stays until the service has accepted that. If the time is too short, a background
-    process goes
-    on, and after that the next `pre`."""
+    process goes on, and after that the next `pre`."""
     session_id = session_of(read_event())
     if session_id is None:
         raise Refused("the client named no session")
@@ -172,8 +171,7 @@ def flush(answer, options):
 
 def flush_all(options):
     """Sends the notes of ended sessions of this service, the oldest first. Stops if the service cannot be reached.
-    Returns whether
-    none is left."""
+    Returns whether none is left."""
     settings = Settings(options.config)
     settings.check()
     folder = spool()

@@ -52,9 +52,8 @@ def arguments(words, name, about):
 
 
 def read_record(place):
-    """The earlier values in each installed client's settings: {client: {file, created, options: [[path, value]]}}.
-    Also the text
-    that was read, to notice changes by another installation."""
+    """The earlier values in each installed client's settings: {client: {file, created, options: [[path, value]]}}. Also
+    the text that was read, to notice changes by another installation."""
     text = read_text(place.at(place.record))
     found = parse_json(text) if text else {}
     return text, found if isinstance(found, dict) else {}
@@ -208,8 +207,7 @@ def additions(place, recorded, record, client, python):
 
 def removals(place, recorded, record, client):
     """The changes that remove one client, or all: settings first, then our own files if no client is left. Also the
-    notes of ended
-    sessions to delete."""
+    notes of ended sessions to delete."""
     changes, left = [], dict(record)
     for each in [part for one in ([client] if client else sorted(EVENTS)) for part in parts_of(place, one)]:
         try:
