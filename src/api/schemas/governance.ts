@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { limitChanges } from '../../contract/plan-limits.ts'
 import { completeSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
 import { labelSlug, textField } from '../../policy/text.ts'
@@ -39,8 +38,6 @@ export const governancePatch = z
       if (message !== null) context.addIssue({ code: 'custom', path: ['external_tools', name], message })
     }
   })
-
-export const quotaPatch = limitChanges
 
 /** A policy is for exactly one tool, so a name with `*` is refused. */
 const toolName = z
