@@ -256,6 +256,34 @@ class OpenFailMode(unittest.TestCase):
         self.assertIs(False, answer.fail_open)
 
 
+class TimeLimits(unittest.TestCase):
+    @staticmethod
+    def limit(*words):
+        """The seconds after the start within which this process answers: `guarded` answers at the deadline."""
+        answer = mock.Mock()
+        with mock.patch.object(hook, "Answer", return_value=answer), mock.patch.object(hook, "guarded"):
+            with mock.patch.object(hook.time, "monotonic", return_value=100):
+                hook.main(words)
+        return answer.deadline - 100
+
+    def test_a_hook_answers_before_its_client_gives_up(self):
+        for dialect, timeout in hook.CLIENT_TIMEOUT.items():
+            self.assertAlmostEqual(timeout * 8 / 9, self.limit("pre", "--dialect", dialect))
+        self.assertEqual(7.5, self.limit("pre", "--dialect", "claude", "--timeout", "9"))
+        self.assertEqual(1, self.limit("pre", "--timeout", "2"))
+        self.assertEqual(7.5, self.limit("post", "--timeout", "9"))
+        self.assertLess(self.limit("post"), 15)
+
+    def test_the_end_of_a_session_takes_two_seconds_at_most(self):
+        self.assertLess(self.limit("end"), 2)
+        asked = mock.Mock(return_value=True)
+        with mock.patch.multiple(hook, send_end=asked, read_event=mock.Mock(return_value={"session_id": "s"})):
+            with mock.patch.multiple(hook, Settings=mock.Mock(), keep_end=mock.Mock(return_value=None)):
+                with mock.patch.object(hook.time, "monotonic", return_value=100):
+                    hook.end(mock.Mock(), mock.Mock())
+        self.assertLessEqual(asked.call_args[0][2], 101)
+
+
 class CommandLine(unittest.TestCase):
     @staticmethod
     def run_hook(*words, stdin=subprocess.DEVNULL):

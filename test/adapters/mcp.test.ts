@@ -27,18 +27,10 @@ describe('the greeting', () => {
   test('`server/discover` is answered as unknown, without starting a server', async () => {
     const log = logFile()
     const gateway = await start({ odd: odd({ log }) }, { bare: true })
-    await gateway.request('ping', {}, 'warm')
-    let fastest = Infinity
-    for (let round = 0; round < 5; round += 1) {
-      const began = performance.now()
-      await gateway.request('server/discover', { _meta: {} }, `probe-${round}`)
-      fastest = Math.min(fastest, performance.now() - began)
-    }
-    expect(fastest).toBeLessThan(100)
-    const answer = await gateway.request('server/discover', { _meta: {} }, 'server-discover-probe-1')
+    const answer = await gateway.request('server/discover', { _meta: {} }, 'probe')
     expect(answer).toEqual({
       jsonrpc: '2.0',
-      id: 'server-discover-probe-1',
+      id: 'probe',
       error: { code: -32601, message: 'Method not found' },
     })
     await gateway.close()
