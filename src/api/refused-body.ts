@@ -39,7 +39,8 @@ export function dropBody(request: IncomingMessage): Promise<void> {
 
 /**
  * Closes the connection if the rest of a body comes in too many pieces, after a request was answered without reading
- * its body. The listener runs before Node's own listener for `finish`, which would read and drop the rest without a limit.
+ * its body. The listener runs before Node's own listener for `finish`, which would read and drop the rest without a
+ * limit.
  */
 export function limitUnread(request: IncomingMessage, response: ServerResponse): void {
   response.prependOnceListener('finish', () => {
