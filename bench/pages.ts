@@ -45,7 +45,11 @@ async function withStack(work: (stack: Stack) => Promise<void>): Promise<void> {
   const home = stackHome()
   const started = await startStack({ dataDir: home.dataDir, env: { LOG_LEVEL: 'error' } })
   try {
-    const { base_url: base, organization_id: organizationId, users } = new Api(home.dataDir, 'owner').bootstrap
+    const {
+      base_url: base,
+      organization_id: organizationId,
+      users,
+    } = new Api(home.dataDir, 'owner').bootstrap
     const send = sender(base)
     await send(users.owner.api_key, 'PATCH', `/organizations/${organizationId}/quota`, {
       requests_per_minute: 100_000,

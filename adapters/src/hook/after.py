@@ -53,7 +53,7 @@ def end(answer, options):
     note = keep_end(settings, session_id)
     if send_end(settings, session_id, time.monotonic() + 1.0):
         if note is not None:
-            os.unlink(note)
+            discard(note)
     elif note is not None:
         start_beside("deliver", options)
     answer.allow()

@@ -151,6 +151,14 @@ class Change:
             raise
 
 
+def discard(path):
+    """Deletes a file, unless another process has deleted it already."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
 def hidden(text):
     """Settings without the key and a proxy's password."""
     import re

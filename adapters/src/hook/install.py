@@ -150,7 +150,10 @@ def install(words):
         else:
             notes = []
             changes, ends = additions(place, recorded, before, client, chosen_python(options)), []
-        rules = StarterRules(parse_json(changes[1].after), options.starter_rules) if options.starter_rules else None
+        rules = None
+        if options.starter_rules:
+            settings = next(each.after for each in changes if each.path == place.at(place.config))
+            rules = StarterRules(parse_json(settings), options.starter_rules)
         changes = [each for each in changes if each.is_needed()]
         if not changes and not ends and not notes and not (rules and rules.changes):
             print("nothing to change")
@@ -166,7 +169,7 @@ def install(words):
             for each in changes:
                 each.apply(not place.managed)
             for path in [os.path.join(spool(), name) for name in ends] + notes:
-                os.unlink(path)
+                discard(path)
         if rules:
             rules.save()
             note = rules.note()

@@ -105,7 +105,12 @@ test.each<[string, unknown, string?, object?]>([
 
 test('a wait ends when the approval expires, also after more than a minute', async () => {
   const seconds = 77
-  const rule = { name: 'searches wait', verdict: 'require_approval', tools: ['Grep'], expires_after_seconds: seconds }
+  const rule = {
+    name: 'searches wait',
+    verdict: 'require_approval',
+    tools: ['Grep'],
+    expires_after_seconds: seconds,
+  }
   await world.change('POST', '/rules', rule)
   const timers = jest.spyOn(globalThis, 'setTimeout')
   try {
