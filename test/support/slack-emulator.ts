@@ -32,7 +32,8 @@ export async function startSlack(seed: Record<string, unknown> = {}): Promise<Em
       const issues = isOfClient ? issuesOf((request.url ?? '').replace('/api/', ''), body) : []
       if (issues.length > 0) {
         response.writeHead(418, { 'content-type': 'application/json' })
-        return response.end(JSON.stringify({ ok: false, error: issues.join('; ') }))
+        response.end(JSON.stringify({ ok: false, error: issues.join('; ') }))
+        return
       }
       const headers = { authorization, 'content-type': type, 'content-length': Buffer.byteLength(body) }
       // Each request gets its own connection: a kept-alive connection may be closed just when it is used again.
