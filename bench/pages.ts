@@ -38,6 +38,8 @@ interface Stack {
 /** A page of the console. `shows`: a text that the page must contain. */
 interface Page {
   readonly path: string
+  /** The name in the output. Default: the path, with `ID` in place of the id. */
+  readonly name?: string
   readonly shows?: string
 }
 
@@ -64,8 +66,8 @@ async function withStack(work: (stack: Stack) => Promise<void>): Promise<void> {
 
 async function measureAll({ base, users }: Stack, pages: readonly Page[]): Promise<void> {
   const cookie = await signIn(base, users.admin)
-  for (const { path, shows = '' } of pages)
-    await measure(`${base}/console/${path}`, path.replace(/(run|apr|ses)_\w+/, 'ID'), cookie, shows)
+  for (const { path, name = path.replace(/(run|apr|ses)_\w+/, 'ID'), shows = '' } of pages)
+    await measure(`${base}/console/${path}`, name, cookie, shows)
 }
 
 /** Every run waits before it starts. */
@@ -86,8 +88,8 @@ async function wholeRuns({ organizationId, users, send }: Stack, most: number): 
     { path: 'runs?requester_email=nobody' },
     { path: `runs/${runId}` },
     { path: `runs/${runId}/steps/read` },
-    { path: `runs/${large}` },
-    { path: `runs/${large}?steps=10` },
+    { path: `runs/${large}`, name: 'runs/ID (1,000 steps)' },
+    { path: `runs/${large}?steps=10`, name: 'runs/ID?steps=10 (1,000 steps)' },
     { path: 'sessions' },
     { path: `sessions/${session}` },
   ]

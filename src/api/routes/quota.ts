@@ -1,7 +1,8 @@
 import { z } from 'zod'
-import { limitChanges, limitsSchema, overridesSchema, plans } from '../../contract/plan-limits.ts'
+import { limitsSchema, overridesSchema, plans } from '../../contract/plan-limits.ts'
 import { changeQuota, readQuota } from '../../governance/limits/quota.ts'
 import { ok, route } from '../route.ts'
+import { quotaPatch } from '../schemas/governance.ts'
 
 const quota = z
   .strictObject({
@@ -36,7 +37,7 @@ export const patchQuota = route({
   summary: 'Override limits; they apply at once',
   description: 'Positive whole numbers, each at most 100 times the plan’s limit; null removes an override.',
   tag: 'Governance',
-  body: limitChanges,
+  body: quotaPatch,
   responses: { 200: quota },
   async handle({ context, caller, body }) {
     return ok(await changeQuota(context, caller, body))

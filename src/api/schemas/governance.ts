@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { limitChanges } from '../../contract/plan-limits.ts'
 import { completeSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
 import { labelSlug, textField } from '../../policy/text.ts'
@@ -38,6 +39,9 @@ export const governancePatch = z
       if (message !== null) context.addIssue({ code: 'custom', path: ['external_tools', name], message })
     }
   })
+
+/** The body has the limits that `npm run set-plan` can change too. */
+export const quotaPatch = limitChanges
 
 /** A policy is for exactly one tool, so a name with `*` is refused. */
 const toolName = z
