@@ -4,21 +4,22 @@
     service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode|opencode]
 
 `pre` reads the client's event on standard input and asks the service. If the call is allowed, it prints nothing and exits
-with 0, so that the client's own prompts run (for Cursor it prints a word). Otherwise it writes the reason to standard error and
-one JSON object in the client's form to standard output, and exits with 2. A held call waits for an approver, but never as long as
-the client would wait for this process, because clients run a call when the hook takes too long.
-`post` reports a finished call by name and arguments, and `end` closes the session. Neither ever blocks. Outputs of tools never
-leave this machine, and no value is written to a log. `install` writes a client's settings, and `doctor` tests that they block.
-Both have a --help.
+with 0, so that the client's own prompts run (for Cursor and opencode it prints `{"permission":"allow"}`). Otherwise it
+writes the reason to standard error and one JSON object in the client's form to standard output, and exits with 2. A held
+call waits for an approver, but never as long as the client would wait for this process, because clients run a call when
+the hook takes too long. `post` reports a finished call by name and arguments, and `end` closes the session. Neither ever
+blocks. Outputs of tools never leave this machine, and no value is written to a log. `install` writes a client's
+settings, and `doctor` tests that they block. Both have a --help.
 
 Environment: SERVICE_API_URL, SERVICE_API_KEY (scope agents:authorize), SERVICE_FAIL_MODE closed (default) or open,
 SERVICE_APPROVAL_WAIT in seconds (55), SERVICE_ORG_ID, SERVICE_ALLOW_HTTP=1 for http to other machines. With
---config FILE the file's values win, so that a project's settings cannot redirect a session. Then only the file sets the fail
-mode, plain http, the proxy and the authorities (fail_mode, allow_http, https_proxy, ca_file).
+--config FILE the file's values win, so that a project's settings cannot redirect a session. Then only the file sets the
+fail mode, plain http, the proxy and the authorities (fail_mode, allow_http, https_proxy, ca_file).
 
-It needs Python 3.8 or newer and only the standard library. It is one file, so that administrators can download it, compare
-its checksum and read it. `npm run adapters` assembles it from the parts in `adapters/src`. A process starts for every tool
-call, so modules are imported where they are needed, and sockets are used directly: http.client alone would double the time.
+It needs Python 3.8 or newer and only the standard library. It is one file, so that administrators can download it,
+compare its checksum and read it. `npm run adapters` assembles it from the parts in `adapters/src`. A process starts for
+every tool call, so modules are imported where they are needed, and sockets are used directly: http.client alone would
+double the time.
 """
 
 import os
@@ -214,8 +215,7 @@ def deny_line(dialect, event, reason):
 # The clients' names of tools, and Claude Code's names for them.
 
 # Each client's names of its own tools, with Claude Code's names, so that one rule covers all clients. A name that is
-# not here
-# stays unchanged and counts as a write.
+# not here stays unchanged and counts as a write.
 TOOL_NAMES = {
     "codex": {"apply_patch": "Edit", "spawn_agent": "Agent", "view_image": "Read", "shell": "Bash"},
     "gemini": {
@@ -329,9 +329,8 @@ def canonical_name(dialect, tool, mcp_context=None):
 
 
 def copilot_server(tool):
-    """Server and tool of a name like `github-mcp-server-get_me`. Both parts may have hyphens, so the cut may be
-    wrong. A cut at the
-    first hyphen leaves every verb in the tool's part, where verbs that send data count."""
+    """Server and tool of a name like `github-mcp-server-get_me`. Both parts may have hyphens, so the cut may be wrong.
+    A cut at the first hyphen leaves every verb in the tool's part, where verbs that send data count."""
     builtin = "github-mcp-server"
     if tool.startswith(builtin + "-"):
         return builtin, tool[len(builtin) + 1 :]
@@ -425,8 +424,8 @@ def read_call(dialect, event):
 
 
 def refuse_two_meanings(dialect, tool, mcp_context):
-    """Blocks a call whose name has two meanings. opencode calls the tool `exit` of a server `plan` `plan_exit`, and also has
-    its own tool `plan_exit`."""
+    """Blocks a call whose name has two meanings. opencode calls the tool `exit` of a server `plan` `plan_exit`, and
+    also has its own tool `plan_exit`."""
     server = mcp_context.get("server_name") if isinstance(mcp_context, dict) else None
     if dialect == "opencode" and isinstance(server, str) and tool in TOOL_NAMES[dialect]:
         told = "the tool %s may be opencode's own or one of the server %s: rename the server"
@@ -435,8 +434,7 @@ def refuse_two_meanings(dialect, tool, mcp_context):
 
 def as_object(tool, arguments):
     """Arguments as the object that rules read. Some clients send its JSON as text, and a few tools take plain text.
-    Refuses
-    other values, because a client may read something in them that rules do not see."""
+    Refuses other values, because a client may read something in them that rules do not see."""
     if isinstance(arguments, str):
         text = arguments.strip().lstrip("\ufeff").lstrip()
         if text[:1] in ("{", "[", '"'):
@@ -517,10 +515,9 @@ PATH_NAMES = {
 
 
 def canonical_arguments(dialect, tool, arguments, cwd):
-    """The client's arguments, plus those that rules use under Claude Code's names. An argument with several names
-    has all its
-    values, because the hook cannot know which one the client uses. A path also has its plain form, as the client
-    finds it."""
+    """The client's arguments, plus those that rules use under Claude Code's names. An argument with several names has
+    all its values, because the hook cannot know which one the client uses. A path also has its plain form, as the
+    client finds it."""
     names = {} if dialect in (None, "claude") else dict(ARGUMENT_NAMES.get(tool, {}))
     path = PATH_NAMES.get(tool)
     if path is not None:
@@ -1139,8 +1136,8 @@ def comes_from_terminal(simple):
 
 
 def opens_prompt(command, depth=0):
-    """Whether a command may run what is typed into it later. It knows the usual programs by name. A program under another
-    name is not recognized."""
+    """Whether a command may run what is typed into it later. It knows the usual programs by name. A program under
+    another name is not recognized."""
     if depth > 5:
         return True
     commands = Line(command).commands
@@ -1195,8 +1192,9 @@ def may_run_typed(command):
 
 
 def calls_of(call, config):
-    """The calls that this one is at the same time. A session of Codex that may run what is typed into it is also the typing,
-    which no hook sees. A managed Codex cannot type (`unified_exec = false`)."""
+    """All calls about which the service is asked for this one. If Codex may later type into the program that it starts, it
+    is also asked about a call of `write_stdin`, because no hook sees what is typed. A managed Codex cannot type
+    (`unified_exec = false`)."""
     found = [call] + list(call.also)
     command = call.arguments.get("command")
     if call.dialect != "codex" or call.tool != "Bash" or not isinstance(command, str) or call.refused is not None:
@@ -1247,7 +1245,8 @@ def refuse_inexact(arguments):
 # JSON without the module json.
 
 try:
-    # The C parts of the module json. Its Python part loads regular expressions, which takes as long as asking the service.
+    # The C parts of the module json. Its Python part loads regular expressions, which takes as long as asking the
+    # service.
     from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 
     class Reading:
@@ -1321,9 +1320,8 @@ CONFIG_KEYS = (
     "ca_file",
 )
 
-# A project's settings may set the environment. So beside a file the environment cannot set these, and if the file
-# names the
-# service or a key, it cannot set the service and the organization either (docs/decisions/0053).
+# A project's settings may set the environment. So beside a file the environment cannot set these, and if the file names
+# the service or a key, it cannot set the service and the organization either (docs/decisions/0053).
 FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
 WHO_IS_ASKED = ("api_url", "organization_id")
 
@@ -1811,8 +1809,8 @@ def held(decided, state):
 # The organization of a key.
 
 def refuse_nobody(config, settings):
-    """Refuses a managed settings file that names no organization: a user's key of any organization would count, and bring its
-    own rules."""
+    """Refuses a managed settings file that names no organization: a user's key of any organization would count, and
+    bring its own rules."""
     if config is not None and config == Place(True).config and settings.organization_id is None:
         told = "`%s` names no organization, so a key of any one would count: run `install --managed` with SERVICE_ORG_ID"
         raise Refused(told % config)
@@ -1820,8 +1818,8 @@ def refuse_nobody(config, settings):
 
 def refuse_strange_key(settings, until):
     """Refuses a key of another organization than the one that an administrator has named, before the call is sent. The
-    service says once whose key it is, and a note remembers it. A forged note opens nothing: a call is decided by the rules of
-    the named organization, or denied."""
+    service says once whose key it is, and a note remembers it. A forged note opens nothing: a call is decided by the
+    rules of the named organization, or denied."""
     if not settings.must_match:
         return
     path, noted = note_of_key(settings)
@@ -1920,6 +1918,8 @@ def permit(answer, settings, body, give_up):
     decided = decision(answer, settings, body)
     approved = None
     while decided["decision"] == "require_approval":
+        # The service has held the call. From now on no failure lets it run, also not in fail mode `open`.
+        answer.fail_open = False
         answer.waiting_for, answer.asking = (settings, decided), False
         if decided["approval_id"] == approved:
             raise Refused(held(decided, "is approved, but does not allow the call"))
@@ -2058,8 +2058,7 @@ def report(call, outcome, settings, answer):
 
 def end(answer, options):
     """Ends the session. A note stays until the service has accepted that. If the time is too short, a background
-    process goes
-    on, and after that the next `pre`."""
+    process goes on, and after that the next `pre`."""
     session_id = session_of(read_event())
     if session_id is None:
         raise Refused("the client named no session")
@@ -2069,7 +2068,7 @@ def end(answer, options):
     note = keep_end(settings, session_id)
     if send_end(settings, session_id, time.monotonic() + 1.0):
         if note is not None:
-            os.unlink(note)
+            discard(note)
     elif note is not None:
         start_beside("deliver", options)
     answer.allow()
@@ -2187,8 +2186,7 @@ def flush(answer, options):
 
 def flush_all(options):
     """Sends the notes of ended sessions of this service, the oldest first. Stops if the service cannot be reached.
-    Returns whether
-    none is left."""
+    Returns whether none is left."""
     settings = Settings(options.config)
     settings.check()
     folder = spool()
@@ -2334,9 +2332,8 @@ def command_words(place, python, client, command):
 
 
 def shell_line(words, blocking):
-    """A command line for /bin/sh. Before a call it turns every failure into a deny, also a missing Python: clients
-    run the call
-    for every exit code but 2."""
+    """A command line for /bin/sh. Before a call it turns every failure into a deny, also a missing Python: clients run
+    the call for every exit code but 2."""
     import shlex
 
     line = " ".join(shlex.quote(word) for word in words)
@@ -2536,8 +2533,7 @@ def toml_without_ours(text):
 
 def toml_with_ours(place, python, text):
     """Codex's requirements with our hooks. It works line by line, because Python reads TOML only from 3.11 on and
-    cannot write it.
-    Each of our lines has a mark. Refuses files that would need more changes."""
+    cannot write it. Each of our lines has a mark. Refuses files that would need more changes."""
     import json
 
     lines = toml_without_ours(text).splitlines(True)
@@ -2710,8 +2706,8 @@ COPILOT_POLICY = "copilot-policy"
 
 
 def parts_of(place, client):
-    """The client, and the file of options that its managed installation needs too. Copilot CLI runs a project's hooks after
-    ours, and they can change a call that was judged already, unless only managed hooks are allowed."""
+    """The client, and the file of options that its managed installation needs too. Copilot CLI runs a project's hooks
+    after ours, and they can change a call that was judged already, unless only managed hooks are allowed."""
     if client == "copilot" and place.managed and os.name != "nt":
         return [client, COPILOT_POLICY]
     if client == "opencode" and place.managed:
@@ -3046,8 +3042,8 @@ class alone:
 
 
 class Change:
-    """One file before and after a change; None means no file. A client's settings keep their mode, and a copy of the first
-    original until they are uninstalled. Our own files get the given mode."""
+    """One file before and after a change; None means no file. A client's settings keep their mode, and a copy of the
+    first original until they are uninstalled. Our own files get the given mode."""
 
     def __init__(self, path, before, after, mode, ours=False, copied=None):
         self.path = path
@@ -3108,6 +3104,14 @@ class Change:
             raise
 
 
+def discard(path):
+    """Deletes a file, unless another process has deleted it already."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
 def hidden(text):
     """Settings without the key and a proxy's password."""
     import re
@@ -3129,9 +3133,8 @@ PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
 
 
 def chosen_python(options):
-    """The Python for the settings. With --managed every user must be able to run it, and only root to change it. In
-    the image of
-    --root only its files are checked."""
+    """The Python for the settings. With --managed every user must be able to run it, and only root to change it. In the
+    image of --root only its files are checked."""
     given = options.python
     if given is not None and not os.path.isabs(given):
         raise Refused("--python needs an absolute path, not `%s`" % given)
@@ -3154,9 +3157,9 @@ def chosen_python(options):
 
 
 def not_for_everybody(path, root=""):
-    """Why some user cannot run this program, or could change it; None if all is right. Checks every folder and
-    symbolic link on
-    the way. Below `root`, links are followed inside the image, and files may belong to the user who builds it."""
+    """Why some user cannot run this program, or could change it; None if all is right. Checks every folder and symbolic
+    link on the way. Below `root`, links are followed inside the image, and files may belong to the user who builds
+    it."""
     import stat
 
     left, at, links = path.split("/"), "", 0
@@ -3255,9 +3258,8 @@ def replaces_key(before, after):
 
 
 def own_settings(place, before):
-    """Our own settings file: the saved values, replaced by variables that are set now. A managed file has no key:
-    each user keeps
-    a key in their own file."""
+    """Our own settings file: the saved values, replaced by variables that are set now. A managed file has no key: each
+    user keeps a key in their own file."""
     found = parse_json(before) if before else {}
     for key, variables in INSTALLED.items():
         said = said_now(variables)
@@ -3320,8 +3322,8 @@ MAX_RULE_PAGES = 1000
 
 
 class StarterRules:
-    """The service's starter rules in the organization of the installation. The key is that of the person who installs. It
-    is used here, and never saved."""
+    """The service's starter rules in the organization of the installation. The key is that of the person who installs.
+    It is used here, and never saved."""
 
     def __init__(self, own, wanted):
         self.wanted = STARTER_STATUS[wanted]
@@ -3384,8 +3386,8 @@ class StarterRules:
         raise Refused("the service's list at %s does not end" % path)
 
     def missing(self):
-        """The rules that are not there yet, and those that are only watched and are to hold. A rule that a person switched
-        off or changed stays as it is."""
+        """The rules that are not there yet, and those that are only watched and are to hold. A rule that a person
+        switched off or changed stays as it is."""
         there = {rule["name"]: rule for rule in self.listed(self.path)}
         changes = []
         for template in self.listed("/rule-templates"):
@@ -3482,9 +3484,8 @@ def arguments(words, name, about):
 
 
 def read_record(place):
-    """The earlier values in each installed client's settings: {client: {file, created, options: [[path, value]]}}.
-    Also the text
-    that was read, to notice changes by another installation."""
+    """The earlier values in each installed client's settings: {client: {file, created, options: [[path, value]]}}. Also
+    the text that was read, to notice changes by another installation."""
     text = read_text(place.at(place.record))
     found = parse_json(text) if text else {}
     return text, found if isinstance(found, dict) else {}
@@ -3581,7 +3582,10 @@ def install(words):
         else:
             notes = []
             changes, ends = additions(place, recorded, before, client, chosen_python(options)), []
-        rules = StarterRules(parse_json(changes[1].after), options.starter_rules) if options.starter_rules else None
+        rules = None
+        if options.starter_rules:
+            settings = next(each.after for each in changes if each.path == place.at(place.config))
+            rules = StarterRules(parse_json(settings), options.starter_rules)
         changes = [each for each in changes if each.is_needed()]
         if not changes and not ends and not notes and not (rules and rules.changes):
             print("nothing to change")
@@ -3597,7 +3601,7 @@ def install(words):
             for each in changes:
                 each.apply(not place.managed)
             for path in [os.path.join(spool(), name) for name in ends] + notes:
-                os.unlink(path)
+                discard(path)
         if rules:
             rules.save()
             note = rules.note()
@@ -3638,8 +3642,7 @@ def additions(place, recorded, record, client, python):
 
 def removals(place, recorded, record, client):
     """The changes that remove one client, or all: settings first, then our own files if no client is left. Also the
-    notes of ended
-    sessions to delete."""
+    notes of ended sessions to delete."""
     changes, left = [], dict(record)
     for each in [part for one in ([client] if client else sorted(EVENTS)) for part in parts_of(place, one)]:
         try:
@@ -3757,9 +3760,8 @@ class Findings:
 
 
 def doctor(words):
-    """Tests on this machine that a denied call is blocked, and a call that cannot be checked. Returns 1 if a call
-    would pass, or if
-    something could not be tested."""
+    """Tests on this machine that a denied call is blocked, and a call that cannot be checked. Returns 1 if a call would
+    pass, or if something could not be tested."""
     about = "Tests on this machine that denied calls are blocked. Run it in the agent's folder, because a project's settings count too."
     options = arguments(words, "doctor", about)
     findings = Findings()
@@ -4142,9 +4144,8 @@ def try_version(client, findings):
 
 
 def try_trust(lines, managed, findings):
-    """Whether Codex runs the hook. It silently skips a user's hook that is not trusted, and a managed hook that it
-    does not
-    find."""
+    """Whether Codex runs the hook. It silently skips a user's hook that is not trusted, and a managed hook that it does
+    not find."""
     import shutil
 
     program = shutil.which(PROGRAMS["codex"])
@@ -4285,9 +4286,8 @@ def try_call(folder, settings, session, changed):
 
 
 def try_key(settings, session, findings):
-    """Whether the key belongs to the organization of the settings. A key on an agent's machine should only be able
-    to ask; the
-    service does not even tell such a key whose it is."""
+    """Whether the key belongs to the organization of the settings. A key on an agent's machine should only be able to
+    ask; the service does not even tell such a key whose it is."""
     try:
         scopes = ask(settings, "GET", "/me", None, time.monotonic() + 10).get("scopes")
     except (Refused, Unreachable):
@@ -4619,17 +4619,15 @@ class Options:
 
 
 def patience(dialect, timeout):
-    """The time limit of this process in seconds: a ninth less than the client waits, and at least 1.5 s less,
-    because Python starts
-    before it can look at the clock."""
+    """The time limit of this process in seconds: a ninth less than the client waits, and at least 1.5 s less, because
+    Python starts before it can look at the clock."""
     limit = timeout or CLIENT_TIMEOUT.get(dialect, UNKNOWN_TIMEOUT)
     return limit - max(limit / 9, min(1.5, limit / 2))
 
 
 def guarded(answer, work, options, blocking):
-    """Runs the work in another thread and ends the process in time. This thread only waits, so a slow name server
-    or a full pipe
-    cannot stop it from answering in time or on a signal."""
+    """Runs the work in another thread and ends the process in time. This thread only waits, so a slow name server or a
+    full pipe cannot stop it from answering in time or on a signal."""
 
     def run():
         try:

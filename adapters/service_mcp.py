@@ -18,8 +18,8 @@ Environment: SERVICE_API_URL, SERVICE_API_KEY (scope agents:authorize), SERVICE_
 SERVICE_APPROVAL_WAIT in seconds (55, at most 240), SERVICE_ORG_ID, SERVICE_ALLOW_HTTP=1 for http to other machines. The
 servers get a small part of the environment and their own `env`, but never SERVICE_API_KEY.
 
-It needs Python 3.8 or newer and only the standard library. It is one file, so that administrators can download it, compare
-its checksum and read it. `npm run adapters` assembles it from the parts in `adapters/src`.
+It needs Python 3.8 or newer and only the standard library. It is one file, so that administrators can download it,
+compare its checksum and read it. `npm run adapters` assembles it from the parts in `adapters/src`.
 """
 
 import io
@@ -416,9 +416,8 @@ CONFIG_KEYS = (
     "ca_file",
 )
 
-# A project's settings may set the environment. So beside a file the environment cannot set these, and if the file
-# names the
-# service or a key, it cannot set the service and the organization either (docs/decisions/0053).
+# A project's settings may set the environment. So beside a file the environment cannot set these, and if the file names
+# the service or a key, it cannot set the service and the organization either (docs/decisions/0053).
 FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
 WHO_IS_ASKED = ("api_url", "organization_id")
 
@@ -879,8 +878,8 @@ class Service:
 
     def request(self, method, path, body, until, call=None):
         """One request: its status and body. Raises Unreachable for a failed connection, no answer in time or a 5xx, and
-        Refused if the answer is not HTTP. A redirect is not followed, so the key goes nowhere else. Giving the call up ends
-        the request."""
+        Refused if the answer is not HTTP. A redirect is not followed, so the key goes nowhere else. Giving the call up
+        ends the request."""
         while True:
             connection = self.connection(until)
             used = connection.socket is not None
@@ -1000,8 +999,8 @@ def short_hash(text):
 
 
 class Names:
-    """The names under which tools or prompts are shown, and the tools behind the names. A name stays with its tool, also
-    after a restart or when a server comes late."""
+    """The names under which tools or prompts are shown, and the tools behind the names. A name stays with its tool,
+    also after a restart or when a server comes late."""
 
     def __init__(self, gateway):
         self.room = MAX_NAME - len("mcp__" + gateway + "__")
@@ -1196,8 +1195,8 @@ def end_processes(processes, grace=GRACE_SECONDS):
 
 
 class Watch:
-    """A second process that ends the servers if this one is killed: clients kill a program that ends too slowly. It hears
-    of each server that starts and ends, and acts when this process has ended."""
+    """A second process that ends the servers if this one is killed: clients kill a program that ends too slowly. It
+    hears of each server that starts and ends, and acts when this process has ended."""
 
     def __init__(self):
         import subprocess
@@ -1546,9 +1545,8 @@ def told_in(answered):
 
 # The protocol's shapes.
 
-# A strict client refuses a whole list for one wrong entry, with the entries of all other servers. These shapes
-# describe what
-# the strictest clients refuse. Members that are not named here may have any value.
+# A strict client refuses a whole list for one wrong entry, with the entries of all other servers. These shapes describe
+# what the strictest clients refuse. Members that are not named here may have any value.
 
 
 def is_text(value):
@@ -1696,9 +1694,8 @@ def anything(value):
 is_type = one_of("string", "number", "integer", "boolean", "array", "object", "null")
 
 # A client with the first SDK compiles the schemas of all results when it reads the list. If one schema does not
-# compile, the
-# client loses the whole list. These keywords and values compile everywhere. `pattern` is missing, because each language
-# has its own regular expressions.
+# compile, the client loses the whole list. These keywords and values compile everywhere. `pattern` is missing, because
+# each language has its own regular expressions.
 KEYWORDS = dict(
     {name: anything for name in ("default", "const")},
     **{name: is_text for name in ("title", "description", "$comment", "$schema", "$ref", "format")},
@@ -1770,8 +1767,7 @@ class UpstreamProcess:
 
     def later(self, work, *args):
         """Sends a message from the server's own thread. A server that does not read would otherwise block the other
-        threads.
-        A message that does not fit into the queue is dropped."""
+        threads. A message that does not fit into the queue is dropped."""
         if self.outbox.qsize() < MAX_OUTBOX:
             self.outbox.put((self.process, work, args))
 
@@ -2120,9 +2116,8 @@ class Upstream(UpstreamProcess):
             write_all(process.stdin.fileno(), data)
 
     def send(self, method, params, waiting, meta=None):
-        """Sends a request, with the gateway's own progress token if the call has one. Raises Failed if the server
-        does not run,
-        and Cancelled if the call was given up."""
+        """Sends a request, with the gateway's own progress token if the call has one. Raises Failed if the server does
+        not run, and Cancelled if the call was given up."""
         call = waiting.call
         head = b',"method":' + to_json(method) + b',"params":'
         body = to_json(params)
@@ -3098,6 +3093,11 @@ class Decisions:
                     self.withdraw(decided)
                     raise Cancelled()
                 raise Refused("%s; the service is unreachable: %s" % (held(decided, "is approved"), error))
+            except Refused:
+                raise
+            except Exception as error:
+                # The service has held the call, so it stays blocked, also in fail mode `open`.
+                raise Refused("the gateway failed (%s)" % type(error).__name__)
             finally:
                 call.held = None
             decided = again

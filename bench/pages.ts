@@ -1,59 +1,134 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { Api } from '../test/support/client.ts'
 import { stackHome, startStack } from '../test/support/start-stack.ts'
 import { count, machine, median, say } from './support/report.ts'
 
-const runs = 1_000
+const waiting = 1_000
 const visits = 100
 /** In milliseconds: 95 of 100 visits of a page may take at most this long. */
 const goal = 100
 
 /**
- * `npm run bench pages`: the time of each page of the console over HTTP, while 1,000 runs wait for their approval in one
- * organization. One person loads one page after another.
+ * `npm run bench pages [waiting]`: the time of each page of the console over HTTP, while 1,000 runs wait for their
+ * approval in one organization, and then while 1,000 steps do. The parameters of a step are sealed, and its pages open
+ * them. One person loads one page after another.
  */
-export async function run(): Promise<void> {
-  say(`pages: ${count(runs)} runs wait for approval; ${machine()}`)
+export async function run(args: readonly string[] = []): Promise<void> {
+  const most = Number(args[0] ?? waiting)
+  if (!Number.isSafeInteger(most) || most < 1) throw new Error(`\`${args[0]}\` is not a number of approvals`)
+  say(`pages: ${machine()}`)
+  await withStack(async (stack) => {
+    say(`  ${count(most)} runs wait for approval`)
+    await measureAll(stack, await wholeRuns(stack, most))
+  })
+  await withStack(async (stack) => {
+    say(`  ${count(most)} steps wait for approval`)
+    await measureAll(stack, await heldSteps(stack, most))
+  })
+}
+
+/** A stack with one organization, and requests as its people. */
+interface Stack {
+  readonly base: string
+  readonly organizationId: string
+  readonly users: Api['bootstrap']['users']
+  readonly send: Send
+}
+
+/** A page of the console. `shows`: a text that the page must contain. */
+interface Page {
+  readonly path: string
+  /** The name in the output. Default: the path, with `ID` in place of the id. */
+  readonly name?: string
+  readonly shows?: string
+}
+
+async function withStack(work: (stack: Stack) => Promise<void>): Promise<void> {
   const home = stackHome()
-  const stack = await startStack({ dataDir: home.dataDir, env: { LOG_LEVEL: 'error' } })
+  const started = await startStack({ dataDir: home.dataDir, env: { LOG_LEVEL: 'error' } })
   try {
-    const { base_url: base, organization_id: id, users } = new Api(home.dataDir, 'owner').bootstrap
+    const {
+      base_url: base,
+      organization_id: organizationId,
+      users,
+    } = new Api(home.dataDir, 'owner').bootstrap
     const send = sender(base)
-    await send(users.owner.api_key, 'PATCH', `/organizations/${id}/governance`, {
-      approvals_enabled: true,
-      approval_required_from: 'low',
-    })
-    await send(users.owner.api_key, 'PATCH', `/organizations/${id}/quota`, {
+    await send(users.owner.api_key, 'PATCH', `/organizations/${organizationId}/quota`, {
       requests_per_minute: 100_000,
+      concurrent_executions: 25_000,
     })
-    const runId = await waitingRuns(send, users.member.api_key, 6, runs)
-    const large = await waitingRuns(send, users.member.api_key, 999, 1)
-    const { waiting_for } = await send(users.admin.api_key, 'GET', `/runs/${runId}`)
-    const session = await agentSession(send, users.member.api_key, users.admin.api_key)
-    const cookie = await signIn(base, users.admin)
-    for (const path of [
-      'approvals',
-      `approvals/${waiting_for?.[0]?.approval_id ?? ''}`,
-      'runs',
-      'runs?workflow_name=report&status=awaiting_approval',
-      'runs?requester_email=nobody',
-      `runs/${runId}`,
-      `runs/${runId}/steps/read`,
-      `runs/${large}`,
-      `runs/${large}?steps=10`,
-      'sessions',
-      `sessions/${session}`,
-    ])
-      await measure(`${base}/console/${path}`, path.replace(/(run|apr|ses)_\w+/, 'ID'), cookie)
+    await work({ base, organizationId, users, send })
   } finally {
-    await stack.stop()
+    await started.stop()
     await home.remove()
   }
+}
+
+async function measureAll({ base, users }: Stack, pages: readonly Page[]): Promise<void> {
+  const cookie = await signIn(base, users.admin)
+  for (const { path, name = path.replace(/(run|apr|ses)_\w+/, 'ID'), shows = '' } of pages)
+    await measure(`${base}/console/${path}`, name, cookie, shows)
+}
+
+/** Every run waits before it starts. */
+async function wholeRuns({ organizationId, users, send }: Stack, most: number): Promise<readonly Page[]> {
+  await send(users.owner.api_key, 'PATCH', `/organizations/${organizationId}/governance`, {
+    approvals_enabled: true,
+    approval_required_from: 'low',
+  })
+  const runId = await startRuns(send, users.member.api_key, longReport(6), most)
+  const large = await startRuns(send, users.member.api_key, longReport(999), 1)
+  const { waiting_for } = await send(users.admin.api_key, 'GET', `/runs/${runId}`)
+  const session = await agentSession(send, users.member.api_key, users.admin.api_key)
+  return [
+    { path: 'approvals' },
+    { path: `approvals/${waiting_for?.[0]?.approval_id ?? ''}` },
+    { path: 'runs' },
+    { path: 'runs?workflow_name=report&status=awaiting_approval' },
+    { path: 'runs?requester_email=nobody' },
+    { path: `runs/${runId}` },
+    { path: `runs/${runId}/steps/read` },
+    { path: `runs/${large}`, name: 'runs/ID (1,000 steps)' },
+    { path: `runs/${large}?steps=10`, name: 'runs/ID?steps=10 (1,000 steps)' },
+    { path: 'sessions' },
+    { path: `sessions/${session}` },
+  ]
+}
+
+/** A text of the held mails, which only somebody who opens the sealed parameters can show. */
+const subject = 'Figures of the third quarter'
+
+/** A rule holds the last step of each run. */
+async function heldSteps({ organizationId, users, send }: Stack, most: number): Promise<readonly Page[]> {
+  const path = `/organizations/${organizationId}`
+  await send(users.owner.api_key, 'PATCH', `${path}/governance`, { approvals_enabled: true })
+  const rule = { name: 'mail is looked at', verdict: 'require_approval', tools: ['mail_send'] }
+  await send(users.admin.api_key, 'POST', `${path}/rules`, rule)
+  const runId = await startRuns(send, users.member.api_key, mailedReport, most)
+  const held = async (): Promise<number> =>
+    (await send(users.admin.api_key, 'GET', `${path}/approvals/summary`)).total ?? 0
+  // Runs reach their held step one after another, so the number grows until all wait.
+  for (let known = 0, still = 0; known < most; still += 1) {
+    const now = await held()
+    if (now > known) [known, still] = [now, 0]
+    if (still > 120) throw new Error(`only ${known} of ${most} steps wait`)
+    await delay(500)
+  }
+  const { waiting_for } = await send(users.admin.api_key, 'GET', `/runs/${runId}`)
+  return [
+    { path: 'approvals' },
+    { path: `approvals/${waiting_for?.[0]?.approval_id ?? ''}`, shows: subject },
+    { path: 'runs' },
+    { path: `runs/${runId}` },
+    { path: `runs/${runId}/steps/send`, shows: subject },
+  ]
 }
 
 interface Answer {
   readonly id: string
   readonly execution_id: string
   readonly data: readonly { readonly id: string }[]
+  readonly total?: number
   readonly waiting_for?: readonly { readonly approval_id: string }[]
 }
 
@@ -72,8 +147,8 @@ function sender(base: string): Send {
   }
 }
 
-/** Starts `times` runs of a workflow of one step and `length` more, each after an earlier one. Returns the last id. */
-async function waitingRuns(send: Send, key: string, length: number, times: number): Promise<string> {
+/** A workflow of one step and `length` more, each after an earlier one. */
+function longReport(length: number): object {
   const steps = Array.from({ length }, (_, place) => ({
     id: `keep-${place}`,
     tool: 'memory_set',
@@ -81,7 +156,22 @@ async function waitingRuns(send: Send, key: string, length: number, times: numbe
     depends_on: place < 2 ? ['read'] : [`keep-${place - 2}`],
   }))
   const read = { id: 'read', tool: 'file_read', params: { path: 'customers.csv' } }
-  const definition = { steps: [read, ...steps] }
+  return { steps: [read, ...steps] }
+}
+
+const mailedReport = {
+  steps: [
+    { id: 'read', tool: 'file_read', params: { path: 'reports/q3-summary.md' } },
+    {
+      id: 'send',
+      tool: 'mail_send',
+      params: { to: 'board@larkspur.example', subject, text: '{{steps.read.output.text}}' },
+    },
+  ],
+}
+
+/** Saves the workflow and starts `times` runs of it. Returns the id of the last run. */
+async function startRuns(send: Send, key: string, definition: object, times: number): Promise<string> {
   const workflow = await send(key, 'POST', '/workflows', { name: 'Quarterly report', definition })
   let last = ''
   for (let made = 0; made < times; made += 1)
@@ -119,17 +209,18 @@ async function signIn(
     .join('; ')
 }
 
-async function measure(url: string, name: string, cookie: string): Promise<void> {
+async function measure(url: string, name: string, cookie: string, shows: string): Promise<void> {
   const times: number[] = []
   for (let visit = 0; visit < visits; visit += 1) {
     const start = performance.now()
     const answer = await fetch(url, { headers: { cookie }, redirect: 'manual' })
-    await answer.text()
+    const text = await answer.text()
     times.push(performance.now() - start)
     if (answer.status !== 200) throw new Error(`${url}: ${answer.status}`)
+    if (!text.includes(shows)) throw new Error(`${url} does not show \`${shows}\``)
   }
   const p95 = [...times].sort((a, b) => a - b)[Math.floor(visits * 0.95)] ?? Number.NaN
   say(
-    `  ${name}: ${median(times).toFixed(1)} ms in the middle, p95 ${p95.toFixed(1)} ms (goal below ${goal}: ${p95 < goal ? 'holds' : 'MISSED'})`,
+    `    ${name}: ${median(times).toFixed(1)} ms in the middle, p95 ${p95.toFixed(1)} ms (goal below ${goal}: ${p95 < goal ? 'holds' : 'MISSED'})`,
   )
 }

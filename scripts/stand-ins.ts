@@ -35,6 +35,11 @@ const ofGoogle = (['calendar.v3', 'docs.v1', 'drive.v3', 'sheets.v4'] as const).
   }
 })
 
+const slack = read('test/support/slack-described.json') as {
+  readonly source: string
+  readonly methods: readonly { readonly id: string }[]
+}
+
 const operationsOf = (name: 'jira' | 'trello'): string =>
   ids(read(`test/support/atlassian/${name}.json`) as { readonly id: string }[])
 
@@ -53,10 +58,22 @@ export const standIns: readonly StandIn[] = [
     not: 'the forms of values in requests, and parameters of the cards of a board, which the description leaves out',
   },
   {
-    service: 'GitHub, Slack, Resend',
+    service: 'GitHub',
     standIn: named('emulate'),
-    checked: `nothing of ours: the stand-ins are those of the package. ${named('@octokit/rest')} and ${named('@slack/web-api')}, the clients of GitHub and Slack, build the requests`,
-    not: 'the requests to Resend',
+    checked: `GitHub’s OpenAPI description, as the types of ${named('@octokit/rest')} are generated from it: the compiler checks paths, parameters and fields of each request, and the fields that are read in each answer`,
+    not: 'the rest of the stand-in. The statuses of refusals were compared by hand',
+  },
+  {
+    service: 'Slack',
+    standIn: `${named('emulate')}, behind a check of our own`,
+    checked: `Slack’s OpenAPI description of 2020, from \`${slack.source.replace(' ', '` ')}: names of arguments of each request, and the fields that are read in its examples of answers, of ${ids(slack.methods)}`,
+    not: 'the forms of values in requests. Error codes, and the arguments `metadata` and `include_all_metadata`, were compared by hand with docs.slack.dev',
+  },
+  {
+    service: 'Resend',
+    standIn: named('emulate'),
+    checked: 'nothing',
+    not: 'all of it',
   },
   {
     service: 'language models',

@@ -52,25 +52,61 @@ const checked: Record<Precondition['check'], string> = {
   call: 'by the call, which acts only on what was approved',
 }
 
-const covered = (): string[] =>
-  tools.flatMap(({ name, precondition }) =>
-    precondition === undefined
-      ? []
-      : [`| \`${name}\` | ${precondition.of} | ${checked[precondition.check]} |`],
+const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
+  [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+
+const decides = (): string =>
+  table(
+    ['Tool', 'Side effect', 'Labels', 'Risk', 'Categories', 'Limits'],
+    tools.map(({ name, sideEffect, outputLabels, risk, categories, constraints }) => [
+      `\`${name}\``,
+      sideEffect,
+      words(outputLabels),
+      risk,
+      words(categories),
+      words(Object.keys(constraints)),
+    ]),
   )
 
-/** The page on the tools of workflow steps, as Markdown. */
-export async function toolsPage(): Promise<string> {
-  const rows = tools.map((tool) => {
-    const { name, sideEffect, outputLabels, risk, categories } = tool
-    const limits = words(Object.keys(tool.constraints))
-    return `| \`${name}\` | ${sideEffect} | ${words(outputLabels)} | ${risk} | ${words(categories)} | ${limits} |`
-  })
-  const details = tools.map(
-    (tool) =>
-      `| \`${tool.name}\` | ${tool.description} | ${paramsOf(tool)} | ${needs(tool)} | ${afterCrash(tool)} | ${reversed[tool.reversible]} | ${tool.hasExecutor ? 'yes' : 'not yet'} |`,
+const takes = (): string =>
+  table(
+    ['Tool', 'Use', 'Parameters', 'Needs', 'A crash leaves', 'Reversible', 'Runs'],
+    tools.map((tool) => [
+      `\`${tool.name}\``,
+      tool.description,
+      paramsOf(tool),
+      needs(tool),
+      afterCrash(tool),
+      reversed[tool.reversible],
+      tool.hasExecutor ? 'yes' : 'not yet',
+    ]),
   )
-  const text = `# Tools
+
+const covers = (): string =>
+  table(
+    ['Tool', 'Covers', 'Checked'],
+    tools.flatMap(({ name, precondition }) =>
+      precondition === undefined ? [] : [[`\`${name}\``, precondition.of, checked[precondition.check]]],
+    ),
+  )
+
+const checks = (): string =>
+  table(
+    ['Service', 'Stand-in', 'Checked', 'Not checked'],
+    standIns.map(({ service, standIn, checked: what, not }) => [service, standIn, what, not]),
+  )
+
+const assumed = (): string =>
+  table(
+    ['Service', 'Assumption', 'Page'],
+    assumptions.map(({ service, what, page, withoutPage = '' }) => [
+      service,
+      what,
+      page === null ? `none: ${withoutPage}` : `<${page}>`,
+    ]),
+  )
+
+const text = (): string => `# Tools
 
 <!-- Written by \`npm run openapi\` from src/catalog. -->
 
@@ -85,9 +121,7 @@ Rules match the side effect: \`read\` fetches data, \`write\` changes something,
 output of a call carries the labels below, besides those of the call's inputs. The [risk](reference/plans.md#risk) and the categories can
 [hold a whole run](workflows.md#runs-that-wait-before-they-start). The limits are those that a tool policy can set.
 
-| Tool | Side effect | Labels | Risk | Categories | Limits |
-| --- | --- | --- | --- | --- | --- |
-${rows.join('\n')}
+${decides()}
 
 ## What a call takes
 
@@ -95,35 +129,30 @@ A step must give the parameters in bold. [Effects](reference/effects.md) says wh
 can be taken back: \`by hand\` means that a person can delete or change what the call has made, and \`no\` that people may have read it
 already.
 
-| Tool | Use | Parameters | Needs | A crash leaves | Reversible | Runs |
-| --- | --- | --- | --- | --- | --- | --- |
-${details.join('\n')}
+${takes()}
 
 ## What an approval covers
 
 An approval covers the parameters of its call, and the connection that the call uses. For these tools it also covers what the call changes,
 as the approvers saw it. If one of these has changed meanwhile, the call is [held again](reference/approvals.md#what-the-approvers-saw).
 
-| Tool | Covers | Checked |
-| --- | --- | --- |
-${covered().join('\n')}
+${covers()}
 
 ## What the stand-ins are checked against
 
 Tests run against stand-ins on one machine. Where a registry carries the description that a service publishes, the stand-in refuses each
 request that it does not have, and its own answers are checked in the same way.
 
-| Service | Stand-in | Checked | Not checked |
-| --- | --- | --- | --- |
-${standIns.map(({ service, standIn, checked: what, not }) => `| ${service} | ${standIn} | ${what} | ${not} |`).join('\n')}
+${checks()}
 
 ## Assumptions about services
 
 No stand-in can show these facts. Most are taken from pages of the services; for the others the table says why there is no page:
 
-| Service | Assumption | Page |
-| --- | --- | --- |
-${assumptions.map(({ service, what, page, withoutPage = '' }) => `| ${service} | ${what} | ${page === null ? `none: ${withoutPage}` : `<${page}>`} |`).join('\n')}
+${assumed()}
 `
-  return format(text, { ...(await resolveConfig(toolsPath)), parser: 'markdown' })
+
+/** The page on the tools of workflow steps, as Markdown. */
+export async function toolsPage(): Promise<string> {
+  return format(text(), { ...(await resolveConfig(toolsPath)), parser: 'markdown' })
 }

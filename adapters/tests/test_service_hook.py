@@ -1,8 +1,8 @@
-"""The hook's own functions: names, arguments, addresses, JSON, settings that are merged.
+"""The hook's own functions: names, addresses, trust, time limits and the command line.
 
     python3 -m unittest discover adapters/tests
 
-What the whole process does stands in test/adapters, with a service behind it.
+The tests in test/adapters run the whole process with a service behind it.
 """
 
 import ast
@@ -14,7 +14,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
 from unittest import mock
 
@@ -132,52 +131,6 @@ class Names(unittest.TestCase):
                 self.assertEqual(dialect, hook.detect(given, event))
 
 
-class Json(unittest.TestCase):
-    ROWS = (
-        b'{"a": [1, -2.5, "\\u00e9\\ud83d\\ude00", true, null, {}]}',
-        b' {"a":"\xc3\xa9"} \n',
-        b'{"half": "\\ud83d"}',
-        b'{"big": 123456789012345678901234567890}',
-    )
-    BAD = (
-        "", " ", "{", "{}{}", "{} x", "nonsense", "NaN", '{"a": Infinity}', '{"a": 1, "a": 2}', "[1,]", "'a'",
-        "1" * 401, "[" * 100000, '{"a":' * 100000, '"\n"', '"\\x"', "{1: 2}",
-    )  # fmt: skip
-
-    def test_it_reads_what_the_module_reads(self):
-        for row in self.ROWS:
-            self.assertEqual(json.loads(row), hook.parse_json(row.decode("utf-8")))
-
-    def test_it_refuses_the_rest(self):
-        for row in self.BAD:
-            with self.assertRaises(ValueError, msg=row[:20]):
-                hook.parse_json(row)
-
-    def test_it_writes_what_the_module_reads(self):
-        for row in self.ROWS:
-            value = json.loads(row)
-            self.assertEqual(value, json.loads(hook.to_json(value)))
-            self.assertEqual(value, json.loads(hook.to_json(value, True).decode("ascii")))
-        self.assertEqual('{"a":"é"}'.encode("utf-8"), hook.to_json({"a": "é"}))
-        with self.assertRaises(ValueError):
-            hook.to_json(float("inf"))
-        deep = []
-        for _ in range(100000):
-            deep = [deep]
-        with self.assertRaises(ValueError):
-            hook.to_json(deep)
-
-    def test_other_pythons_have_the_module_alone(self):
-        kept = hook.scan, hook.encoders
-        hook.scan = hook.encoders = None
-        try:
-            self.test_it_reads_what_the_module_reads()
-            self.test_it_refuses_the_rest()
-            self.test_it_writes_what_the_module_reads()
-        finally:
-            hook.scan, hook.encoders = kept
-
-
 class Addresses(unittest.TestCase):
     def test_base_addresses(self):
         for url, read in (
@@ -245,94 +198,44 @@ class Trust(unittest.TestCase):
         self.assertTrue(self.told(None, True)[2])
 
 
-class Requirements(unittest.TestCase):
-    """Codex's managed settings, which are TOML."""
-
-    place = hook.Place(True)
-
-    def merged(self, text):
-        return hook.toml_with_ours(self.place, "/usr/bin/python3", text)
-
-    def read(self, text):
-        try:
-            import tomllib
-        except ImportError:
-            self.skipTest("this Python reads no TOML")
-        return tomllib.loads(text)
-
-    OTHERS = (
-        '# company rules\nallowed_sandbox_modes = ["read-only"]\n\n[features]\nweb_search = false\n\n'
-        '[hooks]\n\n[[hooks.PreToolUse]]\nmatcher = "Bash"\n[[hooks.PreToolUse.hooks]]\ntype = "command"\n'
-        'command = "mine"\n\n[mcp_servers.docs]\nurl = "https://docs.example"\n'
-    )
-
-    def test_into_nothing(self):
-        found = self.read(self.merged(""))
-        self.assertIs(True, found["allow_managed_hooks_only"])
-        self.assertEqual({"hooks": True, "unified_exec": False}, found["features"])
-        self.assertEqual(self.place.folder, found["hooks"]["managed_dir"])
-        one = found["hooks"]["PreToolUse"][0]["hooks"][0]
-        self.assertEqual(90, one["timeout"])
-        self.assertIn(" pre --dialect codex --timeout 90 ", one["command"])
-        self.assertEqual(2, found["hooks"]["SessionEnd"][0]["hooks"][0]["timeout"])
-
-    def test_what_was_there_stays(self):
-        found = self.read(self.merged(self.OTHERS))
-        self.assertEqual({"web_search": False, "hooks": True, "unified_exec": False}, found["features"])
-        self.assertEqual("https://docs.example", found["mcp_servers"]["docs"]["url"])
-        self.assertEqual(["Bash", "*"], [entry["matcher"] for entry in found["hooks"]["PreToolUse"]])
-
-    def test_twice_is_once_and_back_is_as_before(self):
-        once = self.merged(self.OTHERS)
-        self.assertEqual(once, self.merged(once))
-        self.assertEqual(self.OTHERS, hook.toml_without_ours(once))
-
-    def test_forms_it_would_have_to_take_apart(self):
-        for text in (
-            "features = { hooks = false }\n",
-            "features.hooks = false\n",
-            "[features]\nhooks = false\n",
-            "allow_managed_hooks_only = false\n",
-            '[hooks]\nmanaged_dir = "/elsewhere"\n',
+class OpenFailMode(unittest.TestCase):
+    def test_no_failure_lets_a_held_call_run(self):
+        held = {"decision": "require_approval", "approval_id": "apr_1"}
+        answer = mock.Mock(fail_open=True)
+        with mock.patch.object(hook, "decision", return_value=held), mock.patch.object(
+            hook, "wait_for_approval", side_effect=RuntimeError
         ):
-            with self.assertRaises(hook.Refused, msg=text):
-                self.merged(text)
+            self.assertRaises(RuntimeError, hook.permit, answer, mock.Mock(), b"{}", 0)
+        # `guarded` lets the call run after a failure only if this is true.
+        self.assertIs(False, answer.fail_open)
 
 
-class Files(unittest.TestCase):
-    @unittest.skipUnless(os.name == "posix", "permissions of this kind")
-    def test_who_may_change_or_read_them(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "hook.json")
-            for text, mode, fine in (
-                ('{"api_key": "k"}', 0o600, True),
-                ('{"api_key": "k"}', 0o640, False),
-                ('{"api_key": "k"}', 0o604, False),
-                ('{"api_url": "u"}', 0o644, True),
-                ('{"api_url": "u"}', 0o664, False),
-                ('{"api_url": "u"}', 0o646, False),
-                ('{"api_uri": "u"}', 0o600, False),
-                ("[]", 0o600, False),
-                ("{", 0o600, False),
-            ):
-                with open(path, "w") as file:
-                    file.write(text)
-                os.chmod(path, mode)
-                with self.subTest(text=text, mode=oct(mode)):
-                    if fine:
-                        self.assertEqual(json.loads(text), hook.read_config(path))
-                    else:
-                        self.assertRaises(hook.Refused, hook.read_config, path)
+class TimeLimits(unittest.TestCase):
+    @staticmethod
+    def limit(*words):
+        """The seconds after the start within which this process answers: `guarded` answers at the deadline."""
+        answer = mock.Mock()
+        with mock.patch.object(hook, "Answer", return_value=answer), mock.patch.object(hook, "guarded"):
+            with mock.patch.object(hook.time, "monotonic", return_value=100):
+                hook.main(words)
+        return answer.deadline - 100
 
-    @unittest.skipUnless(os.name == "posix", "permissions of this kind")
-    def test_a_program_that_somebody_else_could_change(self):
-        self.assertIsNone(hook.not_for_everybody("/bin/sh"))
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "python3")
-            os.symlink("/bin/sh", path)
-            self.assertIn(" can be changed by others than root", hook.not_for_everybody(path))
-        self.assertIn("is not Python 3.8", hook.too_old("/bin/sh"))
-        self.assertIsNone(hook.too_old(sys.executable))
+    def test_a_hook_answers_before_its_client_gives_up(self):
+        for dialect, timeout in hook.CLIENT_TIMEOUT.items():
+            self.assertAlmostEqual(timeout * 8 / 9, self.limit("pre", "--dialect", dialect))
+        self.assertEqual(7.5, self.limit("pre", "--dialect", "claude", "--timeout", "9"))
+        self.assertEqual(1, self.limit("pre", "--timeout", "2"))
+        self.assertEqual(7.5, self.limit("post", "--timeout", "9"))
+        self.assertLess(self.limit("post"), 15)
+
+    def test_the_end_of_a_session_takes_two_seconds_at_most(self):
+        self.assertLess(self.limit("end"), 2)
+        asked = mock.Mock(return_value=True)
+        with mock.patch.multiple(hook, send_end=asked, read_event=mock.Mock(return_value={"session_id": "s"})):
+            with mock.patch.multiple(hook, Settings=mock.Mock(), keep_end=mock.Mock(return_value=None)):
+                with mock.patch.object(hook.time, "monotonic", return_value=100):
+                    hook.end(mock.Mock(), mock.Mock())
+        self.assertLessEqual(asked.call_args[0][2], 101)
 
 
 class CommandLine(unittest.TestCase):

@@ -182,6 +182,23 @@ class Uninstall(unittest.TestCase):
                 self.assertEqual([note] if stays else [], [path for path in below(home) if path == note])
                 self.assertEqual(stays, os.path.isdir(os.path.dirname(note)))
 
+    def test_a_report_that_a_background_process_sends_meanwhile_leaves_nothing(self):
+        with tempfile.TemporaryDirectory() as home:
+            self.install(home, "claude")
+            note = os.path.join(home, ".countersign", "ended-sessions", "0123abcd-73")
+            os.mkdir(os.path.dirname(note), 0o700)
+            with open(note, "w", encoding="utf-8") as file:
+                file.write("s")
+            show = hook.show
+
+            def sent_during_the_question(*given):
+                show(*given)
+                os.unlink(note)
+
+            with mock.patch.object(hook, "show", side_effect=sent_during_the_question):
+                self.install(home, "claude", "--uninstall")
+            self.assertEqual({}, below(home))
+
     def test_an_image_says_nothing_about_the_note_of_its_builder(self):
         with tempfile.TemporaryDirectory() as home:
             note = os.path.join(home, ".countersign", "key-checked")

@@ -73,66 +73,15 @@ export async function withSides(
   const context = createContext(config, 'worker')
   const client = createTemporalClient(config.temporal)
   const connection = await NativeConnection.connect({ address: temporal.address })
-  let note: Note = () => {}
-  const noted: Note = (runId, moment) => note(runId, moment)
-  const starts = watchStarts(noted)
-  let bodyMilliseconds = 0
-  const body = async (): Promise<unknown> => {
-    if (bodyMilliseconds > 0) await delay(bodyMilliseconds)
-    return { output: { key: 'k', value: null } }
-  }
-  const workers = await Promise.all([
-    Worker.create({
-      ...workerTuning,
-      connection,
-      namespace: temporal.namespace,
-      taskQueue: config.temporal.taskQueue,
-      workflowBundle: { codePath: await workflowBundlePath() },
-      activities: {
-        ...createEngineActivities(context),
-        memory_get: async (call: unknown) => {
-          if (!isDecidedCall(call)) return false
-          const { runId } = call.call
-          noted(runId, 'body begins')
-          const result = await body()
-          noted(runId, 'body ends')
-          return result
-        },
-      },
-      interceptors: {
-        activity: [noting(noted), createPolicyInterceptor(context)],
-      },
-    }),
-    Worker.create({
-      ...workerTuning,
-      connection,
-      namespace: temporal.namespace,
-      taskQueue: 'bare',
-      workflowBundle: await bundleWorkflowCode({
-        workflowsPath: fileURLToPath(new URL('./bare-workflow.ts', import.meta.url)),
-      }),
-      activities: { memory_get: body },
-      interceptors: { activity: [noting(noted)] },
-    }),
-  ])
+  const body = new Body()
+  const starts = watchStarts(body.noted)
+  const workers = await createWorkers(context, connection, body)
   const running = workers.map((worker) => worker.run())
   const relay = startRelay(context, starts.watch(createWorkflowEngine(client)), () =>
     hasSearchAttributes(client, context.log),
   )
   try {
-    await work({
-      context,
-      caller: () => caller as Caller,
-      setNote: (each) => {
-        note = each
-      },
-      governed: (steps) => governed(context, client, starts.of, steps, noted),
-      bare: (steps) => () => bare(client, 'bareRun', steps),
-      bareLocal: (steps) => () => bare(client, 'bareLocalRun', steps),
-      setBodyMilliseconds: (milliseconds) => {
-        bodyMilliseconds = milliseconds
-      },
-    })
+    await work(sidesOf(context, client, starts.of, body))
   } finally {
     for (const worker of workers) worker.shutdown()
     await Promise.all(running)
@@ -142,6 +91,83 @@ export async function withSides(
     await context.close()
     await temporal.stop()
     await guard.close()
+  }
+}
+
+/** The body of every activity, on both sides, and the moments that are noted. */
+class Body {
+  milliseconds = 0
+  note: Note = () => {}
+  readonly noted: Note = (runId, moment) => this.note(runId, moment)
+
+  readonly run = async (): Promise<unknown> => {
+    if (this.milliseconds > 0) await delay(this.milliseconds)
+    return { output: { key: 'k', value: null } }
+  }
+}
+
+/** A worker of the product, and one that runs bare workflows. */
+async function createWorkers(
+  context: Context,
+  connection: NativeConnection,
+  { noted, run }: Body,
+): Promise<Worker[]> {
+  const { namespace, taskQueue } = context.config.temporal
+  const common = { ...workerTuning, connection, namespace }
+  return Promise.all([
+    Worker.create({
+      ...common,
+      taskQueue,
+      workflowBundle: { codePath: await workflowBundlePath() },
+      activities: {
+        ...createEngineActivities(context),
+        memory_get: async (call: unknown) => {
+          if (!isDecidedCall(call)) return false
+          const { runId } = call.call
+          noted(runId, 'body begins')
+          const result = await run()
+          noted(runId, 'body ends')
+          return result
+        },
+      },
+      interceptors: {
+        activity: [noting(noted), createPolicyInterceptor(context)],
+      },
+    }),
+    Worker.create({
+      ...common,
+      taskQueue: 'bare',
+      workflowBundle: await bundleWorkflowCode({
+        workflowsPath: fileURLToPath(new URL('./bare-workflow.ts', import.meta.url)),
+      }),
+      activities: { memory_get: run },
+      interceptors: { activity: [noting(noted)] },
+    }),
+  ])
+}
+
+function sidesOf(
+  context: Context,
+  client: Client,
+  started: (runId: string) => Promise<void>,
+  body: Body,
+): Sides {
+  let caller: Caller | null = null
+  return {
+    context,
+    caller: () => caller as Caller,
+    setNote: (note) => {
+      body.note = note
+    },
+    async governed(steps) {
+      caller ??= await newCaller(context)
+      return governed(context, client, caller, started, steps, body.noted)
+    },
+    bare: (steps) => () => bare(client, 'bareRun', steps),
+    bareLocal: (steps) => () => bare(client, 'bareLocalRun', steps),
+    setBodyMilliseconds: (milliseconds) => {
+      body.milliseconds = milliseconds
+    },
   }
 }
 
@@ -192,17 +218,14 @@ const noting =
     },
   })
 
-let caller: Caller | null = null
-
 async function governed(
   context: Context,
   client: Client,
+  owner: Caller,
   started: (runId: string) => Promise<void>,
   steps: number,
   note: Note,
 ): Promise<Start> {
-  caller ??= await newCaller(context)
-  const owner = caller
   const { id } = await createWorkflow(context, owner, {
     name: `bench ${crypto.randomUUID()}`,
     description: '',

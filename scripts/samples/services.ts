@@ -63,6 +63,16 @@ export async function startServices(): Promise<Services> {
   const close = async (): Promise<void> => {
     await Promise.all(closing.splice(0).map((each) => each()))
   }
+  try {
+    return { ...shown(await startAll(closing)), jiraCredential, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Starts every stand-in and fills it. `closing` gets a function that ends each one. */
+async function startAll(closing: (() => Promise<unknown>)[]) {
   const started = async <Started extends Pick<Emulator, 'close'>>(
     starting: Promise<Started>,
   ): Promise<Started> => {
@@ -70,53 +80,61 @@ export async function startServices(): Promise<Services> {
     closing.push(() => one.close())
     return one
   }
-  try {
-    const github = await started(startEmulator('github', firstRepo))
-    const proxy = await started(startFaultProxy(github.url))
-    const slack = await started(startSlack({ channels: [{ name: channel.slice(1) }] }))
-    const model = await startModel()
-    closing.push(() => model.stop())
-    const google = await started(startGoogle())
-    fillGoogle(google.state)
-    const trello = await started(startTrello(trelloWith([board.list, 'Done'])))
-    const jira = await started(startJira(jiraWith([project], tickets)))
-    const resend = await started(startEmulator('resend'))
-    const mailProxy = await started(startFaultProxy(resend.url))
-    await fillGithub(github.url)
-    return {
-      proxy,
-      issues: () => askGithub<Issue[]>(github.url, 'GET', 'issues?state=open&per_page=100'),
-      comments: (issue) => askGithub<Comment[]>(github.url, 'GET', `issues/${issue}/comments?per_page=100`),
-      messages: (name) => messagesIn(slack.url, name),
-      google: google.state,
-      trello: () => trello.state(),
-      mails: () => mailsAt(resend.url),
-      mailProxy,
-      jiraUrl: jira.url,
-      prompts: () =>
-        model
-          .getRequests()
-          .filter(({ path }) => path.endsWith('/chat/completions'))
-          .map(({ body }) => promptOf(body)),
-      credentials: {
-        github_create_issue: { token: emulatorToken, base_url: proxy.url },
-        slack_send_message: { token: emulatorToken, base_url: slack.url },
-        llm_generate: { provider: 'openai', api_key: 'any', model: 'sample', base_url: `${model.url}/v1` },
-        docs_read: googleCredential(google.url),
-        trello_create_card: { ...trelloCredential, base_url: trello.url },
-      },
-      jiraCredential,
-      mailCredential: {
-        provider: 'resend',
-        api_key: emulatorToken,
-        from: 'Larkspur <service@larkspur.example>',
-        base_url: mailProxy.url,
-      },
-      close,
-    }
-  } catch (error) {
-    await close()
-    throw error
+  const github = await started(startEmulator('github', firstRepo))
+  const proxy = await started(startFaultProxy(github.url))
+  const slack = await started(startSlack({ channels: [{ name: channel.slice(1) }] }))
+  const model = await startModel()
+  closing.push(() => model.stop())
+  const google = await started(startGoogle())
+  fillGoogle(google.state)
+  const trello = await started(startTrello(trelloWith([board.list, 'Done'])))
+  const jira = await started(startJira(jiraWith([project], tickets)))
+  const resend = await started(startEmulator('resend'))
+  const mailProxy = await started(startFaultProxy(resend.url))
+  await fillGithub(github.url)
+  return { github, proxy, slack, model, google, trello, jira, resend, mailProxy }
+}
+
+/** What the samples read in the stand-ins, and the credentials for them. */
+function shown({
+  github,
+  proxy,
+  slack,
+  model,
+  google,
+  trello,
+  jira,
+  resend,
+  mailProxy,
+}: Awaited<ReturnType<typeof startAll>>): Omit<Services, 'jiraCredential' | 'close'> {
+  return {
+    proxy,
+    issues: () => askGithub<Issue[]>(github.url, 'GET', 'issues?state=open&per_page=100'),
+    comments: (issue) => askGithub<Comment[]>(github.url, 'GET', `issues/${issue}/comments?per_page=100`),
+    messages: (name) => messagesIn(slack.url, name),
+    google: google.state,
+    trello: () => trello.state(),
+    mails: () => mailsAt(resend.url),
+    mailProxy,
+    jiraUrl: jira.url,
+    prompts: () =>
+      model
+        .getRequests()
+        .filter(({ path }) => path.endsWith('/chat/completions'))
+        .map(({ body }) => promptOf(body)),
+    credentials: {
+      github_create_issue: { token: emulatorToken, base_url: proxy.url },
+      slack_send_message: { token: emulatorToken, base_url: slack.url },
+      llm_generate: { provider: 'openai', api_key: 'any', model: 'sample', base_url: `${model.url}/v1` },
+      docs_read: googleCredential(google.url),
+      trello_create_card: { ...trelloCredential, base_url: trello.url },
+    },
+    mailCredential: {
+      provider: 'resend',
+      api_key: emulatorToken,
+      from: 'Larkspur <service@larkspur.example>',
+      base_url: mailProxy.url,
+    },
   }
 }
 

@@ -6,8 +6,8 @@ import type { Role } from '../policy/types.ts'
  * organization in which the caller is not a member answers 404.
  * - `own`: the `organization_id` of the query or body, else the organization of the key;
  * - `organization`: the path's `{id}`; `rule`, `label_rule`: a rule of that organization;
- * - `workflow`, `run`, `approval`, `api_key`, `agent_session`, `connection`, `file`: the organization that owns the object named by the
- *   path's `{id}`;
+ * - `workflow`, `run`, `approval`, `api_key`, `agent_session`, `connection`, `file`: the organization that owns the
+ *   object named by the path's `{id}`;
  * - `nothing`: the call is about the caller alone, or finds its organization itself. No role is checked beforehand.
  */
 export type Subject =

@@ -6,9 +6,9 @@ import { ApiError } from './errors.ts'
  * for a megabyte in chunks of one byte (docs/decisions/0066).
  */
 export const mostPieces = 10_000
-/** A larger body may have one chunk for each of these bytes. */
+/** A larger body may have one chunk for every 512 bytes. */
 export const bytesForPiece = 512
-/** So many pieces are joined, so that the memory of a body is bounded by its bytes and not by its pieces. */
+/** This many pieces become one buffer, so that the bytes of a body bound its memory and not the number of its pieces. */
 const joinedPieces = 256
 
 /** Counts the pieces of one body. */
@@ -45,11 +45,6 @@ export class Collected {
     this.#small = []
   }
 
-  clear(): void {
-    this.#blocks = []
-    this.#small = []
-  }
-
   blocks(): readonly Buffer[] {
     return [...this.#blocks, ...this.#small]
   }
@@ -70,37 +65,40 @@ export interface BodyLimits {
  * Reads the bytes of a body. Errors: 413 for too many bytes or pieces, 400 for a body that is cut. Listens to `data`
  * events, because a loop over the stream would join several pieces into one.
  */
-export function readBytes(request: IncomingMessage, limits: BodyLimits): Promise<Collected> {
+export async function readBytes(request: IncomingMessage, limits: BodyLimits): Promise<Collected> {
+  if (request.destroyed && !request.readableEnded) throw endedEarly()
   const collected = new Collected()
   const pieces = new PieceCount()
-  let timer: NodeJS.Timeout | undefined
-  return new Promise<Collected>((resolve, reject) => {
-    const cutOff = (): void =>
-      reject(new ApiError('bad_request', 'the body ended before it was complete: send it again'))
-    if (request.destroyed && !request.readableEnded) {
-      cutOff()
-      return
-    }
-    const refuse = (error: ApiError): void => {
-      reject(error)
-      // The rest of the body is discarded.
-      request.off('data', take).resume()
-      collected.clear()
-    }
-    const take = (piece: Buffer): void => {
-      const areTooMany = pieces.add(piece)
-      if (pieces.bytes > limits.bytes) refuse(limits.tooLarge())
-      else if (areTooMany) refuse(tooManyPieces())
-      else collected.add(piece)
-    }
-    request.on('data', take)
-    request.once('end', () => resolve(collected))
-    request.once('error', cutOff)
-    request.once('close', cutOff)
-    const { arrival } = limits
-    if (arrival !== undefined) timer = setTimeout(() => refuse(arrival.late()), arrival.milliseconds)
-  }).finally(() => clearTimeout(timer))
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const refuse = (error: ApiError): void => {
+    reject(error)
+    // The rest of the body is discarded.
+    request.off('data', take).resume()
+  }
+  const take = (piece: Buffer): void => {
+    const areTooMany = pieces.add(piece)
+    if (pieces.bytes > limits.bytes) refuse(limits.tooLarge())
+    else if (areTooMany) refuse(tooManyPieces())
+    else collected.add(piece)
+  }
+  const end = (): void => resolve()
+  const cutOff = (): void => reject(endedEarly())
+  request.on('data', take).on('end', end).on('error', cutOff).on('close', cutOff)
+  const { arrival } = limits
+  const timer =
+    arrival === undefined ? undefined : setTimeout(() => refuse(arrival.late()), arrival.milliseconds)
+  try {
+    await promise
+    return collected
+  } finally {
+    clearTimeout(timer)
+    // A request can wait minutes for its answer. Until then its listeners would keep the bytes in memory.
+    request.off('data', take).off('end', end).off('error', cutOff).off('close', cutOff)
+  }
 }
+
+const endedEarly = (): ApiError =>
+  new ApiError('bad_request', 'the body ended before it was complete: send it again')
 
 const tooManyPieces = (): ApiError =>
   new ApiError('too_large', `the body comes in more than ${mostPieces} pieces: send larger ones`)

@@ -21,8 +21,8 @@ import { asking, requireIdentity } from './sender.ts'
 import { validate } from './validation.ts'
 
 /**
- * Runs one request through the checks of its row in the access table. Errors come in this order: 401,
- * `missing_scope`, an unreadable body, 404, `insufficient_role`, 422, then errors of the handler.
+ * Runs one request through the checks of its row in the access table. Errors come in this order: 401, `rate_limited`,
+ * `missing_scope`, an unreadable body, 404, `mfa_required`, `insufficient_role`, 422, then errors of the handler.
  */
 export async function dispatch(
   route: Route,
@@ -78,7 +78,7 @@ interface Admitted {
   readonly response: Response
   readonly call: Call
   readonly entry: Entry
-  readonly rawBody: Parameters<typeof answerOnce>[2]
+  readonly rawBody: unknown
 }
 
 /** Runs the handler of an admitted request, and sends its answer. */

@@ -5,8 +5,8 @@ import { dirname } from 'node:path'
 import express, { type Response, type Router } from 'express'
 
 /*
- * The API's docs page: Swagger UI, served from its npm package. The page and its files come from this service. The page's
- * Content-Security-Policy stops the browser from contacting any other host.
+ * The API's docs page: Swagger UI, served from its npm package. The page and its files come from this service. The
+ * page's Content-Security-Policy stops the browser from contacting any other host.
  */
 
 const manifest = createRequire(import.meta.url).resolve('swagger-ui-dist/package.json')

@@ -39,7 +39,8 @@ export function dropBody(request: IncomingMessage): Promise<void> {
 
 /**
  * Closes the connection if the rest of a body comes in too many pieces, after a request was answered without reading
- * its body. Node reads and drops such a rest without a limit. Call it before Node's own listener for `finish`.
+ * its body. The listener runs before Node's own listener for `finish`, which would read and drop the rest without a
+ * limit.
  */
 export function limitUnread(request: IncomingMessage, response: ServerResponse): void {
   response.prependOnceListener('finish', () => {
@@ -49,7 +50,8 @@ export function limitUnread(request: IncomingMessage, response: ServerResponse):
       if (pieces.add(piece)) request.destroy()
     })
     request.resume()
-    // From the first read on, Node leaves the pieces to the listener above.
+    // This first read tells Node that somebody reads the body. Otherwise Node would drop the pieces before the listener
+    // above gets them.
     request.read(0)
   })
 }

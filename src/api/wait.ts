@@ -46,7 +46,7 @@ export async function waitForApproval(
     for (;;) {
       const { status, expires_at } = await readAgentApproval(context, asker, approvalId)
       if (status !== 'pending') return
-      const expiry = wakeAt(wakeUps, expires_at)
+      const expiry = wakeAt(wakeUps, expires_at, seconds)
       const goesOn = await wakeUps.next().finally(() => clearTimeout(expiry))
       if (!goesOn) return
     }
@@ -55,14 +55,15 @@ export async function waitForApproval(
   }
 }
 
-/** Wakes the waiter when the approval expires, because no notification announces an expiry. */
-function wakeAt(wakeUps: WakeUps, time: string | null): NodeJS.Timeout | undefined {
+/**
+ * Wakes the waiter when the approval expires, because no notification announces an expiry. An expiry after the wait of
+ * `seconds` needs no timer.
+ */
+function wakeAt(wakeUps: WakeUps, time: string | null, seconds: number): NodeJS.Timeout | undefined {
   if (time === null) return undefined
   const left = Math.max(100, new Date(time).getTime() - Date.now())
-  return left > longestWait ? undefined : setTimeout(() => wakeUps.stir(), left)
+  return left > seconds * 1_000 ? undefined : setTimeout(() => wakeUps.stir(), left)
 }
-
-const longestWait = 60_000
 
 /** Wake-ups for one run or approval. After a wake-up that nobody waited for, the next `next()` returns at once. */
 export interface WakeUps {

@@ -174,12 +174,10 @@ describe('end', () => {
     ['answers nothing', () => void (service.script = () => {})],
     ['is broken', () => void (service.script = (_asked, socket) => reply(socket, 500, {}))],
   ])(
-    'a service that %s: the hook ends within two seconds, and the report is sent once the service works again',
+    'a service that %s: the hook does not wait for it, and the report is sent once the service works again',
     async (_name, breaks) => {
       breaks()
-      const ended = await runHook({ args, env, event })
-      expect(ended).toMatchObject(done)
-      expect(ended.seconds).toBeLessThan(2)
+      expect(await runHook({ args, env, event })).toMatchObject(done)
       expect(readFileSync(join(home, '.countersign', 'ended-sessions', left()[0] as string), 'utf8')).toBe(
         'session/1',
       )
@@ -190,10 +188,8 @@ describe('end', () => {
     },
   )
 
-  test('a service that is not there: the hook ends within two seconds', async () => {
-    const ended = await runHook({ args, env: { ...env, SERVICE_API_URL: nowhere }, event })
-    expect(ended).toMatchObject(done)
-    expect(ended.seconds).toBeLessThan(2)
+  test('a service that is not there: the hook ends, and the report stays', async () => {
+    expect(await runHook({ args, env: { ...env, SERVICE_API_URL: nowhere }, event })).toMatchObject(done)
     expect(left()).toHaveLength(1)
     // No report is left that would be sent again.
     rmSync(join(home, '.countersign'), { recursive: true })

@@ -1,13 +1,4 @@
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
@@ -58,11 +49,7 @@ const clients = Object.keys(files)
 type Entry = Record<string, unknown> & { hooks?: Record<string, unknown>[] }
 type Settings = Record<string, unknown> & { hooks: Record<string, Entry[]> }
 const read = (path: string): Settings => JSON.parse(readFileSync(path, 'utf8')) as Settings
-const place = (path: string, settings: unknown): string => {
-  mkdirSync(dirname(path), { recursive: true })
-  writeFileSync(path, typeof settings === 'string' ? settings : JSON.stringify(settings))
-  return path
-}
+
 /** The text of every file below a folder, except compiled Python. */
 function tree(folder: string): Record<string, string> {
   const names = readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -193,115 +180,6 @@ describe.each(clients)('%s', (client) => {
     expect((await install(client, '--managed', '--root', root)).stdout).toBe('nothing to change\n')
     expect((await install(client, '--managed', '--root', root, '--uninstall')).code).toBe(0)
     expect(tree(root)).toEqual({})
-  })
-})
-
-describe('existing settings', () => {
-  const mine = { matcher: 'Bash', hooks: [{ type: 'command', command: 'mine' }] }
-  const settings = {
-    model: 'opus',
-    hooks: { PreToolUse: [mine], Stop: [mine] },
-    permissions: { deny: ['Read(.env)'] },
-    nothing: null,
-  }
-  const path = (): string => join(home, '.claude', 'settings.json')
-
-  test('keep their order, hooks and permissions; a copy is kept', async () => {
-    const text = JSON.stringify(settings)
-    chmodSync(place(path(), text), 0o640)
-    await install('claude')
-    const found = read(path())
-    expect(Object.keys(found)).toEqual(Object.keys(settings))
-    expect(found).toMatchObject({ ...settings, hooks: { Stop: [mine] } })
-    expect(found.hooks['PreToolUse']?.[0]).toEqual(mine)
-    expect(found.hooks['PreToolUse']).toHaveLength(2)
-    expect(statSync(path()).mode & 0o777).toBe(0o640)
-    expect(readFileSync(`${path()}.before-countersign`, 'utf8')).toBe(text)
-  })
-
-  test('are restored after removal, with later additions', async () => {
-    place(path(), settings)
-    await install('claude')
-    const grown = read(path())
-    place(path(), { ...grown, added: 1 })
-    await install('claude', '--uninstall')
-    expect(read(path())).toEqual({ ...settings, added: 1 })
-  })
-
-  test('an older entry of ours is replaced, not repeated', async () => {
-    const old = { matcher: '*', hooks: [{ type: 'command', command: 'python3 /old/service_hook.py pre' }] }
-    place(path(), { hooks: { PreToolUse: [old, mine] } })
-    await install('claude')
-    expect(read(path()).hooks['PreToolUse']).toHaveLength(2)
-    expect(readFileSync(path(), 'utf8')).not.toContain('/old/')
-  })
-
-  test('a hook that somebody added to our entry stays', async () => {
-    const ours = { type: 'command', command: "sh -c 'python3 /old/service_hook.py pre'" }
-    place(path(), { hooks: { PreToolUse: [{ matcher: 'Read', hooks: [ours, ...mine.hooks] }] } })
-    await install('claude')
-    const [first, second, ...more] = read(path()).hooks['PreToolUse'] ?? []
-    expect(more).toEqual([])
-    expect(first).toEqual({ matcher: 'Read', hooks: mine.hooks })
-    expect(second?.['matcher']).toBe('*')
-    await install('claude', '--uninstall')
-    expect(read(path()).hooks).toEqual({ PreToolUse: [{ matcher: 'Read', hooks: mine.hooks }] })
-  })
-
-  test('a weakened installation is repaired', async () => {
-    await install('claude')
-    const whole = readFileSync(path(), 'utf8')
-    writeFileSync(
-      path(),
-      whole.replace('"*"', '"Read"').replace('"block"', '"continue"').replace('90,', '9,'),
-    )
-    await install('claude')
-    expect(readFileSync(path(), 'utf8')).toBe(whole)
-  })
-
-  test('managed options return to their earlier values, unless somebody changed them meanwhile', async () => {
-    const root = temporaryFolder()
-    env = { ...env, SERVICE_ORG_ID: organization }
-    const file = join(root, managed['claude'] as string)
-    place(file, { requiredMinimumVersion: '2.0.0', allowManagedHooksOnly: false, model: 'opus' })
-    await install('claude', '--managed', '--root', root)
-    place(file, { ...read(file), allowManagedHooksOnly: 'changed' })
-    await install('claude', '--managed', '--root', root, '--uninstall')
-    expect(read(file)).toEqual({
-      requiredMinimumVersion: '2.0.0',
-      allowManagedHooksOnly: 'changed',
-      model: 'opus',
-    })
-  })
-
-  test('a newer minimum version stays', async () => {
-    const root = temporaryFolder()
-    env = { ...env, SERVICE_ORG_ID: organization }
-    const file = place(join(root, managed['claude'] as string), { requiredMinimumVersion: '2.1.300' })
-    await install('claude', '--managed', '--root', root)
-    expect(read(file)).toMatchObject({ requiredMinimumVersion: '2.1.300' })
-  })
-
-  test.each([
-    ['with comments', '{\n  // mine\n  "model": "opus"\n}'],
-    ['half written', '{"model": '],
-    ['a list', '[]'],
-    ['with hooks that are a list', '{"hooks": []}'],
-    ['with an event that is no list', '{"hooks": {"PreToolUse": {}}}'],
-  ])('%s stay unchanged', async (_name, text) => {
-    place(path(), text)
-    const ended = await install('claude')
-    expect(ended.code).toBe(1)
-    expect(ended.stderr).toContain('install: ')
-    expect(tree(home)).toEqual({ '/.claude/settings.json': text })
-  })
-
-  test('settings behind a symbolic link are changed in place', async () => {
-    const real = place(join(home, 'dotfiles', 'claude.json'), settings)
-    mkdirSync(join(home, '.claude'))
-    symlinkSync(real, path())
-    await install('claude')
-    expect(read(real).hooks['PreToolUse']).toHaveLength(2)
   })
 })
 

@@ -1,10 +1,9 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { until } from '../stack/until.ts'
-import { selfSigned } from '../support/self-signed.ts'
 import {
   endGateways,
   gatewayFile,
@@ -290,52 +289,5 @@ describe('a client', () => {
     expect((await gateway.request('logging/setLevel', { level: 'info' })).result).toEqual({})
     await until('it is told', () => noted(log).some(({ method }) => method === 'logging/setLevel'))
     expect(JSON.stringify(noted(log))).not.toContain('secret')
-  })
-})
-
-test('with a settings file the environment does not open the gateway', async () => {
-  const file = join(temporaryFolder(), 'hook.json')
-  writeFileSync(file, JSON.stringify({ api_url: 'http://127.0.0.1:1', api_key: 'csk_file' }), { mode: 0o600 })
-  const loose = { SERVICE_FAIL_MODE: 'open', SERVICE_ALLOW_HTTP: '1', SERVICE_ORG_ID: 'org_other' }
-  const gateway = await start({ odd: odd() }, { args: ['--settings', file], env: loose })
-  const result = await gateway.call('odd__echo')
-  expect(result.isError).toBe(true)
-  expect(textOf(result)).toContain('unreachable')
-})
-
-describe('with a settings file the environment decides', () => {
-  let secure: ScriptedService
-  beforeAll(async () => {
-    secure = await scriptedService((_asked, socket) => reply(socket, 200, allowed), true)
-  })
-  afterAll(() => secure.close())
-  const written = (name: string, text: string): string => {
-    const path = join(temporaryFolder(), name)
-    writeFileSync(path, text, { mode: 0o600 })
-    return path
-  }
-  const beside = (settings: object, env: object): Promise<Gateway> => {
-    const file = written('hook.json', JSON.stringify({ api_key: 'csk_file', ...settings }))
-    return start({ odd: odd() }, { args: ['--settings', file], env })
-  }
-
-  test('no trusted authorities; the file does', async () => {
-    const authority = written('authority.pem', readFileSync(selfSigned.certFile, 'utf8'))
-    const deaf = await beside({ api_url: secure.url }, { SSL_CERT_FILE: authority })
-    expect(textOf(await deaf.call('odd__echo'))).toContain('CERTIFICATE_VERIFY_FAILED')
-    expect(secure.asked).toEqual([])
-    const told = await beside({ api_url: secure.url, ca_file: authority }, {})
-    expect((await told.call('odd__echo')).isError).toBeUndefined()
-  })
-
-  test('no fail mode; the file does', async () => {
-    service.script = (_asked, socket) => reply(socket, 403, {})
-    const settings = { api_url: 'https://service.invalid' }
-    const deaf = await beside(settings, { HTTPS_PROXY: service.url, https_proxy: service.url })
-    expect((await deaf.call('odd__echo')).isError).toBe(true)
-    expect(service.asked).toEqual([])
-    const told = await beside({ ...settings, https_proxy: service.url }, {})
-    expect((await told.call('odd__echo')).isError).toBe(true)
-    expect(service.asked[0]).toMatchObject({ method: 'CONNECT', path: 'service.invalid:443' })
   })
 })

@@ -1,37 +1,20 @@
 import { spawn } from 'node:child_process'
-import { chmodSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { describe, expect, test } from '@jest/globals'
 import { temporaryFolder } from '../stack/temporary-folder.ts'
 import { freePort } from '../../src/stack/ports.ts'
 import { until } from '../stack/until.ts'
-import { selfSigned } from '../support/self-signed.ts'
-import { event, httpUpstream, stream, type HttpUpstream } from './http-upstream.ts'
+import { isCall, names, useHttpServers, type HttpServers } from './http-gateway.ts'
 import { realServers } from './peers.ts'
-import { endGateways, odd, startGateway, textOf, type Gateway, type Wire } from './run-mcp.ts'
-import { allowed, denied, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
+import { textOf } from './run-mcp.ts'
+import { denied, reply } from './scripted-service.ts'
 
-/* Servers behind the gateway that are reached over streamable HTTP. */
+/* Servers behind the gateway that are reached over streamable HTTP: calls and sessions. */
 
-let service: ScriptedService
-let server: HttpUpstream
-let secure: HttpUpstream
-beforeAll(async () => {
-  service = await scriptedService(() => {})
-  server = await httpUpstream()
-  secure = await httpUpstream(true)
-})
-beforeEach(() => {
-  for (const each of [server, secure]) {
-    each.asked.length = 0
-    each.script = () => false
-  }
-  service.asked.length = 0
-  service.script = (asked, socket) =>
-    reply(socket, 200, asked.path.endsWith('/authorize') ? allowed : { ok: true })
-})
-afterEach(endGateways)
-afterAll(() => Promise.all([service.close(), server.close(), secure.close()]))
+let service: HttpServers['service']
+let server: HttpServers['server']
+let start: HttpServers['start']
+let calls: HttpServers['calls']
+useHttpServers((started) => ({ service, server, start, calls } = started))
 
 /** MCP's own example server, over streamable HTTP. */
 async function everything(): Promise<{ url: string; close: () => void }> {
@@ -41,19 +24,9 @@ async function everything(): Promise<{ url: string; close: () => void }> {
   const child = spawn(command, words, { env: { PORT: String(port) }, stdio: ['ignore', 'ignore', 'pipe'] })
   let said = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text))
-  await until(`the server listens: ${said}`, () => said.includes(String(port)))
+  await until('the server listens', () => said.includes(String(port)))
   return { url: `http://127.0.0.1:${port}/mcp`, close: () => child.kill('SIGKILL') }
 }
-
-const start = (entry: object, env: NodeJS.ProcessEnv = {}): Promise<Gateway> =>
-  startGateway({
-    servers: { web: { type: 'http', url: server.url, ...entry } },
-    env: { SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_test', ...env },
-  })
-const names = async (gateway: Gateway): Promise<string[]> =>
-  (await gateway.tools()).map((tool: Wire) => tool.name)
-const isCall = ({ message }: { message: Wire }): boolean => message?.method === 'tools/call'
-const calls = (of = server) => of.asked.filter(isCall)
 
 test('a call with the credentials of its entry, the session and the version; the agent’s key goes nowhere', async () => {
   const gateway = await start(
@@ -111,130 +84,6 @@ test('a denied call does not reach the server', async () => {
   await gateway.tools()
   expect(textOf(await gateway.call('web__echo'))).toContain('no-egress')
   expect(calls()).toEqual([])
-})
-
-describe('an answer as a stream of events', () => {
-  test('messages before the answer: progress, and a question to the client with its answer', async () => {
-    server.script = (asked, response) => {
-      if (!isCall(asked)) return false
-      const { id, params } = asked.message
-      const progress = { progressToken: params['_meta'].progressToken, progress: 1 }
-      response.writeHead(200, stream)
-      response.write(event({ jsonrpc: '2.0', method: 'notifications/progress', params: progress }))
-      response.write(event({ jsonrpc: '2.0', id: 'roots', method: 'roots/list' }))
-      void until('the answer arrives', () =>
-        server.asked.some(({ message }) => message?.id === 'roots'),
-      ).then(() => response.end(event({ jsonrpc: '2.0', id, result: { content: [] } })))
-      return true
-    }
-    const gateway = await startGateway({
-      servers: { web: { type: 'http', url: server.url } },
-      env: { SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_test' },
-      capabilities: { roots: {} },
-    })
-    await gateway.tools()
-    const id = gateway.ask('tools/call', { name: 'web__echo', _meta: { progressToken: 'p' } })
-    await until('the question arrives', () => gateway.told('roots/list').length === 1)
-    gateway.send({ id: gateway.told('roots/list')[0].id, result: { roots: [] } })
-    expect((await gateway.answer(id)).result).toEqual({ content: [] })
-    expect(gateway.told('notifications/progress')[0].params).toEqual({ progressToken: 'p', progress: 1 })
-  })
-
-  test.each(['\n', '\r\n', '\r'])('lines that end with %j, a comment, and data in two lines', async (end) => {
-    server.script = (asked, response) => {
-      if (!isCall(asked)) return false
-      const text = JSON.stringify(
-        { jsonrpc: '2.0', id: asked.message.id, result: { content: ['x'] } },
-        null,
-        1,
-      )
-      const [first, ...rest] = text.split('\n')
-      const lines = [
-        ': hello',
-        'event: ping',
-        'data: no',
-        '',
-        `data: ${first}`,
-        `data: ${rest.join('')}`,
-        '',
-        '',
-      ]
-      response.writeHead(200, stream).end(lines.join(end))
-      return true
-    }
-    const gateway = await start({})
-    await gateway.tools()
-    expect(await gateway.call('web__echo')).toEqual({ content: ['x'] })
-  })
-
-  test('that ends early goes on after its last event, as often as it brings something new', async () => {
-    let number: unknown
-    let rests = 0
-    server.script = (asked, response) => {
-      if (isCall(asked)) {
-        number = asked.message.id
-        response.writeHead(200, stream).end(event(null, 'e-0', 'retry: 10\n'))
-        return true
-      }
-      const last = asked.headers['last-event-id']
-      if (asked.verb !== 'GET' || last === undefined) return false
-      rests += 1
-      expect(last).toBe(`e-${rests - 1}`)
-      response.writeHead(200, stream)
-      response.end(
-        rests < 15
-          ? event(null, `e-${rests}`)
-          : event({ jsonrpc: '2.0', id: number, result: { content: ['late'] } }, 'e-end'),
-      )
-      return true
-    }
-    const gateway = await start({})
-    await gateway.tools()
-    expect(await gateway.call('web__echo')).toEqual({ content: ['late'] })
-    expect(calls()).toHaveLength(1)
-  })
-
-  test.each([
-    ['without an event that it could go on after', event({ jsonrpc: '2.0', method: 'x' })],
-    ['and brings nothing new', event(null, 'same', 'retry: 1\n')],
-  ])('that ends early %s: the call may have taken effect', async (_name, text) => {
-    server.script = (asked, response) => {
-      if (!isCall(asked) && asked.headers['last-event-id'] === undefined) return false
-      response.writeHead(200, stream).end(text)
-      return true
-    }
-    const gateway = await start({})
-    await gateway.tools()
-    expect(textOf(await gateway.call('web__echo'))).toBe(
-      'countersign: server `web` ended its answer too early; whether the call took effect is not known',
-    )
-    expect(calls()).toHaveLength(1)
-  })
-
-  test('messages that belong to no request: a changed list is read again', async () => {
-    let tell: (() => void) | undefined
-    let tools = ['echo']
-    server.script = (asked, response) => {
-      if (asked.verb === 'GET') {
-        response.writeHead(200, stream).flushHeaders()
-        tell = () =>
-          void response.write(event({ jsonrpc: '2.0', method: 'notifications/tools/list_changed' }))
-        return true
-      }
-      if (asked.message?.method !== 'tools/list') return false
-      const result = { tools: tools.map((name) => ({ name, inputSchema: { type: 'object' } })) }
-      response.writeHead(200, { 'content-type': 'application/json' })
-      response.end(JSON.stringify({ jsonrpc: '2.0', id: asked.message.id, result }))
-      return true
-    }
-    const gateway = await start({})
-    expect(await names(gateway)).toEqual(['web__echo'])
-    await until('it listens', () => tell !== undefined)
-    tools = ['echo', 'more']
-    tell?.()
-    await until('it is told', () => gateway.told('notifications/tools/list_changed').length === 1)
-    expect(await names(gateway)).toEqual(['web__echo', 'web__more'])
-  })
 })
 
 describe('sessions', () => {
@@ -299,112 +148,5 @@ describe('sessions', () => {
     expect(textOf(await gateway.call('web__echo'))).toBe(
       'countersign: server `web` did not answer within 0.05 s',
     )
-  })
-})
-
-describe('answers that are refused', () => {
-  test.each<[string, number, Record<string, string>, string]>([
-    ['wrong credentials', 401, { 'www-authenticate': 'Bearer' }, "refuses the gateway's credentials (401)"],
-    [
-      'a redirect',
-      307,
-      { location: 'http://127.0.0.1:1/' },
-      'answers with a redirect (307), which is refused',
-    ],
-    ['another coding', 200, { 'content-encoding': 'gzip' }, 'answers in the coding `gzip`'],
-    ['another type', 200, { 'content-type': 'text/html' }, 'answered with `text/html`'],
-    ['an error', 500, {}, 'answers 500'],
-  ])('%s', async (_name, status, headers, told) => {
-    server.script = (asked, response) => {
-      if (!isCall(asked)) return false
-      response.writeHead(status, headers).end('{}')
-      return true
-    }
-    const gateway = await start({})
-    await gateway.tools()
-    const result = await gateway.call('web__echo')
-    expect([result.isError, textOf(result)]).toEqual([true, expect.stringContaining(told)])
-    expect(calls()).toHaveLength(1)
-  })
-
-  test.each([401, 302])('%d at the start is not tried again', async (status) => {
-    server.script = (_asked, response) => {
-      response.writeHead(status, { location: `${server.url}/other` }).end()
-      return true
-    }
-    const gateway = await start({})
-    expect(await names(gateway)).toEqual([])
-    await until('it is said', () => gateway.stderr.includes('server `web` '))
-    expect(server.asked).toHaveLength(1)
-  })
-
-  test('an answer over the limit of 64 MiB', async () => {
-    server.script = (asked, response) => {
-      if (!isCall(asked)) return false
-      response.writeHead(200, stream)
-      const part = Buffer.alloc(1 << 20, 'x')
-      response.on('error', () => {})
-      const more = (): void => {
-        while (!response.destroyed && response.write(part));
-        if (!response.destroyed) response.once('drain', more)
-      }
-      response.write('data: ')
-      more()
-      return true
-    }
-    const gateway = await start({})
-    await gateway.tools()
-    expect(textOf(await gateway.call('web__echo'))).toContain('more than 67108864 bytes')
-    expect(textOf(await gateway.call('web__echo').catch(() => ({})))).toContain('more than')
-  })
-})
-
-describe('addresses', () => {
-  test('TLS: the certificate is checked, and `caFile` names own authorities', async () => {
-    const trusting = await start({ url: secure.url, caFile: selfSigned.certFile })
-    expect(await names(trusting)).toEqual(['web__echo'])
-    // The gateway asks for the stream of its session in the background. This request must not be counted below.
-    await until('its stream is asked for', () => secure.asked.some(({ verb }) => verb === 'GET'))
-    secure.asked.length = 0
-    const wary = await start({ url: secure.url })
-    await until('it is said', () => wary.stderr.includes('cannot be reached over HTTP'))
-    expect(wary.stderr).toMatch(/self.signed certificate/)
-    expect(secure.asked).toEqual([])
-    const other = await start({
-      url: secure.url.replace('localhost', '127.0.0.2'),
-      caFile: selfSigned.certFile,
-    })
-    await until('it is said', () => other.stderr.includes('cannot be reached over HTTP'))
-    expect(secure.asked).toEqual([])
-  })
-
-  test.each<[string, object, string]>([
-    ['plain http to another machine', { url: 'http://mcp.example/' }, 'plain http to another machine'],
-    ['a password', { url: 'https://a:b@mcp.example/' }, 'must have no user'],
-    ['no address', { url: 'ftp://mcp.example' }, 'must be an address'],
-    ['the older transport', { type: 'sse' }, '`type` is `sse`'],
-    ['a program too', { command: 'x' }, 'leave one out'],
-    ['the service’s key', { headers: { 'X-Key': '${SERVICE_API_KEY}' } }, "asks for the service's key"],
-    ['the service’s key as text', { headers: { 'X-Key': 'csk_test' } }, "have the service's key"],
-    ['a variable that is not set', { headers: { 'X-Key': '${BOARD_TOKEN}' } }, '`BOARD_TOKEN` is not set'],
-    ['a header of the gateway', { headers: { 'Mcp-Session-Id': '1' } }, '`Mcp-Session-Id` cannot be set'],
-    ['two lines in a header', { headers: { 'X-A': 'a\r\nX-B: b' } }, 'characters that no header may have'],
-  ])('%s is refused, and the other servers work', async (_name, entry, told) => {
-    const gateway = await startGateway({
-      servers: { web: { type: 'http', url: server.url, ...entry }, odd: odd() },
-      env: { SERVICE_API_URL: service.url, SERVICE_API_KEY: 'csk_test' },
-    })
-    expect(await names(gateway)).toEqual(['odd__echo'])
-    await until('it is said', () => gateway.stderr.includes(told))
-    expect(server.asked).toEqual([])
-  })
-
-  test('a file of authorities that others can change is refused', async () => {
-    const file = join(temporaryFolder(), 'ca.pem')
-    writeFileSync(file, '', { mode: 0o666 })
-    chmodSync(file, 0o666)
-    const gateway = await start({ url: secure.url, caFile: file })
-    await until('it is said', () => gateway.stderr.includes('can be changed by other users'))
-    expect(secure.asked).toEqual([])
   })
 })

@@ -13,7 +13,6 @@ export interface Ended {
   readonly signal: NodeJS.Signals | null
   readonly stdout: string
   readonly stderr: string
-  readonly seconds: number
 }
 
 export interface HookOptions {
@@ -34,7 +33,6 @@ export function startHook({ args = [], env = {}, event = '', cwd, command }: Hoo
   child: ChildProcess
   ended: Promise<Ended>
 } {
-  const began = performance.now()
   const [program = python, ...rest] = command ?? [python, '-I', '-S', hookFile]
   const child = spawn(program, [...rest, ...args], { cwd, env: { ...emptyHome(), ...env } })
   child.stdin.on('error', () => {
@@ -46,9 +44,7 @@ export function startHook({ args = [], env = {}, event = '', cwd, command }: Hoo
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
   const ended = new Promise<Ended>((resolve, reject) => {
     child.once('error', reject)
-    child.once('close', (code, signal) => {
-      resolve({ code, signal, stdout, stderr, seconds: (performance.now() - began) / 1000 })
-    })
+    child.once('close', (code, signal) => resolve({ code, signal, stdout, stderr }))
   })
   return { child, ended }
 }

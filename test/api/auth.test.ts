@@ -126,13 +126,12 @@ describe('signing in', () => {
   })
 
   test('signing out ends the session at once', async () => {
-    const { at, email } = await signedUp(server)
+    const { at } = await signedUp(server)
     const { cookie } = at
     const organization = (await at.send('GET', '/me')).body.organization_id
     expect((await at.auth('sign-out', {})).status).toBe(200)
     expect((await browser().send('GET', '/me', undefined, { cookie })).status).toBe(401)
     expect((await eventTypesOf(server, organization)).at(-1)).toBe('session.ended')
-    expect(email).toBeDefined()
   })
 
   test('an expired session gives no access', async () => {

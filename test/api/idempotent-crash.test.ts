@@ -3,7 +3,8 @@ import { access, acts, type ActingKey, type RouteKey } from '../../src/api/acces
 import type { BootstrapName } from '../../src/governance/people/bootstrap.ts'
 import { finishRun } from '../../src/governance/runs/end/finish.ts'
 import { accessTo, requestOf, validRequests, type Request } from './access-matrix/valid-requests.ts'
-import { addPlace, World, type Person, type Place } from './access-matrix/world.ts'
+import { addPlace, type Person, type Place } from './access-matrix/place.ts'
+import { World } from './access-matrix/world.ts'
 import { postTo, sendAndDie, sendAndStall } from './failing-server.ts'
 import { startTestServer, type Answer, type TestServer } from './server.ts'
 

@@ -264,6 +264,21 @@ describe('readJsonBody', () => {
     expect(await sendChunks(10_001)).toEqual({ code: 'too_large' })
   })
 
+  test('a body that was read leaves no listener on its request, so nothing keeps its bytes', async () => {
+    const counted = createServer((request, response) => {
+      const count = () => request.eventNames().map((name) => request.listenerCount(name))
+      const before = count()
+      void readJsonBody(request, limit).then(() => response.end(JSON.stringify([before, count()])))
+    })
+    const address = await listen(counted)
+    const headers = { 'content-type': 'application/json' }
+    const answer = await fetch(address, { method: 'POST', headers, body: '{"a":1}' })
+    const [before, after] = (await answer.json()) as number[][]
+    expect(after).toEqual(before)
+    counted.closeAllConnections()
+    counted.close()
+  })
+
   test('a body of exactly the limit is read, one byte more is not, declared or not', async () => {
     const body = (length: number) => JSON.stringify('x'.repeat(length - 2))
     const headers = { 'content-type': 'application/json' }

@@ -6,7 +6,8 @@ import { addPerson } from './fixtures.ts'
 import { plantedLogs, secret } from './planted.ts'
 import { startTestServer, type TestServer } from './server.ts'
 import { validRequests, type GuardedKey } from './access-matrix/valid-requests.ts'
-import { addPlace, World, type Place } from './access-matrix/world.ts'
+import { addPlace, type Place } from './access-matrix/place.ts'
+import { World } from './access-matrix/world.ts'
 
 /*
  * Puts a secret into every text of every request. The texts are each field of the body and the query, fields that do

@@ -88,10 +88,10 @@ describe('a key', () => {
   test('loses its confirmation when it gains rights without a factor', async () => {
     const { at, acme, makers, governance, old } = await required()
     const more = { scopes: ['api_keys:*', 'runs:read', 'runs:write'] }
-    for (const [key, less] of [[makers.at, { scopes: ['runs:read', 'api_keys:*'] }]] as const) {
-      expect((await old.send('PATCH', `/api-keys/${key.id}`, less)).body.factor_confirmed_at).not.toBeNull()
-      expect((await old.send('PATCH', `/api-keys/${key.id}`, more)).body.factor_confirmed_at).toBeNull()
-    }
+    const same = { scopes: ['runs:read', 'api_keys:*'] }
+    const path = `/api-keys/${makers.at.id}`
+    expect((await old.send('PATCH', path, same)).body.factor_confirmed_at).not.toBeNull()
+    expect((await old.send('PATCH', path, more)).body.factor_confirmed_at).toBeNull()
     await at.send('PATCH', governance, { require_mfa: true })
     expect((await keysAt(at, acme.id)).get(makers.at.id)).toBe(true)
     expect((await server.call(makers.at.api_key, 'GET', '/runs')).status).toBe(403)

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { setConnection } from '../../src/governance/tools/connections.ts'
 import { Browser } from './browser.ts'
 import { aDefinition, addOrganization, addKey, everyScope } from './fixtures.ts'
 import { startTestServer, type TestServer } from './server.ts'
@@ -181,74 +180,6 @@ describe('organizations of one person', () => {
   })
 })
 
-describe('the tools of the installation', () => {
-  const tools = async (key: string, query = '') => {
-    const { data } = (await server.call(key, 'GET', `/tools${query}`)).body
-    const shown = data as {
-      name: string
-      connected: boolean
-      needs_connection: boolean
-      available: boolean
-    }[]
-    return Object.fromEntries(
-      shown
-        .filter(({ name }) => ['file_read', 'mail_send', 'memory_get', 'memory_set'].includes(name))
-        .map((tool) => [
-          tool.name,
-          `${tool.needs_connection ? 'needs' : 'free'} ${tool.connected ? 'connected' : '-'} ${tool.available ? 'works' : '-'}`,
-        ]),
-    )
-  }
-  const memory = { memory_get: 'free connected works', memory_set: 'free connected works' }
-
-  test('are shown for the organization in the request', async () => {
-    const { users, organization_id: ours } = server.identities
-    const { id, owner } = await addOrganization(server.context)
-    const whole = { ...memory, file_read: 'needs connected works', mail_send: 'needs connected works' }
-    expect(await tools(users.member.api_key)).toEqual(whole)
-    expect(await tools(owner.key)).toEqual({ ...memory, file_read: 'needs - -', mail_send: 'needs - -' })
-    const one = await server.call(owner.key, 'GET', '/tools/mail_send')
-    expect(one.body).toMatchObject({
-      available: false,
-      unavailable_because: expect.stringContaining('npm run connect-installation'),
-    })
-    await setConnection(server.context, id, 'file_read', true)
-    expect(await tools(owner.key)).toEqual({
-      ...memory,
-      file_read: 'needs connected works',
-      mail_send: 'needs - -',
-    })
-    // If a person is a member of two organizations, the answer depends on the organization named in the request.
-    await server.context.db
-      .insertInto('memberships')
-      .values({ organization_id: id, user_id: users.member.user_id, role: 'member' })
-      .execute()
-    expect((await tools(users.member.api_key, `?organization_id=${id}`))['mail_send']).toBe('needs - -')
-    expect(await tools(users.member.api_key, `?organization_id=${ours}`)).toEqual(whole)
-  })
-
-  test('a saved workflow warns about steps that would fail', async () => {
-    const { owner } = await addOrganization(server.context)
-    const saved = await server.call(owner.key, 'POST', '/workflows', { name: 'w', definition: aDefinition })
-    expect(saved.status).toBe(201)
-    expect(saved.body.warnings.map((each: { path: string }) => each.path)).toEqual([
-      'steps.0.tool',
-      'steps.1.tool',
-    ])
-    const path = `/workflows/${saved.body.id}`
-    expect(
-      (await server.call(owner.key, 'PUT', path, { definition: aDefinition })).body.warnings,
-    ).toHaveLength(2)
-    expect((await server.call(owner.key, 'PUT', path, { name: 'v' })).body.warnings).toBeUndefined()
-    expect((await server.call(owner.key, 'GET', path)).body.warnings).toBeUndefined()
-    const here = await server.call(server.identities.users.member.api_key, 'POST', '/workflows', {
-      name: 'w',
-      definition: aDefinition,
-    })
-    expect(here.body.warnings).toBeUndefined()
-  })
-})
-
 describe('an organization without the mail server of the installation', () => {
   const mailTo = (address: string, subject: string) =>
     until(`a mail to ${address}`, () =>
@@ -298,61 +229,4 @@ test('if only the operator sets limits, the refusal names the command', async ()
   expect(
     (await server.call(users.owner.api_key, 'GET', `/organizations/${id}/quota`)).body.overrides,
   ).not.toHaveProperty('memory_mb')
-})
-
-describe('a step that a tool policy blocks', () => {
-  const block = async (body: object) => {
-    const { users, organization_id: id } = server.identities
-    const path = `/organizations/${id}/tool-policies`
-    await server.context.pool.query('delete from tool_policies')
-    expect((await server.call(users.owner.api_key, 'POST', path, body)).status).toBe(201)
-  }
-  const execute = async (who: 'member' | 'admin', definition: object = aDefinition) => {
-    const { api_key: key } = server.identities.users[who]
-    const { id } = (await server.call(key, 'POST', '/workflows', { name: 'w', definition })).body
-    return server.call(key, 'POST', `/workflows/${id}/execute?wait=0`, { inputs: { to: 'me' } })
-  }
-  const refused = (answer: { status: number; body: { error?: { code: string; message: string } } }) =>
-    answer.status === 403 && answer.body.error?.code === 'run_denied' && answer.body.error.message
-
-  test('refuses the run up front', async () => {
-    await block({ tool_name: 'mail_send', allowed: false })
-    const answer = await execute('member')
-    expect(refused(answer)).toBe(
-      'step `send` would be denied: tool blocked by the organization: nothing was started; ' +
-        'a tool policy of the organization blocks `mail_send`',
-    )
-    expect(answer.body.error.details).toMatchObject([{ path: 'steps.send' }])
-  })
-
-  test('only for the role of the requester', async () => {
-    await block({ tool_name: 'mail_send', allowed: false, role: 'member' })
-    expect(refused(await execute('member'))).toContain('tool blocked for role member')
-    expect((await execute('admin')).status).toBe(202)
-  })
-
-  test('for a read-only tool, and for a tool that no policy allows', async () => {
-    await block({ tool_name: 'mail_send', restrictions: { read_only: true } })
-    expect(refused(await execute('member'))).toContain('read-only')
-    await block({ tool_name: 'file_read', allowed: true })
-    const { users, organization_id: id } = server.identities
-    const settings = (value: string) =>
-      server.call(users.owner.api_key, 'PATCH', `/organizations/${id}/governance`, {
-        default_tool_access: value,
-      })
-    await settings('deny')
-    expect(refused(await execute('member'))).toContain(
-      'step `send` would be denied: tool not allowed by any policy',
-    )
-    await settings('allow')
-  })
-
-  test('not if the step may be skipped: then the call is denied when it is made', async () => {
-    await block({ tool_name: 'mail_send', allowed: false })
-    const [read, send] = aDefinition.steps as [object, object]
-    const unknown = { ...send, when: { value: '{{read.output.size}}', operator: 'equals', compare: 1 } }
-    expect((await execute('member', { ...aDefinition, steps: [read, unknown] })).status).toBe(202)
-    const never = { ...send, when: { value: '{{input.to}}', operator: 'equals', compare: 'nobody' } }
-    expect((await execute('member', { ...aDefinition, steps: [read, never] })).status).toBe(202)
-  })
 })

@@ -139,7 +139,7 @@ describe('a person’s own Slack account', () => {
         await moveClaims(2)
       }
     }
-    // Another member has none of their own.
+    // All ten codes count for the member now, so the limit of codes for one person does not refuse the viewer.
     await server.context.db
       .updateTable('slack_claims')
       .set({ user_id: person('member').user_id })

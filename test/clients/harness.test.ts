@@ -153,6 +153,5 @@ describe.each(clients)('%s', (_name, client) => {
     started.signal('SIGTERM')
     const run = await started.ended
     expect(run.files['RAN']).toBeUndefined()
-    expect(run.ms).toBeLessThan(60_000)
   })
 })

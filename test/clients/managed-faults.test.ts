@@ -13,8 +13,8 @@ import type { Turn } from './script.ts'
 import { sideBySide } from './side-by-side.ts'
 
 /*
- * A managed Claude Code and a managed Copilot CLI start the hook without a shell, so nothing turns a failure of the hook
- * into a denial but the client. hook-faults.test.ts has the same for installations of users.
+ * A managed Claude Code and a managed Copilot CLI start the hook without a shell. If the hook fails, only the client
+ * itself can turn the failure into a denial. hook-faults.test.ts has the same for installations of users.
  */
 
 const organization = 'org_00000000000000000000000001'

@@ -20,8 +20,6 @@ export interface ClientRun {
   /** The results that the model read, in the order of the calls. */
   readonly results: readonly ToolResult[]
   readonly denials: number | null
-  /** Milliseconds from the client's start to its end. */
-  readonly ms: number
   /** The client's requests to the model. */
   readonly requests: readonly string[]
 }
@@ -75,7 +73,6 @@ export async function startClient(client: AgentClient, options: RunOptions): Pro
 
   const words = [...started, ...client.args(place, 'go', trusted)]
   const [program = '', ...args] = command(words, place)
-  const began = performance.now()
   const child = spawn(program, args, {
     cwd: place.work,
     // Contains no keys or settings of the person who runs the tests.
@@ -95,7 +92,11 @@ export async function startClient(client: AgentClient, options: RunOptions): Pro
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].setEncoding('utf8').on('data', (text: string) => (output[name] += text))
   }
-  const timer = setTimeout(() => endProcessesOf(place), longest)
+  let isTooLong = false
+  const timer = setTimeout(() => {
+    isTooLong = true
+    endProcessesOf(place)
+  }, longest)
   const exited = new Promise<number | string>((resolve) => {
     child.once('exit', (code, signal) => resolve(signal ?? code ?? 1))
   })
@@ -103,16 +104,15 @@ export async function startClient(client: AgentClient, options: RunOptions): Pro
   const finish = async (): Promise<ClientRun> => {
     try {
       const exit = await exited
-      const ms = performance.now() - began
       clearTimeout(timer)
       await afterwards?.(place)
       // Processes that the client left may hold its output open.
       endProcessesOf(place)
       await closed
-      if (ms >= longest) throw new Error(`${client.name} did not end:\n${describe(output, model.requests)}`)
+      if (isTooLong) throw new Error(`${client.name} did not end:\n${describe(output, model.requests)}`)
       const denials = exit === 0 ? client.denials(output.stdout) : null
       const { requests } = model
-      return { exit, ...output, files: filesIn(place.work), results: model.results(), denials, ms, requests }
+      return { exit, ...output, files: filesIn(place.work), results: model.results(), denials, requests }
     } finally {
       endProcessesOf(place)
       await Promise.all([model.close(), guard.close()])

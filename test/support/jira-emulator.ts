@@ -1,6 +1,7 @@
 import { createEmulator, defineEmulator } from 'emulate'
 import { describedIn, issuesOf } from './atlassian/described.ts'
 import type { Emulator } from './emulators.ts'
+import type { JiraComment, JiraIssue, JiraState, Property } from './jira-state.ts'
 
 /*
  * A stand-in for the part of Jira Cloud that the tools use. Each request is checked against Atlassian's OpenAPI
@@ -10,47 +11,6 @@ import type { Emulator } from './emulators.ts'
 
 export const jiraCredential = { email: 'bot@larkspur.example', token: 'jira_token' } as const
 const authorization = `Basic ${Buffer.from(`${jiraCredential.email}:${jiraCredential.token}`).toString('base64')}`
-
-interface Property {
-  readonly key: string
-  readonly value: unknown
-}
-export interface JiraComment {
-  readonly id: string
-  readonly body: unknown
-  readonly created: string
-  readonly properties: readonly Property[]
-}
-export interface JiraFile {
-  readonly id: string
-  readonly filename: string
-  readonly created: string
-  readonly content: string
-}
-export interface JiraIssue {
-  readonly id: string
-  readonly key: string
-  /** The issue's key before it was moved. Jira still finds the issue by this key. */
-  readonly formerKey: string | null
-  readonly summary: string
-  readonly description: unknown
-  readonly labels: readonly string[]
-  readonly type: string
-  readonly created: string
-  status: string
-  readonly properties: readonly Property[]
-  readonly comments: JiraComment[]
-  readonly files: JiraFile[]
-}
-export interface JiraState {
-  readonly projects: string[]
-  /** Former keys of projects with the present ones. Jira still finds a project by a former key. */
-  readonly formerProjects: Record<string, string>
-  readonly issues: JiraIssue[]
-  /** Number of the newest issues that searches do not find yet. */
-  unseen: number
-  last: number
-}
 
 export const jiraWith = (
   projects: string[],

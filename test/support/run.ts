@@ -17,7 +17,8 @@ import { guardedFolder, startTestPostgres } from './postgres.ts'
  * 3. test/adapters and test/clients, which wait for other programs, and two files of test/e2e. These two files run here
  *    so that the lanes take about the same time.
  *
- * Ends with the line `N passed, N failed`, with what was skipped, and with exit code 0 only if something passed and nothing failed.
+ * Ends with the line `N passed, N failed` and with what was skipped. The exit code is 0 only if something passed and
+ * nothing failed.
  *
  * Every folder that a test makes is in one run folder, because TMPDIR points there, or belongs to a database
  * (postgres.ts). However this process ends, the guard of the run folder then ends Jest and removes the folder. Each

@@ -1,8 +1,8 @@
 import type pg from 'pg'
 
 /**
- * The forms in which a database or a log can contain a text: unchanged, as bytes in hex, and in base64 at each of its three
- * alignments.
+ * The forms in which a database or a log can contain a text: unchanged, as bytes in hex, and in base64 at each of its
+ * three alignments.
  */
 export function formsOf(text: string): string[] {
   const base64 = ['', 'x', 'xx'].map((before) => {

@@ -1,6 +1,7 @@
 import { createServer, request as askServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { emulatorToken, spareToken, startEmulator, type Emulator } from './emulators.ts'
+import { issuesOf } from './slack-described.ts'
 
 /** Milliseconds. Longer than a client keeps a connection open, even on a loaded machine. */
 const keepAlive = 60_000
@@ -10,7 +11,8 @@ const spareTokens = 16
 /**
  * The Slack of the package `emulate`. It stores the metadata of messages, and always shows it. It ignores `oldest` and
  * pages of threads, and has no `previous_names`. It knows a channel's name only without `#`, so the `#` is removed
- * here. Requests alternate between the administrator's tokens, so that no test reaches a token's hourly limit.
+ * here. Requests alternate between the administrator's tokens, so that no test reaches a token's hourly limit. A request
+ * of Slack's client that Slack does not describe (slack-described.ts) gets the status 418.
  */
 export async function startSlack(seed: Record<string, unknown> = {}): Promise<Emulator> {
   const emulator = await startEmulator('slack', seed, spareTokens)
@@ -25,6 +27,14 @@ export async function startSlack(seed: Record<string, unknown> = {}): Promise<Em
       const { authorization: own = '', 'content-type': type = 'application/json' } = request.headers
       const authorization =
         own === `Bearer ${emulatorToken}` ? `Bearer ${spareToken((turn += 1) % spareTokens)}` : own
+      // Only the client sends forms. The tests themselves send JSON.
+      const isOfClient = type.startsWith('application/x-www-form-urlencoded')
+      const issues = isOfClient ? issuesOf((request.url ?? '').replace('/api/', ''), body) : []
+      if (issues.length > 0) {
+        response.writeHead(418, { 'content-type': 'application/json' })
+        response.end(JSON.stringify({ ok: false, error: issues.join('; ') }))
+        return
+      }
       const headers = { authorization, 'content-type': type, 'content-length': Buffer.byteLength(body) }
       // Each request gets its own connection: a kept-alive connection may be closed just when it is used again.
       const asked = askServer(`${emulator.url}${request.url}`, { method: 'POST', agent: false, headers })

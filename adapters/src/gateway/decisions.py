@@ -73,6 +73,11 @@ class Decisions:
                     self.withdraw(decided)
                     raise Cancelled()
                 raise Refused("%s; the service is unreachable: %s" % (held(decided, "is approved"), error))
+            except Refused:
+                raise
+            except Exception as error:
+                # The service has held the call, so it stays blocked, also in fail mode `open`.
+                raise Refused("the gateway failed (%s)" % type(error).__name__)
             finally:
                 call.held = None
             decided = again

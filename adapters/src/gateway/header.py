@@ -18,8 +18,8 @@ Environment: SERVICE_API_URL, SERVICE_API_KEY (scope agents:authorize), SERVICE_
 SERVICE_APPROVAL_WAIT in seconds (55, at most 240), SERVICE_ORG_ID, SERVICE_ALLOW_HTTP=1 for http to other machines. The
 servers get a small part of the environment and their own `env`, but never SERVICE_API_KEY.
 
-It needs Python 3.8 or newer and only the standard library. It is one file, so that administrators can download it, compare
-its checksum and read it. `npm run adapters` assembles it from the parts in `adapters/src`.
+It needs Python 3.8 or newer and only the standard library. It is one file, so that administrators can download it,
+compare its checksum and read it. `npm run adapters` assembles it from the parts in `adapters/src`.
 """
 
 import io

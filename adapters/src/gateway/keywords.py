@@ -7,9 +7,8 @@ def anything(value):
 is_type = one_of("string", "number", "integer", "boolean", "array", "object", "null")
 
 # A client with the first SDK compiles the schemas of all results when it reads the list. If one schema does not
-# compile, the
-# client loses the whole list. These keywords and values compile everywhere. `pattern` is missing, because each language
-# has its own regular expressions.
+# compile, the client loses the whole list. These keywords and values compile everywhere. `pattern` is missing, because
+# each language has its own regular expressions.
 KEYWORDS = dict(
     {name: anything for name in ("default", "const")},
     **{name: is_text for name in ("title", "description", "$comment", "$schema", "$ref", "format")},

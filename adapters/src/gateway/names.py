@@ -13,8 +13,8 @@ def short_hash(text):
 
 
 class Names:
-    """The names under which tools or prompts are shown, and the tools behind the names. A name stays with its tool, also
-    after a restart or when a server comes late."""
+    """The names under which tools or prompts are shown, and the tools behind the names. A name stays with its tool,
+    also after a restart or when a server comes late."""
 
     def __init__(self, gateway):
         self.room = MAX_NAME - len("mcp__" + gateway + "__")

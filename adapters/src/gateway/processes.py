@@ -60,8 +60,8 @@ def end_processes(processes, grace=GRACE_SECONDS):
 
 
 class Watch:
-    """A second process that ends the servers if this one is killed: clients kill a program that ends too slowly. It hears
-    of each server that starts and ends, and acts when this process has ended."""
+    """A second process that ends the servers if this one is killed: clients kill a program that ends too slowly. It
+    hears of each server that starts and ends, and acts when this process has ended."""
 
     def __init__(self):
         import subprocess

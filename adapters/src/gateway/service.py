@@ -56,8 +56,8 @@ class Service:
 
     def request(self, method, path, body, until, call=None):
         """One request: its status and body. Raises Unreachable for a failed connection, no answer in time or a 5xx, and
-        Refused if the answer is not HTTP. A redirect is not followed, so the key goes nowhere else. Giving the call up ends
-        the request."""
+        Refused if the answer is not HTTP. A redirect is not followed, so the key goes nowhere else. Giving the call up
+        ends the request."""
         while True:
             connection = self.connection(until)
             used = connection.socket is not None

@@ -1,8 +1,7 @@
 # The protocol's shapes.
 
-# A strict client refuses a whole list for one wrong entry, with the entries of all other servers. These shapes
-# describe what
-# the strictest clients refuse. Members that are not named here may have any value.
+# A strict client refuses a whole list for one wrong entry, with the entries of all other servers. These shapes describe
+# what the strictest clients refuse. Members that are not named here may have any value.
 
 
 def is_text(value):

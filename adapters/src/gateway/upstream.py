@@ -225,9 +225,8 @@ class Upstream(UpstreamProcess):
             write_all(process.stdin.fileno(), data)
 
     def send(self, method, params, waiting, meta=None):
-        """Sends a request, with the gateway's own progress token if the call has one. Raises Failed if the server
-        does not run,
-        and Cancelled if the call was given up."""
+        """Sends a request, with the gateway's own progress token if the call has one. Raises Failed if the server does
+        not run, and Cancelled if the call was given up."""
         call = waiting.call
         head = b',"method":' + to_json(method) + b',"params":'
         body = to_json(params)

@@ -26,8 +26,7 @@ class UpstreamProcess:
 
     def later(self, work, *args):
         """Sends a message from the server's own thread. A server that does not read would otherwise block the other
-        threads.
-        A message that does not fit into the queue is dropped."""
+        threads. A message that does not fit into the queue is dropped."""
         if self.outbox.qsize() < MAX_OUTBOX:
             self.outbox.put((self.process, work, args))
 

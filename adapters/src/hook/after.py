@@ -43,8 +43,7 @@ def report(call, outcome, settings, answer):
 
 def end(answer, options):
     """Ends the session. A note stays until the service has accepted that. If the time is too short, a background
-    process goes
-    on, and after that the next `pre`."""
+    process goes on, and after that the next `pre`."""
     session_id = session_of(read_event())
     if session_id is None:
         raise Refused("the client named no session")
@@ -54,7 +53,7 @@ def end(answer, options):
     note = keep_end(settings, session_id)
     if send_end(settings, session_id, time.monotonic() + 1.0):
         if note is not None:
-            os.unlink(note)
+            discard(note)
     elif note is not None:
         start_beside("deliver", options)
     answer.allow()
@@ -172,8 +171,7 @@ def flush(answer, options):
 
 def flush_all(options):
     """Sends the notes of ended sessions of this service, the oldest first. Stops if the service cannot be reached.
-    Returns whether
-    none is left."""
+    Returns whether none is left."""
     settings = Settings(options.config)
     settings.check()
     folder = spool()

@@ -34,10 +34,9 @@ PATH_NAMES = {
 
 
 def canonical_arguments(dialect, tool, arguments, cwd):
-    """The client's arguments, plus those that rules use under Claude Code's names. An argument with several names
-    has all its
-    values, because the hook cannot know which one the client uses. A path also has its plain form, as the client
-    finds it."""
+    """The client's arguments, plus those that rules use under Claude Code's names. An argument with several names has
+    all its values, because the hook cannot know which one the client uses. A path also has its plain form, as the
+    client finds it."""
     names = {} if dialect in (None, "claude") else dict(ARGUMENT_NAMES.get(tool, {}))
     path = PATH_NAMES.get(tool)
     if path is not None:

@@ -49,8 +49,7 @@ def toml_without_ours(text):
 
 def toml_with_ours(place, python, text):
     """Codex's requirements with our hooks. It works line by line, because Python reads TOML only from 3.11 on and
-    cannot write it.
-    Each of our lines has a mark. Refuses files that would need more changes."""
+    cannot write it. Each of our lines has a mark. Refuses files that would need more changes."""
     import json
 
     lines = toml_without_ours(text).splitlines(True)

@@ -4,8 +4,8 @@ COPILOT_POLICY = "copilot-policy"
 
 
 def parts_of(place, client):
-    """The client, and the file of options that its managed installation needs too. Copilot CLI runs a project's hooks after
-    ours, and they can change a call that was judged already, unless only managed hooks are allowed."""
+    """The client, and the file of options that its managed installation needs too. Copilot CLI runs a project's hooks
+    after ours, and they can change a call that was judged already, unless only managed hooks are allowed."""
     if client == "copilot" and place.managed and os.name != "nt":
         return [client, COPILOT_POLICY]
     if client == "opencode" and place.managed:

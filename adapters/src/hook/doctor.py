@@ -40,9 +40,8 @@ class Findings:
 
 
 def doctor(words):
-    """Tests on this machine that a denied call is blocked, and a call that cannot be checked. Returns 1 if a call
-    would pass, or if
-    something could not be tested."""
+    """Tests on this machine that a denied call is blocked, and a call that cannot be checked. Returns 1 if a call would
+    pass, or if something could not be tested."""
     about = "Tests on this machine that denied calls are blocked. Run it in the agent's folder, because a project's settings count too."
     options = arguments(words, "doctor", about)
     findings = Findings()

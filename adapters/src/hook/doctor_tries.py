@@ -28,9 +28,8 @@ def try_version(client, findings):
 
 
 def try_trust(lines, managed, findings):
-    """Whether Codex runs the hook. It silently skips a user's hook that is not trusted, and a managed hook that it
-    does not
-    find."""
+    """Whether Codex runs the hook. It silently skips a user's hook that is not trusted, and a managed hook that it does
+    not find."""
     import shutil
 
     program = shutil.which(PROGRAMS["codex"])
@@ -171,9 +170,8 @@ def try_call(folder, settings, session, changed):
 
 
 def try_key(settings, session, findings):
-    """Whether the key belongs to the organization of the settings. A key on an agent's machine should only be able
-    to ask; the
-    service does not even tell such a key whose it is."""
+    """Whether the key belongs to the organization of the settings. A key on an agent's machine should only be able to
+    ask; the service does not even tell such a key whose it is."""
     try:
         scopes = ask(settings, "GET", "/me", None, time.monotonic() + 10).get("scopes")
     except (Refused, Unreachable):

@@ -8,9 +8,8 @@ def command_words(place, python, client, command):
 
 
 def shell_line(words, blocking):
-    """A command line for /bin/sh. Before a call it turns every failure into a deny, also a missing Python: clients
-    run the call
-    for every exit code but 2."""
+    """A command line for /bin/sh. Before a call it turns every failure into a deny, also a missing Python: clients run
+    the call for every exit code but 2."""
     import shlex
 
     line = " ".join(shlex.quote(word) for word in words)

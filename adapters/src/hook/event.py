@@ -82,8 +82,8 @@ def read_call(dialect, event):
 
 
 def refuse_two_meanings(dialect, tool, mcp_context):
-    """Blocks a call whose name has two meanings. opencode calls the tool `exit` of a server `plan` `plan_exit`, and also has
-    its own tool `plan_exit`."""
+    """Blocks a call whose name has two meanings. opencode calls the tool `exit` of a server `plan` `plan_exit`, and
+    also has its own tool `plan_exit`."""
     server = mcp_context.get("server_name") if isinstance(mcp_context, dict) else None
     if dialect == "opencode" and isinstance(server, str) and tool in TOOL_NAMES[dialect]:
         told = "the tool %s may be opencode's own or one of the server %s: rename the server"
@@ -92,8 +92,7 @@ def refuse_two_meanings(dialect, tool, mcp_context):
 
 def as_object(tool, arguments):
     """Arguments as the object that rules read. Some clients send its JSON as text, and a few tools take plain text.
-    Refuses
-    other values, because a client may read something in them that rules do not see."""
+    Refuses other values, because a client may read something in them that rules do not see."""
     if isinstance(arguments, str):
         text = arguments.strip().lstrip("\ufeff").lstrip()
         if text[:1] in ("{", "[", '"'):

@@ -89,8 +89,8 @@ class alone:
 
 
 class Change:
-    """One file before and after a change; None means no file. A client's settings keep their mode, and a copy of the first
-    original until they are uninstalled. Our own files get the given mode."""
+    """One file before and after a change; None means no file. A client's settings keep their mode, and a copy of the
+    first original until they are uninstalled. Our own files get the given mode."""
 
     def __init__(self, path, before, after, mode, ours=False, copied=None):
         self.path = path
@@ -149,6 +149,14 @@ class Change:
         except BaseException:
             os.unlink(draft)
             raise
+
+
+def discard(path):
+    """Deletes a file, unless another process has deleted it already."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
 
 
 def hidden(text):

@@ -52,9 +52,8 @@ def arguments(words, name, about):
 
 
 def read_record(place):
-    """The earlier values in each installed client's settings: {client: {file, created, options: [[path, value]]}}.
-    Also the text
-    that was read, to notice changes by another installation."""
+    """The earlier values in each installed client's settings: {client: {file, created, options: [[path, value]]}}. Also
+    the text that was read, to notice changes by another installation."""
     text = read_text(place.at(place.record))
     found = parse_json(text) if text else {}
     return text, found if isinstance(found, dict) else {}
@@ -151,7 +150,10 @@ def install(words):
         else:
             notes = []
             changes, ends = additions(place, recorded, before, client, chosen_python(options)), []
-        rules = StarterRules(parse_json(changes[1].after), options.starter_rules) if options.starter_rules else None
+        rules = None
+        if options.starter_rules:
+            settings = next(each.after for each in changes if each.path == place.at(place.config))
+            rules = StarterRules(parse_json(settings), options.starter_rules)
         changes = [each for each in changes if each.is_needed()]
         if not changes and not ends and not notes and not (rules and rules.changes):
             print("nothing to change")
@@ -167,7 +169,7 @@ def install(words):
             for each in changes:
                 each.apply(not place.managed)
             for path in [os.path.join(spool(), name) for name in ends] + notes:
-                os.unlink(path)
+                discard(path)
         if rules:
             rules.save()
             note = rules.note()
@@ -208,8 +210,7 @@ def additions(place, recorded, record, client, python):
 
 def removals(place, recorded, record, client):
     """The changes that remove one client, or all: settings first, then our own files if no client is left. Also the
-    notes of ended
-    sessions to delete."""
+    notes of ended sessions to delete."""
     changes, left = [], dict(record)
     for each in [part for one in ([client] if client else sorted(EVENTS)) for part in parts_of(place, one)]:
         try:

@@ -9,9 +9,8 @@ PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
 
 
 def chosen_python(options):
-    """The Python for the settings. With --managed every user must be able to run it, and only root to change it. In
-    the image of
-    --root only its files are checked."""
+    """The Python for the settings. With --managed every user must be able to run it, and only root to change it. In the
+    image of --root only its files are checked."""
     given = options.python
     if given is not None and not os.path.isabs(given):
         raise Refused("--python needs an absolute path, not `%s`" % given)
@@ -34,9 +33,9 @@ def chosen_python(options):
 
 
 def not_for_everybody(path, root=""):
-    """Why some user cannot run this program, or could change it; None if all is right. Checks every folder and
-    symbolic link on
-    the way. Below `root`, links are followed inside the image, and files may belong to the user who builds it."""
+    """Why some user cannot run this program, or could change it; None if all is right. Checks every folder and symbolic
+    link on the way. Below `root`, links are followed inside the image, and files may belong to the user who builds
+    it."""
     import stat
 
     left, at, links = path.split("/"), "", 0

@@ -1,7 +1,8 @@
 # JSON without the module json.
 
 try:
-    # The C parts of the module json. Its Python part loads regular expressions, which takes as long as asking the service.
+    # The C parts of the module json. Its Python part loads regular expressions, which takes as long as asking the
+    # service.
     from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 
     class Reading:

@@ -31,17 +31,15 @@ class Options:
 
 
 def patience(dialect, timeout):
-    """The time limit of this process in seconds: a ninth less than the client waits, and at least 1.5 s less,
-    because Python starts
-    before it can look at the clock."""
+    """The time limit of this process in seconds: a ninth less than the client waits, and at least 1.5 s less, because
+    Python starts before it can look at the clock."""
     limit = timeout or CLIENT_TIMEOUT.get(dialect, UNKNOWN_TIMEOUT)
     return limit - max(limit / 9, min(1.5, limit / 2))
 
 
 def guarded(answer, work, options, blocking):
-    """Runs the work in another thread and ends the process in time. This thread only waits, so a slow name server
-    or a full pipe
-    cannot stop it from answering in time or on a signal."""
+    """Runs the work in another thread and ends the process in time. This thread only waits, so a slow name server or a
+    full pipe cannot stop it from answering in time or on a signal."""
 
     def run():
         try:

@@ -1,8 +1,8 @@
 # The organization of a key.
 
 def refuse_nobody(config, settings):
-    """Refuses a managed settings file that names no organization: a user's key of any organization would count, and bring its
-    own rules."""
+    """Refuses a managed settings file that names no organization: a user's key of any organization would count, and
+    bring its own rules."""
     if config is not None and config == Place(True).config and settings.organization_id is None:
         told = "`%s` names no organization, so a key of any one would count: run `install --managed` with SERVICE_ORG_ID"
         raise Refused(told % config)
@@ -10,8 +10,8 @@ def refuse_nobody(config, settings):
 
 def refuse_strange_key(settings, until):
     """Refuses a key of another organization than the one that an administrator has named, before the call is sent. The
-    service says once whose key it is, and a note remembers it. A forged note opens nothing: a call is decided by the rules of
-    the named organization, or denied."""
+    service says once whose key it is, and a note remembers it. A forged note opens nothing: a call is decided by the
+    rules of the named organization, or denied."""
     if not settings.must_match:
         return
     path, noted = note_of_key(settings)

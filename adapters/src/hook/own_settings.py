@@ -54,9 +54,8 @@ def replaces_key(before, after):
 
 
 def own_settings(place, before):
-    """Our own settings file: the saved values, replaced by variables that are set now. A managed file has no key:
-    each user keeps
-    a key in their own file."""
+    """Our own settings file: the saved values, replaced by variables that are set now. A managed file has no key: each
+    user keeps a key in their own file."""
     found = parse_json(before) if before else {}
     for key, variables in INSTALLED.items():
         said = said_now(variables)

@@ -43,6 +43,8 @@ def permit(answer, settings, body, give_up):
     decided = decision(answer, settings, body)
     approved = None
     while decided["decision"] == "require_approval":
+        # The service has held the call. From now on no failure lets it run, also not in fail mode `open`.
+        answer.fail_open = False
         answer.waiting_for, answer.asking = (settings, decided), False
         if decided["approval_id"] == approved:
             raise Refused(held(decided, "is approved, but does not allow the call"))

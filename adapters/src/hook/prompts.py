@@ -238,8 +238,8 @@ def comes_from_terminal(simple):
 
 
 def opens_prompt(command, depth=0):
-    """Whether a command may run what is typed into it later. It knows the usual programs by name. A program under another
-    name is not recognized."""
+    """Whether a command may run what is typed into it later. It knows the usual programs by name. A program under
+    another name is not recognized."""
     if depth > 5:
         return True
     commands = Line(command).commands

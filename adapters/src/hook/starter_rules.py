@@ -6,8 +6,8 @@ MAX_RULE_PAGES = 1000
 
 
 class StarterRules:
-    """The service's starter rules in the organization of the installation. The key is that of the person who installs. It
-    is used here, and never saved."""
+    """The service's starter rules in the organization of the installation. The key is that of the person who installs.
+    It is used here, and never saved."""
 
     def __init__(self, own, wanted):
         self.wanted = STARTER_STATUS[wanted]
@@ -70,8 +70,8 @@ class StarterRules:
         raise Refused("the service's list at %s does not end" % path)
 
     def missing(self):
-        """The rules that are not there yet, and those that are only watched and are to hold. A rule that a person switched
-        off or changed stays as it is."""
+        """The rules that are not there yet, and those that are only watched and are to hold. A rule that a person
+        switched off or changed stays as it is."""
         there = {rule["name"]: rule for rule in self.listed(self.path)}
         changes = []
         for template in self.listed("/rule-templates"):

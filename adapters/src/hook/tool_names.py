@@ -1,8 +1,7 @@
 # The clients' names of tools, and Claude Code's names for them.
 
 # Each client's names of its own tools, with Claude Code's names, so that one rule covers all clients. A name that is
-# not here
-# stays unchanged and counts as a write.
+# not here stays unchanged and counts as a write.
 TOOL_NAMES = {
     "codex": {"apply_patch": "Edit", "spawn_agent": "Agent", "view_image": "Read", "shell": "Bash"},
     "gemini": {
@@ -116,9 +115,8 @@ def canonical_name(dialect, tool, mcp_context=None):
 
 
 def copilot_server(tool):
-    """Server and tool of a name like `github-mcp-server-get_me`. Both parts may have hyphens, so the cut may be
-    wrong. A cut at the
-    first hyphen leaves every verb in the tool's part, where verbs that send data count."""
+    """Server and tool of a name like `github-mcp-server-get_me`. Both parts may have hyphens, so the cut may be wrong.
+    A cut at the first hyphen leaves every verb in the tool's part, where verbs that send data count."""
     builtin = "github-mcp-server"
     if tool.startswith(builtin + "-"):
         return builtin, tool[len(builtin) + 1 :]

@@ -29,8 +29,9 @@ def may_run_typed(command):
 
 
 def calls_of(call, config):
-    """The calls that this one is at the same time. A session of Codex that may run what is typed into it is also the typing,
-    which no hook sees. A managed Codex cannot type (`unified_exec = false`)."""
+    """All calls about which the service is asked for this one. If Codex may later type into the program that it starts, it
+    is also asked about a call of `write_stdin`, because no hook sees what is typed. A managed Codex cannot type
+    (`unified_exec = false`)."""
     found = [call] + list(call.also)
     command = call.arguments.get("command")
     if call.dialect != "codex" or call.tool != "Bash" or not isinstance(command, str) or call.refused is not None:

@@ -12,9 +12,8 @@ CONFIG_KEYS = (
     "ca_file",
 )
 
-# A project's settings may set the environment. So beside a file the environment cannot set these, and if the file
-# names the
-# service or a key, it cannot set the service and the organization either (docs/decisions/0053).
+# A project's settings may set the environment. So beside a file the environment cannot set these, and if the file names
+# the service or a key, it cannot set the service and the organization either (docs/decisions/0053).
 FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
 WHO_IS_ASKED = ("api_url", "organization_id")
 

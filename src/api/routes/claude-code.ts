@@ -101,7 +101,10 @@ function questionOf(body: unknown, organization: string | undefined): unknown {
   const tool_input = resolvedIn(cwd, tool_name, read.data.tool_input as JsonObject)
   const agent = { name: 'claude-code', kind: 'hook' }
   return {
-    ...{ agent, session_id, tool_name, tool_input },
+    agent,
+    session_id,
+    tool_name,
+    tool_input,
     ...(tool_use_id === undefined ? {} : { tool_use_id }),
     ...(organization === undefined ? {} : { organization_id: organization }),
   }
@@ -113,7 +116,7 @@ function refuseUnknown(query: Record<string, string>): void {
   if (unknown !== undefined)
     throw new ApiError(
       'validation_error',
-      `the hook’s address has the unknown parameter \`${unknown.slice(0, 100)}\`: there are \`wait\` and \`organization_id\``,
+      `the hook’s address has the unknown parameter \`${unknown.slice(0, 100)}\`: use only \`wait\` and \`organization_id\``,
     )
 }
 

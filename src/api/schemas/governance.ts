@@ -40,6 +40,7 @@ export const governancePatch = z
     }
   })
 
+/** The body has the limits that `npm run set-plan` can change too. */
 export const quotaPatch = limitChanges
 
 /** A policy is for exactly one tool, so a name with `*` is refused. */

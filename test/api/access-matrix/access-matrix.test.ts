@@ -16,7 +16,8 @@ import {
   type GuardedKey,
   type Request,
 } from './valid-requests.ts'
-import { addPlace, World, type Place, withGoogle } from './world.ts'
+import { addPlace, type Place, withGoogle } from './place.ts'
+import { World } from './world.ts'
 
 /*
  * Every route × role × scope × (own, foreign, unknown organization). A request gets the right code; a refused one

@@ -4,7 +4,7 @@ import { newApiKey } from '../../../src/governance/access/key-format.ts'
 import type { Scope } from '../../../src/governance/access/scopes.ts'
 import type { Role } from '../../../src/policy/types.ts'
 import { addKey, addPerson, enrolPeople, everyScope, factorCookie, sessionCookie } from '../fixtures.ts'
-import type { Person, Place } from './world.ts'
+import type { Person, Place } from './place.ts'
 
 /** The sender of requests, with the headers that identify the sender. */
 export interface Caller {

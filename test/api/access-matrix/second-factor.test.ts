@@ -14,7 +14,8 @@ import {
 import { startTestServer, type TestServer } from '../server.ts'
 import { fingerprint } from './database.ts'
 import { accessTo, requestOf, validRequests, type GuardedKey } from './valid-requests.ts'
-import { addPlace, World, type Person, type Place, withGoogle } from './world.ts'
+import { addPlace, type Person, type Place, withGoogle } from './place.ts'
+import { World } from './world.ts'
 
 /*
  * Every route in an organization that requires a second factor. The senders are owners with sessions and keys, with and

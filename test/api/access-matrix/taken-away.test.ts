@@ -6,7 +6,8 @@ import { until } from '../../stack/until.ts'
 import { addKey, addOrganization, addPerson, enrolPeople, factorCookie, requireFactors } from '../fixtures.ts'
 import { startTestServer, type Answer, type TestServer } from '../server.ts'
 import { accessTo, requestOf, validRequests, type GuardedKey } from './valid-requests.ts'
-import { addPlace, World, type Place, withGoogle } from './world.ts'
+import { addPlace, type Place, withGoogle } from './place.ts'
+import { World } from './world.ts'
 
 /* Nobody can act after losing their key, session or role, even if their request was already being processed. */
 

@@ -81,7 +81,7 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
 
   'POST /organizations': of(201, async () => ({ body: { name: 'O' } })),
   'POST /invitations/accept': of(200, async (world) => ({
-    body: { token: await world.invitationToSender() },
+    body: { token: await world.membership.invitationToSender() },
   })),
   'GET /organizations/{id}/members': of(200),
   'PATCH /organizations/{id}/members/{user}': of(200, async (world) => ({
@@ -90,15 +90,15 @@ export const validRequests: Readonly<Record<GuardedKey, ValidRequest>> = {
   })),
   'DELETE /organizations/{id}/members/{user}': {
     status: 204,
-    prepare: async (world) => ({ ids: { user: await world.aLeaver() } }),
-    restore: (world) => world.comeBack(),
+    prepare: async (world) => ({ ids: { user: await world.membership.aLeaver() } }),
+    restore: (world) => world.membership.comeBack(),
   },
   'PUT /organizations/{id}/members/{user}/accounts/slack': of(200, async (world) => {
-    await world.mayClaimSlack()
+    await world.membership.mayClaimSlack()
     return { ids: { user: world.sender.userId }, body: { external_id: aSlackId() } }
   }),
   'DELETE /organizations/{id}/members/{user}/accounts/slack': of(204, async (world) => {
-    await world.linkSlack(aSlackId())
+    await world.membership.linkSlack(aSlackId())
     return { ids: { user: world.sender.userId } }
   }),
   'GET /organizations/{id}/notifications': of(200),

@@ -7,41 +7,10 @@ import { enterRun } from '../../../src/governance/runs/start/enter.ts'
 import { recordOutcomes } from '../../../src/governance/runs/effects/outcome.ts'
 import { verifierPlace } from '../../../src/governance/sealing/places.ts'
 import { mark, oneStep, opOf, outcomeOf } from '../../governance/runs/engine-fixture.ts'
-import type { Role } from '../../../src/policy/types.ts'
-import { addConnection, addOrganization, addPerson, formOf } from '../fixtures.ts'
+import { addConnection, addPerson, formOf } from '../fixtures.ts'
 import type { TestServer } from '../server.ts'
-
-/** Settings with which people can authorize Google connections in the browser. */
-export const withGoogle = { GOOGLE_CLIENT_ID: 'id', GOOGLE_CLIENT_SECRET: 'secret' }
-
-export interface Person {
-  readonly userId: string
-  /** A key with every scope. */
-  readonly key: string
-}
-
-/** An organization in which every run waits for approval, with people who create the objects of requests. */
-export interface Place {
-  readonly organizationId: string
-  readonly owner: Person
-  /** A member. Other people decide about this member's runs and calls. */
-  readonly requester: Person
-}
-
-export async function addPlace(server: TestServer, organizationId: string, owner: Person): Promise<Place> {
-  const requester = await addPerson(server.context, organizationId, 'member')
-  // The plan with the highest limits, since these tests send thousands of requests.
-  await server.context.db
-    .updateTable('organizations')
-    .set({ plan: 'enterprise' })
-    .where('id', '=', organizationId)
-    .execute()
-  const settings = { approvals_enabled: true, approval_required_from: 'low' }
-  const path = `/organizations/${organizationId}/governance`
-  const answer = await server.call(owner.key, 'PATCH', path, settings)
-  if (answer.status !== 200) throw new Error(answer.text)
-  return { organizationId, owner, requester }
-}
+import { Membership } from './membership.ts'
+import type { Person, Place } from './place.ts'
 
 /** No server listens at this address. */
 export const aWebhook = { url: 'http://127.0.0.1:9/hook', events: ['run.completed'] }
@@ -55,11 +24,13 @@ export class World {
   readonly place: Place
   /** The sender; a member of the organization, unless the request must be refused. */
   readonly sender: Person
+  readonly membership: Membership
 
   constructor(server: TestServer, place: Place, sender: Person) {
     this.server = server
     this.place = place
     this.sender = sender
+    this.membership = new Membership(this)
   }
 
   get organizationId(): string {
@@ -300,74 +271,9 @@ export class World {
     return (await addPerson(this.server.context, this.organizationId, 'member')).userId
   }
 
-  /**
-   * The id of a person whom the sender may remove. An owner may remove somebody else; all others may remove only
-   * themselves.
-   */
-  async aLeaver(): Promise<string> {
-    const row = await this.#membership().select('role').executeTakeFirst()
-    if (row === undefined || row.role === 'owner') return this.anotherMember()
-    this.#left = row.role
-    return this.sender.userId
-  }
-
-  /** Makes the sender a member again if the sender has left. */
-  async comeBack(): Promise<void> {
-    if (this.#left === null) return
-    const { db } = this.server.context
-    const back = { organization_id: this.organizationId, user_id: this.sender.userId, role: this.#left }
-    await db.insertInto('memberships').values(back).execute()
-  }
-
-  /** Links a Slack account to the sender, if the sender is a member. */
-  async linkSlack(account: string): Promise<void> {
-    await this.server.context.db
-      .updateTable('memberships')
-      .set({ slack_account: account, slack_linked_at: new Date() })
-      .where('organization_id', '=', this.organizationId)
-      .where('user_id', '=', this.sender.userId)
-      .execute()
-  }
-
-  /** Makes it possible that the sender requests a code: the organization has Slack, and no code was sent lately. */
-  async mayClaimSlack(): Promise<void> {
-    const { context } = this.server
-    const own = { organization_id: this.organizationId, user_id: this.sender.userId }
-    await context.db.deleteFrom('slack_claims').where('user_id', '=', own.user_id).execute()
-    const { rowCount } = await context.pool.query(
-      `select from connections where organization_id = $1 and integration = 'slack' and owner_id is null
-       and status <> 'revoked'`,
-      [this.organizationId],
-    )
-    if (rowCount !== 0) return
-    await addConnection(context, own.organization_id, own.user_id, 'slack', 'organization')
-  }
-
-  #left: Role | null = null
-  #membership() {
-    return this.server.context.db
-      .selectFrom('memberships')
-      .where('organization_id', '=', this.organizationId)
-      .where('user_id', '=', this.sender.userId)
-  }
-
   /** Invites somebody to this organization. */
   invitation(): Promise<string> {
     const email = `${newId('user')}@elsewhere.test`
     return this.make(`/organizations/${this.organizationId}/invitations`, { email, send_mail: false })
-  }
-
-  /** Invites the sender to a third organization. Returns the invitation's token. */
-  async invitationToSender(): Promise<string> {
-    const { context } = this.server
-    const { email } = await context.db
-      .selectFrom('users')
-      .select('email')
-      .where('id', '=', this.sender.userId)
-      .executeTakeFirstOrThrow()
-    const { id, owner } = await addOrganization(context)
-    const path = `/organizations/${id}/invitations`
-    const answer = await this.server.call(owner.key, 'POST', path, { email, send_mail: false })
-    return answer.body.token
   }
 }

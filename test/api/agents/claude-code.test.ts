@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
+import { sql } from 'kysely'
 import { newId } from '../../../src/contract/ids.ts'
 import { startTestServer, type TestServer } from '../server.ts'
 import { until } from '../../stack/until.ts'
@@ -100,6 +101,32 @@ test.each<[string, unknown, string?, object?]>([
   ['an encoding', event({ tool_name: 'Read' }), '', { 'content-encoding': 'gzip' }],
 ])('an unreadable body is blocked: %s', async (_name, body, query = '', headers = {}) => {
   expect(await hook(body, query, headers)).toContain('unreadable request')
+})
+
+test('a wait ends when the approval expires, also after more than a minute', async () => {
+  const seconds = 77
+  const rule = {
+    name: 'searches wait',
+    verdict: 'require_approval',
+    tools: ['Grep'],
+    expires_after_seconds: seconds,
+  }
+  await world.change('POST', '/rules', rule)
+  const timers = jest.spyOn(globalThis, 'setTimeout')
+  try {
+    const call = event({ tool_name: 'Grep' })
+    const answer = hook(call, '?wait=500')
+    const id = await waiting(call.session_id)
+    const isOfExpiry = (milliseconds: number | undefined): boolean =>
+      milliseconds !== undefined && Math.abs(milliseconds / 1_000 - seconds) < 5
+    const armed = () => timers.mock.calls.find(([, milliseconds]) => isOfExpiry(milliseconds))
+    await until('a timer for the expiry', () => armed() !== undefined)
+    await sql`update approvals set expires_at = clock_timestamp() where id = ${id}`.execute(server.context.db)
+    armed()?.[0]()
+    expect(await answer).toContain('has expired')
+  } finally {
+    timers.mockRestore()
+  }
 })
 
 test('3 MB are read, 5 MB are too many', async () => {

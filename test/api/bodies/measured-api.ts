@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll } from '@jest/globals'
-import { addPlace, World } from '../access-matrix/world.ts'
+import { addPlace } from '../access-matrix/place.ts'
+import { World } from '../access-matrix/world.ts'
 import { addOrganization } from '../fixtures.ts'
 import { startTestServer, type TestServer } from '../server.ts'
 import { startMeasured, type MeasuredProgram } from './measured-program.ts'

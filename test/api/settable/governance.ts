@@ -8,14 +8,14 @@ import type { Category } from '../../../src/policy/types.ts'
 import { addConnection, enrolPeople, factorCookie } from '../fixtures.ts'
 import { proof, type Proof, type Proofs, type World } from './world.ts'
 
-const keep = { steps: [{ id: 's', tool: 'memory_set', params: { key: 'k', value: 1 } }] }
-const mail = {
+export const keep = { steps: [{ id: 's', tool: 'memory_set', params: { key: 'k', value: 1 } }] }
+export const mail = {
   steps: [{ id: 's', tool: 'mail_send', params: { to: 'ann@acme.com', subject: 's', text: 'hello' } }],
 }
 const started = ['completed', 'awaiting_approval'] as const
 
 /** The status of a run once it has ended or waits for its approval. If the run is refused, the code of the error. */
-async function statusOfRun(
+export async function statusOfRun(
   world: World,
   definition: object,
   who: 'admin' | 'member' = 'member',
@@ -44,7 +44,7 @@ const withCategory =
   }
 
 /** The approval of a held call by an agent of this person. */
-async function held(world: World, who: 'admin' | 'member' = 'member'): Promise<string> {
+export async function held(world: World, who: 'admin' | 'member' = 'member'): Promise<string> {
   await world.settings({ approvals_enabled: true })
   await world.ok('admin', 'POST', `${world.path}/rules`, {
     name: 'h',
@@ -146,201 +146,6 @@ export const settingProofs: Proofs = {
       await removeOldData(world.api.stack.context)
       return (await world.ok('admin', 'GET', `/approvals/${id}`)).params
     },
-  ),
-}
-
-/** Under one of the two limits, the last of several objects is accepted. Under the other limit it is refused. */
-const limited = (
-  name: string,
-  values: readonly [number, number],
-  seen: readonly [unknown, unknown],
-  last: (world: World) => Promise<unknown>,
-) =>
-  proof(values, seen, async (world, value) => {
-    const set = (limits: object) => world.ok('owner', 'PATCH', `${world.path}/quota`, limits)
-    await set({ [name]: value })
-    return last(world)
-  })
-
-const waiting = (world: World) => ({
-  steps: [{ id: 's', tool: 'file_read', params: { path: `wait ${world.id}` } }],
-})
-
-/** Starts this many runs that wait, and returns the answer to the last one. */
-async function runs(world: World, count: number) {
-  const id = await world.workflow(waiting(world))
-  for (let n = 1; n < count; n += 1) await world.execute(id, {}, 0)
-  const last = await world.execute(id, {}, 0)
-  world.api.reads.release(`wait ${world.id}`)
-  return last
-}
-
-async function spend(world: World) {
-  const id = await world.workflow(keep)
-  const { body } = await world.execute(id)
-  await world.api.stack.context.pool.query('update runs set cost = 5 where id = $1', [body.execution_id])
-  return (await world.execute(id)).status
-}
-
-/** Stores two values that together take more than one MiB, and returns the answer to the second. */
-async function memory(world: World) {
-  const put = (key: string) => world.send('member', 'PUT', `/memory/${key}`, { value: 'x'.repeat(900_000) })
-  await put('a')
-  return (await put('b')).status
-}
-
-/** Sends several requests, and returns the status of the last one. */
-async function requests(world: World) {
-  for (let n = 0; n < 30; n += 1) await world.send('member', 'GET', '/workflows')
-  return (await world.send('member', 'GET', '/workflows')).status
-}
-
-export const quotaProofs: Proofs = {
-  workflow_runs_per_hour: limited(
-    'workflow_runs_per_hour',
-    [1, 2],
-    [429, 202],
-    async (world) => (await runs(world, 2)).status,
-  ),
-  concurrent_executions: limited('concurrent_executions', [1, 2], [true, false], async (world) =>
-    (await runs(world, 2)).body.status_reason.includes('concurrent runs to end'),
-  ),
-  queued_executions: limited('queued_executions', [1, 2], [429, 202], async (world) => {
-    await world.ok('owner', 'PATCH', `${world.path}/quota`, { concurrent_executions: 1 })
-    return (await runs(world, 3)).status
-  }),
-  monthly_spend: limited('monthly_spend', [1, 100], [429, 200], spend),
-  requests_per_minute: limited('requests_per_minute', [20, 100_000], [429, 200], requests),
-  requests_per_day: limited('requests_per_day', [20, 100_000], [429, 200], requests),
-  authorize_per_minute: limited('authorize_per_minute', [1, 100], ['deny', 'allow'], async (world) => {
-    for (let n = 0; n < 5; n += 1) await world.ask('Read')
-    return (await world.ask('Read')).decision
-  }),
-  memory_mb: limited('memory_mb', [1, 100], [429, 200], memory),
-  storage_mb: limited('storage_mb', [1, 100], [429, 200], memory),
-  pending_approvals: limited('pending_approvals', [1, 2], ['deny', 'require_approval'], async (world) => {
-    await held(world)
-    return (await world.ask('Write', { file_path: 'b' })).decision
-  }),
-  rules: limited('rules', [1, 2], [429, 201], async (world) => {
-    const save = (name: string) =>
-      world.send('admin', 'POST', `${world.path}/rules`, { name, verdict: 'deny', tools: ['Bash'] })
-    await save('a')
-    return (await save('b')).status
-  }),
-}
-
-/** Saves a policy with a method of its routes, and returns the result of a run or of an agent's call. */
-const policy =
-  (
-    tool: string,
-    bodyOf: (value: never) => object,
-    seen: (world: World) => Promise<unknown>,
-  ): Proof['observe'] =>
-  async (world, value, way) => {
-    const all = `${world.path}/tool-policies`
-    const { role, ...body }: { role?: string } = bodyOf(value as never)
-    const whose = role === undefined ? {} : { role }
-    if (way === 'POST') await world.ok('owner', 'POST', all, { tool_name: tool, ...body, ...whose })
-    else {
-      await world.ok('owner', 'POST', all, { tool_name: tool, allowed: true, ...whose })
-      await world.ok('owner', 'PATCH', `${all}/${tool}`, { ...body, ...whose })
-    }
-    return seen(world)
-  }
-const decision = async (world: World) => (await world.ask('Bash', { command: 'ls' })).decision
-const ofRun = (definition: object) => (world: World) => statusOfRun(world, definition)
-const large = async (world: World) => {
-  await world.ok('member', 'PUT', '/memory/large', { value: 'x'.repeat(2_000) })
-  return statusOfRun(world, { steps: [{ id: 's', tool: 'memory_get', params: { key: 'large' } }] })
-}
-const limit = (restrictions: object) => ({ restrictions })
-
-/**
- * The decision of the saved rules and policies about a member's call. This also works for tools that cannot run yet.
- */
-const tried = async (world: World, tool: string, params: object) => {
-  const call = { tool, params, labels: [], role: 'member' }
-  return (await world.ok('owner', 'POST', `${world.path}/rules/test`, { call })).decision
-}
-
-const override =
-  (bodyOf: (value: never) => object): Proof['observe'] =>
-  async (world, value) => {
-    const body = { tool_name: 'Bash', role: 'member', allowed: false, ...bodyOf(value as never) }
-    await world.ok('owner', 'POST', `${world.path}/role-policy-overrides`, body)
-    return decision(world)
-  }
-
-export const overrideProofs: Proofs = {
-  tool_name: proof(
-    ['Bash', 'Read'],
-    ['deny', 'allow'],
-    override((tool_name) => ({ tool_name })),
-  ),
-  role: proof(
-    ['member', 'auditor'],
-    ['deny', 'allow'],
-    override((role) => ({ role })),
-  ),
-  allowed: proof(
-    [false, true],
-    ['deny', 'allow'],
-    override((allowed) => ({ allowed })),
-  ),
-}
-
-export const policyProofs: Proofs = {
-  tool_name: proof(['Bash', 'Read'], ['deny', 'allow'], (world, tool, way) =>
-    policy(tool, () => ({ allowed: false }), decision)(world, tool, way),
-  ),
-  allowed: proof(
-    [true, false],
-    ['allow', 'deny'],
-    policy('Bash', (allowed) => ({ allowed }), decision),
-  ),
-  role: proof(
-    ['member', 'viewer'],
-    ['deny', 'allow'],
-    policy('Bash', (role) => ({ role, allowed: false }), decision),
-  ),
-  'restrictions.read_only': proof(
-    [true, false],
-    ['deny', 'allow'],
-    policy('Bash', (read_only) => ({ allowed: true, ...limit({ read_only }) }), decision),
-  ),
-  'restrictions.allowed_domains[]': proof(
-    ['acme.com', 'acme.org'],
-    ['completed', 'run_denied'],
-    policy('mail_send', (domain) => limit({ allowed_domains: [domain] }), ofRun(mail)),
-  ),
-  'restrictions.allowed_repos[]': proof(
-    ['acme/*', 'acme/web'],
-    ['allow', 'deny'],
-    policy(
-      'github_comment',
-      (repo) => limit({ allowed_repos: [repo] }),
-      (world) => tried(world, 'github_comment', { repo: 'acme/app', number: 1, body: 'b' }),
-    ),
-  ),
-  'restrictions.allowed_channels[]': proof(
-    ['#general', '@me'],
-    ['allow', 'deny'],
-    policy(
-      'slack_send_message',
-      (channel) => limit({ allowed_channels: [channel] }),
-      (world) => tried(world, 'slack_send_message', { channel: '#general', text: 't' }),
-    ),
-  ),
-  'restrictions.max_message_length': proof(
-    [5, 4],
-    ['completed', 'run_denied'],
-    policy('mail_send', (most) => limit({ max_message_length: most }), ofRun(mail)),
-  ),
-  'restrictions.max_response_size_kb': proof(
-    [3, 1],
-    ['completed', 'failed'],
-    policy('memory_get', (most) => limit({ max_response_size_kb: most }), large),
   ),
 }
 

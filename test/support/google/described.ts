@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 
 /*
  * Checks requests and answers against Google's published descriptions of its APIs. A query parameter, field or value
- * that is missing in the descriptions is an issue, and so is a required parameter that a request lacks. Neither our calls nor the stand-in can therefore use what Google
- * does not offer. Not checked: rules that the descriptions state only in prose, such as limits, rights and combinations
- * of fields.
+ * that is missing in the descriptions is an issue, and so is a required parameter that a request lacks. Neither our
+ * calls nor the stand-in can therefore use what Google does not offer. Not checked: rules that the descriptions state
+ * only in prose, such as limits, rights and combinations of fields.
  */
 
 interface Schema {

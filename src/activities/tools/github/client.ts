@@ -7,9 +7,10 @@ import type { ToolCall, ToolContext } from '../executor.ts'
 import { errorOf, unreadable } from './errors.ts'
 import { pagesOf } from './links.ts'
 
+/** The compiler checks that the answer, as GitHub describes it, has the fields that the form reads. */
 type Exchange = <Form extends z.ZodType>(
   form: Form,
-  send: (octokit: Octokit) => Promise<{ data: unknown }>,
+  send: (octokit: Octokit) => Promise<{ data: z.input<Form> }>,
 ) => Promise<z.output<Form>>
 
 /**

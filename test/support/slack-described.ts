@@ -1,0 +1,40 @@
+import { readFileSync } from 'node:fs'
+
+/*
+ * Checks requests to the stand-in for Slack against Slack's published description of its Web API. A method or argument
+ * that is missing there is an issue. Slack has not changed the description since 2020, so `newer` adds what Slack's
+ * pages describe since then. Not checked: the forms of values.
+ */
+
+interface Method {
+  /** The name, for example `chat.postMessage`. */
+  readonly id: string
+  readonly arguments: readonly string[]
+  /** The description's example of an answer. */
+  readonly answer: unknown
+}
+
+const { methods } = JSON.parse(readFileSync(new URL('slack-described.json', import.meta.url), 'utf8')) as {
+  readonly methods: readonly Method[]
+}
+
+/** Arguments that only the method's page on docs.slack.dev describes. */
+const newer: Readonly<Record<string, readonly string[]>> = {
+  'chat.postMessage': ['metadata'],
+  'chat.update': ['metadata'],
+  'conversations.history': ['include_all_metadata'],
+  'conversations.replies': ['include_all_metadata'],
+}
+
+/** The parts of a request that Slack does not describe. `form` is its body. */
+export function issuesOf(id: string, form: string): string[] {
+  const method = methods.find((each) => each.id === id)
+  if (method === undefined) return [`no method ${id}`]
+  const known = new Set([...method.arguments, ...(newer[id] ?? [])])
+  return [...new URLSearchParams(form).keys()]
+    .filter((name) => !known.has(name))
+    .map((name) => `${id}: no argument ${name}`)
+}
+
+/** The description's example of the answer of a method. */
+export const exampleOf = (id: string): unknown => methods.find((each) => each.id === id)?.answer
