@@ -1,0 +1,8 @@
+import { z } from 'zod'
+
+/** Services give at most this many entries on a page, unless a form says otherwise. */
+const mostEntries = 100
+
+/** A list with at most `most` entries. A longer list is refused before its entries are looked at. */
+export const listOf = <Form extends z.ZodType>(form: Form, most = mostEntries) =>
+  z.array(z.unknown()).max(most).pipe(z.array(form))
