@@ -125,7 +125,7 @@ export class Control {
       looked = readFound((await raceWithLimit(find(), limit, () => false)) as Found, patience, ago)
     } catch (error) {
       if (this.#refused !== null) return { refused: this.#refused }
-      if (isCancelled(activity) && isShutdown(activity)) throw error
+      if (isShutdown(activity)) throw error
       if (isOutage(error)) throw error
       looked = readLookError(limit.aborted ? tookTooLong(tool) : error, patience, ago)
     }

@@ -5,6 +5,7 @@ export const isCancelled = (activity: ActivityContext): boolean => activity.canc
 
 /** Whether the worker stops. It leaves its calls to another worker, so these calls are not cancelled. */
 export function isShutdown(activity: ActivityContext): boolean {
+  if (!isCancelled(activity)) return false
   const { reason } = activity.cancellationSignal as { reason?: unknown }
   return !(reason instanceof Error) || reason.message !== 'CANCELLED'
 }

@@ -1,8 +1,5 @@
-import { mostRequestMilliseconds } from './tools/exchange.ts'
+import { mostRequestMilliseconds, mostWaitMilliseconds } from './tools/exchange.ts'
 import { ToolError } from './tools/executor.ts'
-
-/** Longest time in milliseconds from asking for the point of no return until the request leaves. */
-const longestWaitMilliseconds = 10_000
 
 /**
  * The time in which the requests with an effect of one attempt leave. A process that stood still must not send a call
@@ -14,7 +11,7 @@ export class Leaving {
 
   /** The point of no return was asked for at `asked`. `mayBeMadeElsewhere`: other attempts may look for the call. */
   begin(asked: number, mayBeMadeElsewhere: boolean): void {
-    this.#until = mayBeMadeElsewhere ? asked + longestWaitMilliseconds : Infinity
+    this.#until = mayBeMadeElsewhere ? asked + mostWaitMilliseconds : Infinity
     this.#requireTime(this.#until)
   }
 
@@ -25,7 +22,7 @@ export class Leaving {
   requireFresh(): void {
     if (this.#until === null) throw new Error('a request with an effect comes before the point of no return')
     this.#requireTime(this.#until)
-    this.#until += mostRequestMilliseconds + longestWaitMilliseconds
+    this.#until += mostRequestMilliseconds + mostWaitMilliseconds
   }
 
   #requireTime(until: number): void {

@@ -13,6 +13,7 @@ import type { CallSpec } from '../governance/runs/values/call-spec.ts'
 import type { JsonObject } from '../policy/types.ts'
 import { isOutage, raceWithLimit } from './patience.ts'
 import {
+  invalidParams,
   StateChanged,
   ToolError,
   type State,
@@ -102,7 +103,7 @@ export async function readWith<T>(
 function parsedParams({ tool, op }: CallInHand): JsonObject {
   const parsed = parseParams(tool, op.params)
   if (parsed.ok) return parsed.params
-  throw new ToolError('invalid_params', "the parameters do not match the tool's schema", { retryable: false })
+  throw invalidParams("the parameters do not match the tool's schema")
 }
 
 /**

@@ -1,8 +1,6 @@
 import { z } from 'zod'
+import { defaultsOf } from '../policy/tool-defaults.ts'
 import { defineTool } from './tool.ts'
-
-/** The most tokens of an answer if the call sets no limit. This number bounds the cost of a call. */
-export const defaultMaxTokens = 4_096
 
 /** null: the service does not count tokens. */
 const tokens = z.int().nullable()
@@ -22,7 +20,7 @@ export const llmGenerate = defineTool({
       .min(1)
       .max(200_000)
       .optional()
-      .describe(`Maximum length of the answer in tokens; default ${defaultMaxTokens}.`),
+      .describe(`Maximum length of the answer in tokens; default ${defaultsOf.llm_generate.max_tokens}.`),
   }),
   output: z.strictObject({
     text: z.string(),

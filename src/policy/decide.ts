@@ -2,6 +2,7 @@ import { Budget, BudgetExceeded } from './budget.ts'
 import type { CompiledPolicy, CompiledRule } from './compile.ts'
 import { type LabelSets, type Subject, evaluate } from './evaluate.ts'
 import { explainApprovalsOff, explainVerdict } from './explain.ts'
+import { defaultsIn } from './tool-defaults.ts'
 import { placesIn } from './tool-places.ts'
 import { yes } from './tri.ts'
 import {
@@ -126,6 +127,7 @@ function subjectOf(call: Call): Subject {
   return {
     params: call.params,
     places: placesIn(call.tool, call.source),
+    defaults: defaultsIn(call.tool, call.source),
     labels: known(call.labels),
     origins,
     budget: new Budget(),

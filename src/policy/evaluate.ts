@@ -5,7 +5,7 @@ import { type Matcher, compileMatcher, quantify } from './operators.ts'
 import type { RuleBody } from './rule.ts'
 import { maybe, no, type Tri, tri, yes } from './tri.ts'
 import type { Label } from './types.ts'
-import { type Found, type Partial, type Places, find } from './values.ts'
+import { type Defaults, type Found, type Partial, type Places, find } from './values.ts'
 
 /** Known and possible labels. In a concrete call both sets are the same. */
 export interface LabelSets {
@@ -23,6 +23,8 @@ export interface Subject {
   readonly params: Partial
   /** What the parameters name. */
   readonly places: Places
+  /** What the tool uses for parameters that the call leaves out. */
+  readonly defaults: Defaults
   readonly labels: LabelSets
   /** null: not tracked, so any parameter may be built from every source of the call's labels, as for agents. */
   readonly origins: Origins | null
@@ -157,12 +159,12 @@ function lookUp(condition: CompiledCondition, subject: Subject): Found {
   if (found === undefined) {
     subject.budget.spend(1)
     try {
-      found = find(subject.params, condition.path, subject.places)
+      found = find(subject.params, condition.path, subject.places, subject.defaults)
     } catch (error) {
       found = error instanceof Error ? error : new Error(String(error))
     }
     subject.found.set(condition.source.param, found)
-    subject.budget.spend(found instanceof Error ? 0 : found.leaves.length)
+    subject.budget.spend(found instanceof Error ? 0 : found.leaves.length + found.defaults.length)
   }
   subject.budget.spend(1)
   if (found instanceof Error) throw found

@@ -214,7 +214,7 @@ function withDomains(host: Host): ReadHost {
 /**
  * Combines the results of all elements. A restrictive rule matches if any element matches. An `allow` rule matches
  * only if all elements match. If the value is absent, negative operators match for restrictive verdicts and never for
- * `allow`.
+ * `allow`. The other operators of a restrictive rule also match the value that the tool uses in its place.
  */
 export function quantify(matcher: Matcher, found: Found, isRestrictive: boolean, budget: Budget): Tri {
   let bits = 0
@@ -229,6 +229,8 @@ export function quantify(matcher: Matcher, found: Found, isRestrictive: boolean,
     return tri((bits & matched) !== 0)
   }
   if (matcher.isNegative && found.isMissing) return yes
+  if (!matcher.isNegative)
+    for (const leaf of found.defaults) if ((matcher.leaf(leaf, budget) & matched) !== 0) return yes
   let result: Tri = (bits & unsure) !== 0 ? maybe : no
   for (const hole of found.holes) {
     const each = matchHole(matcher, hole)

@@ -1,6 +1,7 @@
 import { BudgetExceeded } from './budget.ts'
 import { type Conditions, type Subject, evaluate, isUnconditional } from './evaluate.ts'
 import type { Case, Planned } from './plan-cases.ts'
+import { defaultsIn } from './tool-defaults.ts'
 import { placesIn } from './tool-places.ts'
 import { type Tri, maybe, no, yes } from './tri.ts'
 
@@ -14,9 +15,10 @@ export interface PlannedCall {
 export function callsOf({ step, labels, origins, budget }: Planned, cases: readonly Case[]): PlannedCall[] {
   const byLabels: Subject['byLabels'] = new Map()
   const places = placesIn(step.tool, 'workflows')
+  const defaults = defaultsIn(step.tool, 'workflows')
   return cases.map(({ occurs, params }) => ({
     occurs,
-    subject: { params, places, labels, origins, budget, byLabels, found: new Map() },
+    subject: { params, places, defaults, labels, origins, budget, byLabels, found: new Map() },
   }))
 }
 

@@ -140,8 +140,9 @@ function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: r
         if (reading === 'calendar' && isOwnCalendar(valueOf(params, param))) return no
         return evaluate(conditions, {
           params,
-          // A comparison of domains needs no places.
+          // A comparison of domains needs no places, and an absent parameter names no recipient.
           places: null,
+          defaults: null,
           labels: noLabels,
           origins: new Map(),
           budget,

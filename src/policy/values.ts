@@ -57,10 +57,15 @@ export function placeOfLeaf(leaf: Leaf, kind: PlaceKind, budget: Budget): string
 /** What the parameters of a tool name, by parameter. null: nothing is declared, as for agents' tools. */
 export type Places = ReadonlyMap<string, PlaceKind> | null
 
+/** The values that a tool uses for parameters that a call leaves out. null: it has none, or none are known, as for agents. */
+export type Defaults = ReadonlyMap<string, string | number | boolean> | null
+
 /** The values found at a path. */
 export interface Found {
   readonly leaves: Leaf[]
   readonly holes: Hole[]
+  /** The values that the tool uses because the call gives none. They count only for rules that restrict. */
+  defaults: readonly Leaf[]
   /** The path is missing. If the path passes through a list, it is missing in at least one element. */
   isMissing: boolean
   /** An unknown part may lack the rest of the path; that part is also in `holes`. */
@@ -87,10 +92,16 @@ export function isList(value: Partial): value is readonly Partial[] {
  * All values at a dotted path, by own properties only. In a list, a segment may be an index or `*`; any other segment
  * is looked up in all elements. Keys that contain dots are found too.
  */
-export function find(params: Partial, path: readonly string[], places: Places = null): Found {
+export function find(
+  params: Partial,
+  path: readonly string[],
+  places: Places = null,
+  defaults: Defaults = null,
+): Found {
   const found: Found = {
     leaves: [],
     holes: [],
+    defaults: defaults === null ? [] : defaultsAt(params, path, places, defaults),
     isMissing: false,
     mayBeMissing: false,
     isThere: false,
@@ -98,6 +109,34 @@ export function find(params: Partial, path: readonly string[], places: Places = 
   }
   walk(params, path, 0, 0, places, found)
   return found
+}
+
+/**
+ * What the tool uses for the parameters at this path that the call leaves out. They stay missing, so that `exists` tells
+ * whether the call gives them.
+ */
+function defaultsAt(
+  params: Partial,
+  path: readonly string[],
+  places: Places,
+  defaults: NonNullable<Defaults>,
+): readonly Leaf[] {
+  const [param] = path
+  if (
+    path.length !== 1 ||
+    typeof params !== 'object' ||
+    params === null ||
+    params instanceof Hole ||
+    isList(params)
+  )
+    return []
+  return [...defaults].flatMap(([name, raw]): Leaf[] => {
+    const isGiven = Object.hasOwn(params, name) && params[name] !== null
+    if (isGiven || (param !== name && param !== '*')) return []
+    const value = typeof raw === 'string' ? comparable(raw) : raw
+    const kind = typeof raw === 'string' ? kindIn(places, name) : null
+    return [{ value, raw, inList: false, isIncidental: false, kind, place: undefined }]
+  })
 }
 
 /** @param places for the parameters themselves; for values inside one of them, its kind alone */

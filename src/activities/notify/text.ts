@@ -39,7 +39,7 @@ const isVoter = ({ person }: Shown, subject: Subject): boolean => person !== nul
 
 const claimEnds = {
   linked: '*Linked*: the code was typed in',
-  replaced: '*This code counts no more*',
+  replaced: '*This code is no longer valid*',
   expired: '*This code has expired*',
 } as const
 

@@ -1,4 +1,4 @@
-import { ToolError } from './executor.ts'
+import { invalidParams } from './executor.ts'
 
 /** A text file that a comment carries. */
 export interface Attached {
@@ -15,10 +15,10 @@ export function attachedOf(params: {
   const { attachment_name: name, attachment_content: content } = params
   if (name === undefined && content === undefined) return null
   if (name === undefined || content === undefined)
-    throw wrong('give `attachment_name` and `attachment_content` together, or none of them')
+    throw invalidParams('give `attachment_name` and `attachment_content` together, or none of them')
   if (/[/\\]|\p{Cc}/u.test(name) || /^\.*$/.test(name.trim()) || name !== name.trim())
-    throw wrong('`attachment_name` must be the name of a file, without `/`, `\\` and spaces around it')
+    throw invalidParams(
+      '`attachment_name` must be the name of a file, without `/`, `\\` and spaces around it',
+    )
   return { name, content, file: new File([content], name, { type: 'text/plain' }) }
 }
-
-const wrong = (message: string): ToolError => new ToolError('invalid_params', message, { retryable: false })

@@ -12,6 +12,9 @@ export const mostAnswerBytes = 32 * 1024 * 1024
 /** The longest time of one request in milliseconds. Afterwards the service no longer begins to carry out a write. */
 export const mostRequestMilliseconds = 30_000
 
+/** The longest time in milliseconds from asking for the point of no return until the first request with an effect leaves. */
+export const mostWaitMilliseconds = 10_000
+
 /**
  * The bounds of one request: its longest time and its largest answer. `signal` ends the request; null: nothing ends it
  * earlier.

@@ -257,6 +257,10 @@ export class ToolError extends Error {
   }
 }
 
+/** The error of a call with a parameter that its tool cannot use. The message says what to write. */
+export const invalidParams = (message: string): ToolError =>
+  new ToolError('invalid_params', message, { retryable: false })
+
 /** An earlier attempt may have acted with an account that this attempt does not have. So a person is asked. */
 export class OtherAccount extends Error {
   override readonly name = 'OtherAccount'

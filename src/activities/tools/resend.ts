@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { keyIsWrong } from '../../catalog/integrations/mail.ts'
 import { OutgoingError } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
-import { boundsOf, jsonOf } from './exchange.ts'
+import { boundsOf, failuresOf, isBroken, jsonOf, type Said } from './exchange.ts'
 import { ToolError, type ServiceConnection, type ToolCall } from './executor.ts'
 import { parseMailbox, type Mailbox } from './mail-addresses.ts'
 import { addressed } from './mail-message.ts'
@@ -104,6 +104,8 @@ async function exchange(
 
 const named = z.object({ name: z.string() })
 
+const failures = failuresOf({ prefix: 'mail', title: 'Resend' })
+
 /** Makes the answer for a refusal. Its message does not quote Resend, because Resend's texts repeat addresses. */
 function refusal(
   connection: ServiceConnection<'mail'>,
@@ -114,20 +116,18 @@ function refusal(
   if (keyIsWrong(status, json) || (status === 401 && name !== 'restricted_api_key'))
     return { kind: 'refused', isOfContent: false, error: () => connection.expired() }
   if (status === 409) return { kind: name === 'invalid_idempotent_request' ? 'taken' : 'unclear' }
-  if (status >= 500 || status === 408) return { kind: 'unclear' }
+  if (isBroken(status)) return { kind: 'unclear' }
   const cause = new Error(`mail: ${status}`)
-  if (status === 429 && name !== 'daily_quota_exceeded' && name !== 'monthly_quota_exceeded') {
-    const options = { retryable: true, retryAfterSeconds: retryAfterOf(headers), cause }
-    return refused('mail_rate_limited', 'Resend takes no more requests of this account now', options)
-  }
-  const [code, message] = refusals[status] ?? ['mail_refused', `Resend refused the mail (answer ${status})`]
-  return { ...refused(code, message, { retryable: false, cause }), isOfContent: contentStatuses.has(status) }
+  if (status === 429 && name !== 'daily_quota_exceeded' && name !== 'monthly_quota_exceeded')
+    return refused(failures.limited(cause, retryAfterOf(headers)))
+  const said = refusals[status] ?? ['mail_refused', `Resend refused the mail (answer ${status})`]
+  return { ...refused(failures.refused(said, cause)), isOfContent: contentStatuses.has(status) }
 }
 
 /** Statuses that depend on the request's content alone. */
 const contentStatuses: ReadonlySet<number> = new Set([400, 413, 422])
 
-const refusals: Readonly<Record<number, readonly [code: string, message: string]>> = {
+const refusals: Readonly<Record<number, Said>> = {
   400: ['mail_refused', 'Resend does not take this mail: check its recipients, subject and text'],
   401: ['mail_forbidden', 'the key of the connection may not send: connect one that may'],
   403: [
@@ -140,18 +140,10 @@ const refusals: Readonly<Record<number, readonly [code: string, message: string]
 }
 
 function unanswered(cause: OutgoingError): ResendAnswer {
-  const { problem, mayHaveArrived, message } = cause
-  // A redirect asks for a request to another address, so Resend has not carried out this one.
-  if (problem === 'redirect_refused')
-    return refused('mail_redirected', `${message}: check \`base_url\` of the connection`, {
-      retryable: false,
-      cause,
-    })
-  if (mayHaveArrived) return { kind: 'unclear' }
-  return refused('mail_unreachable', message, { retryable: problem === 'unreachable', cause })
+  const error = failures.unanswered(cause, 'once')
+  return error instanceof ToolError ? refused(error) : { kind: 'unclear' }
 }
 
-function refused(code: string, message: string, options: ConstructorParameters<typeof ToolError>[2]) {
-  const error = () => Promise.resolve(new ToolError(code, message, options))
-  return { kind: 'refused', isOfContent: false, error } as const
+function refused(why: ToolError) {
+  return { kind: 'refused', isOfContent: false, error: () => Promise.resolve(why) } as const
 }

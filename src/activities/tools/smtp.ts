@@ -66,7 +66,7 @@ export async function deliver(
   connection.on('error', () => {})
   try {
     await open(connection, server, hooks.signal)
-    const accepted = await transmit(connection, mail, hooks, timeouts)
+    const accepted = await new Transmission(connection, mail, hooks, timeouts).run()
     connection.quit()
     return accepted
   } finally {
@@ -109,84 +109,96 @@ async function step(
   }
 }
 
-async function transmit(
-  connection: SMTPConnection,
-  mail: Mail,
-  hooks: SmtpHooks,
-  timeouts: SmtpTimeouts,
-): Promise<string[]> {
-  const { promise, resolve, reject } = Promise.withResolvers<string[]>()
-  let phase: 'before' | 'marking' | 'after' | 'settled' = 'before'
-  let brokenWhileMarking: { error: unknown } | undefined
-  let answerTimer: NodeJS.Timeout | undefined
+/** The message of one delivery: it is sent whole, and its end follows after the point of no return. */
+class Transmission {
+  readonly #connection: SMTPConnection
+  readonly #recipients: number
+  readonly #hooks: SmtpHooks
+  readonly #answerMilliseconds: number
+  /** nodemailer writes its results into this object. So refused recipients are known before the message is read. */
+  readonly #envelope: SMTPEnvelope & { accepted?: string[]; rejectedErrors?: SmtpFailure[] }
+  readonly #message: Readable
+  readonly #settled = Promise.withResolvers<string[]>()
+  #phase: 'before' | 'marking' | 'after' | 'settled' = 'before'
+  /** Why the delivery must end, although its point of no return is still being saved. */
+  #brokenWhileMarking: { readonly error: unknown } | null = null
+  #answerTimer: NodeJS.Timeout | undefined
 
-  const fail = (error: unknown) => {
-    if (phase === 'settled') return
-    connection.close()
-    // The point of no return is being written. The body must not end while this write may still commit.
-    if (phase === 'marking') {
-      brokenWhileMarking ??= { error }
+  constructor(connection: SMTPConnection, mail: Mail, hooks: SmtpHooks, { answer }: SmtpTimeouts) {
+    this.#connection = connection
+    this.#recipients = mail.recipients.length
+    this.#hooks = hooks
+    this.#answerMilliseconds = answer
+    this.#envelope = { from: mail.from, to: [...mail.recipients], size: mail.raw.length }
+    const whole = [mail.raw]
+    this.#message = new Readable({ read: () => this.#give(whole.shift()) })
+  }
+
+  /** Returns the recipients that the server accepted. */
+  async run(): Promise<string[]> {
+    const cancelled = (reason: unknown): void => {
+      if (this.#phase === 'before') this.#fail(reason)
+    }
+    const unwatch = watch(this.#connection, this.#hooks.signal, (cause) => this.#lost(cause), cancelled)
+    try {
+      this.#connection.send(this.#envelope, this.#message, (error, info) => {
+        if (error) return this.#lost(error)
+        if (this.#phase !== 'after') return this.#lost(new Error('an unexpected answer'))
+        this.#phase = 'settled'
+        this.#settled.resolve(info.accepted)
+      })
+      return await this.#settled.promise
+    } finally {
+      clearTimeout(this.#answerTimer)
+      unwatch()
+    }
+  }
+
+  /** Gives nodemailer the whole message. undefined: nodemailer has it all, and waits for its end. */
+  #give(whole: Buffer | undefined): void {
+    if (whole === undefined) {
+      if (this.#phase === 'before') void this.#finish()
       return
     }
-    phase = 'settled'
-    reject(error)
+    const { accepted = [], rejectedErrors = [] } = this.#envelope
+    // Fails closed unless every recipient was accepted.
+    if (accepted.length === this.#recipients) this.#message.push(whole)
+    else this.#fail(recipientsRefused(rejectedErrors, this.#recipients))
   }
-  const lost = (cause: unknown) => {
-    if (phase === 'after') fail(definiteRefusal(cause) ?? unknown())
-    else fail(failureBeforeDot(cause, mail.recipients.length))
-  }
-  const finish = async () => {
-    phase = 'marking'
-    let stop: { error: unknown } | undefined
+
+  /** Saves the point of no return, and then ends the message. */
+  async #finish(): Promise<void> {
+    this.#phase = 'marking'
+    let stop: { readonly error: unknown } | null = null
     try {
-      await hooks.pointOfNoReturn()
-      hooks.signal.throwIfAborted()
+      await this.#hooks.pointOfNoReturn()
+      this.#hooks.signal.throwIfAborted()
     } catch (error) {
       stop = { error }
     }
-    stop ??= brokenWhileMarking
-    phase = 'before'
-    if (stop !== undefined) return fail(stop.error)
-    phase = 'after'
-    answerTimer = setTimeout(() => fail(unknown()), timeouts.answer)
-    message.push(null)
+    stop ??= this.#brokenWhileMarking
+    this.#phase = 'before'
+    if (stop !== null) return this.#fail(stop.error)
+    this.#phase = 'after'
+    this.#answerTimer = setTimeout(() => this.#fail(unknown()), this.#answerMilliseconds)
+    this.#message.push(null)
   }
 
-  // nodemailer writes its results into this envelope object. So refused recipients are known before the message is
-  // read.
-  const envelope: SMTPEnvelope & { accepted?: string[]; rejectedErrors?: SmtpFailure[] } = {
-    from: mail.from,
-    to: [...mail.recipients],
-    size: mail.raw.length,
+  #lost(cause: unknown): void {
+    if (this.#phase === 'after') this.#fail(definiteRefusal(cause) ?? unknown())
+    else this.#fail(failureBeforeDot(cause, this.#recipients))
   }
-  let started = false
-  const message = new Readable({
-    read() {
-      if (started) {
-        if (phase === 'before') void finish()
-        return
-      }
-      started = true
-      // Fails closed unless every recipient was accepted.
-      if (envelope.accepted?.length === mail.recipients.length) this.push(mail.raw)
-      else fail(recipientsRefused(envelope.rejectedErrors ?? [], mail.recipients.length))
-    },
-  })
 
-  const unwatch = watch(connection, hooks.signal, lost, (reason) => {
-    if (phase === 'before') fail(reason)
-  })
-  try {
-    connection.send(envelope, message, (error, info) => {
-      if (error) return lost(error)
-      if (phase !== 'after') return lost(new Error('an unexpected answer'))
-      phase = 'settled'
-      resolve(info.accepted)
-    })
-    return await promise
-  } finally {
-    clearTimeout(answerTimer)
-    unwatch()
+  #fail(error: unknown): void {
+    if (this.#phase === 'settled') return
+    this.#connection.close()
+    // The point of no return is being saved. The body must not end while this commit may still succeed.
+    if (this.#phase === 'marking') {
+      this.#brokenWhileMarking ??= { error }
+      return
+    }
+    this.#phase = 'settled'
+    this.#settled.reject(error)
   }
 }
 

@@ -70,7 +70,9 @@ test('a code that ended before it was sent is not sent, and one that was replace
   await link(home.accounts['admin'] as string).catch(() => undefined) // linked to the admin: refused
   await link('U0ELSEWHERE')
   await home.settle()
-  expect((await texts()).slice(before)).toEqual([expect.stringMatching(/^\*This code counts no more\*\./)])
+  expect((await texts()).slice(before)).toEqual([
+    expect.stringMatching(/^\*This code is no longer valid\*\./),
+  ])
 })
 
 test('the names of strangers stay one line of text', async () => {

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
-import { OutcomeUnknown } from '../../../src/activities/tools/executor.ts'
+import { OutcomeUnknown, type ToolResult } from '../../../src/activities/tools/executor.ts'
 import { findComment } from '../../../src/activities/tools/jira/comments.ts'
 import { readIssueState, readProjectState } from '../../../src/activities/tools/jira/state.ts'
 import { getTool, type ToolName } from '../../../src/catalog/index.ts'
 import { startFaultProxy, type FaultProxy } from '../../support/fault-proxy.ts'
 import { jiraCredential, jiraWith, startJira, type JiraEmulator } from '../../support/jira-emulator.ts'
 import { rejection, toolCall } from './call.ts'
-import { connectionTo, contextWith, outgoing, outputOf } from './connection.ts'
+import { connectionTo, contextWith, outgoing, outputOf, runBody } from './connection.ts'
 
 let jira: JiraEmulator
 let proxy: FaultProxy
@@ -239,4 +239,38 @@ test('approvers of a comment see its issue', async () => {
   expect((await readIssueState(toolCall({ issue: 'OPS-6', text: 't' }), context())).revision).not.toBe(
     revision,
   )
+})
+
+describe('a comment is looked for', () => {
+  const params = { issue: 'OPS-7', text: 't' }
+  const call = toolCall(params, { idempotencyKey: 'of-pages' })
+  const find = () => findComment(call, context(), { sentSecondsAgo: 1 })
+  const isList = (path: string) => path.includes('/issue/OPS-7/comment?')
+  /** Jira answers the first `pages` requests for a list with this page. */
+  const listing = (pages: number, page: object): { asked: string[] } => {
+    const requests = { asked: [] as string[] }
+    proxy.choose = (_, path) => {
+      if (!isList(path)) return 'pass'
+      requests.asked.push(new URL(path, proxy.url).searchParams.get('startAt') ?? '')
+      return requests.asked.length <= pages ? { status: 200, body: JSON.stringify(page) } : 'pass'
+    }
+    return requests
+  }
+  const now = new Date().toISOString()
+
+  test('behind pages that are shorter than the ones that were asked for', async () => {
+    const { output } = (await runBody('jira_comment', call, context())) as ToolResult
+    await run('jira_comment', params)
+    const { id } = issueOf('OPS-7')?.comments.at(-1) ?? {}
+    const requests = listing(1, { comments: [{ id, created: now }], total: 2 })
+    expect([await find(), requests.asked]).toEqual([{ kind: 'done', output }, ['0', '1']])
+  })
+
+  test.each([
+    ['an empty page before the end', [], 1],
+    ['pages without an end', [{ id: '1', created: now }], 10],
+  ])('and %s tells nothing', async (_, comments, pages) => {
+    const requests = listing(Infinity, { comments, total: 1_000 })
+    expect([await find(), requests.asked.length]).toEqual([{ kind: 'unclear' }, pages])
+  })
 })

@@ -6,6 +6,7 @@ import { UnsealError } from '../../../src/governance/sealing/format.ts'
 import { SecretsUnavailable } from '../../../src/governance/sealing/secrets-backend.ts'
 import { emulatorToken, startEmulator, type Emulator } from '../../support/emulators.ts'
 import { startTestServer, type TestServer } from '../../api/server.ts'
+import { until } from '../../stack/until.ts'
 
 let server: TestServer
 let github: Emulator
@@ -115,7 +116,7 @@ describe('the connection of a call', () => {
         .select('last_used_at')
         .where('id', '=', id)
         .executeTakeFirstOrThrow()
-    while ((await usedAt()).last_used_at === null) await new Promise((resolve) => setTimeout(resolve, 20))
+    await until('the use is noted', async () => (await usedAt()).last_used_at !== null)
   })
 })
 

@@ -1,14 +1,8 @@
 import { z } from 'zod'
+import { listOf } from '../bounded-list.ts'
 import { withoutMarkers } from '../marker.ts'
 
 /* The fields that are read in GitHub's answers. Others are ignored. */
-
-/** A list with at most as many entries as GitHub sends. A longer one is refused before its entries are looked at. */
-const listOf = <Form extends z.ZodType>(form: Form) =>
-  z
-    .array(z.unknown() as z.ZodType<z.input<Form>, z.input<Form>>)
-    .max(100)
-    .pipe(z.array(form))
 
 const labelName = z.union([
   z.string(),

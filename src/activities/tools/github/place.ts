@@ -1,5 +1,5 @@
 import { climbs, repositoryOf } from '../../../policy/readers/repositories.ts'
-import { ToolError } from '../executor.ts'
+import { invalidParams, ToolError } from '../executor.ts'
 import { localLink } from './links.ts'
 
 /** A repository as policies read it. The names are in lower case, because GitHub ignores the case. */
@@ -7,8 +7,6 @@ export interface Repository {
   readonly owner: string
   readonly repo: string
 }
-
-const wrong = (message: string): ToolError => new ToolError('invalid_params', message, { retryable: false })
 
 interface Named extends Repository {
   /** The parts of a link that come after the repository; none for `owner/name`. */
@@ -29,7 +27,7 @@ function named(text: string, pages: string): Named {
     )
   const [owner, repo] = repositoryOf(local)?.split('/') ?? []
   if (owner === undefined || repo === undefined)
-    throw wrong(`\`repo\` must be \`owner/name\`, or a link of \`${pages}\` into the repository`)
+    throw invalidParams(`\`repo\` must be \`owner/name\`, or a link of \`${pages}\` into the repository`)
   const path = local.replace('https://github.com/', '').split(/[?#]/, 1)[0] ?? ''
   return { owner, repo, behind: path.split('/').slice(2) }
 }
@@ -49,9 +47,9 @@ export function issueAt(
   const [kind = '', digits = ''] = behind
   const linked = /^(?:issues|pull)$/.test(kind) && /^[1-9]\d{0,9}$/.test(digits) ? Number(digits) : undefined
   const issue_number = params.number ?? linked
-  if (issue_number === undefined) throw wrong('give `number`, or a link with a number as `repo`')
+  if (issue_number === undefined) throw invalidParams('give `number`, or a link with a number as `repo`')
   if (linked !== undefined && linked !== issue_number)
-    throw wrong('`number` differs from the number in the link: give only one of them')
+    throw invalidParams('`number` differs from the number in the link: give only one of them')
   return { ...repository, issue_number }
 }
 
@@ -69,10 +67,11 @@ export function fileAt(
   const isLink = (kind === 'blob' || kind === 'raw') && linkedPath.length > 0
   const path = params.path ?? (isLink ? decoded(linkedPath.join('/')) : undefined)
   const ref = params.ref ?? (isLink && linkedRef !== undefined ? decoded(linkedRef) : undefined)
-  if (path === undefined) throw wrong('give `path`, or a link to a file as `repo`')
+  if (path === undefined) throw invalidParams('give `path`, or a link to a file as `repo`')
   if (climbs(path) || path.startsWith('/'))
-    throw wrong('`path` must stay in its repository: no `..`, no `/` first')
-  if (ref !== undefined && climbs(ref)) throw wrong('`ref` must be the name of a branch or tag, or a commit')
+    throw invalidParams('`path` must stay in its repository: no `..`, no `/` first')
+  if (ref !== undefined && climbs(ref))
+    throw invalidParams('`ref` must be the name of a branch or tag, or a commit')
   return { ...repository, path, ref }
 }
 
@@ -80,6 +79,6 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    throw wrong('the link in `repo` has a `%` that encodes nothing: copy it again')
+    throw invalidParams('the link in `repo` has a `%` that encodes nothing: copy it again')
   }
 }

@@ -1,11 +1,11 @@
 import { repositoryOf, searchScope } from '../../../policy/readers/repositories.ts'
-import { ToolError } from '../executor.ts'
+import { defaultsOf } from '../../../policy/tool-defaults.ts'
+import { invalidParams, ToolError } from '../executor.ts'
 import type { ToolBody } from '../params.ts'
 import { githubOf } from './client.ts'
 import { aFile, anIssue, aRepository, directory, foundCode, issues, pullRequests } from './forms.ts'
 import { fileAt, issueAt, repositoryAt } from './place.ts'
 
-const defaultLimit = 30
 /** Pull requests are left out of lists of issues, so a list may need several pages. */
 const mostPages = 10
 
@@ -13,21 +13,17 @@ const refused = (code: string, message: string): ToolError =>
   new ToolError(code, message, { retryable: false })
 
 export const searchCode: ToolBody<'github_search_code'> = async (call, context) => {
-  const { query, repo, limit = defaultLimit } = call.params
+  const { query, repo, limit = defaultsOf.github_search_code.limit } = call.params
   const scope = searchScope(query)
   // With alternatives or brackets, the repository would limit only a part of the query.
   if (repo !== undefined && scope === null)
-    throw refused(
-      'invalid_params',
-      '`query` with `repo` takes words and qualifiers, without OR, NOT and brackets',
-    )
+    throw invalidParams('`query` with `repo` takes words and qualifiers, without OR, NOT and brackets')
   const github = await githubOf(call, context, 'github_search_code')
   const within = repo === undefined ? undefined : repositoryAt(repo, github.pages)
   const only = within === undefined ? null : `${within.owner}/${within.repo}`
   // GitHub searches every repository that a search names, and rules on `repo` have decided about this one alone.
   if (only !== null && scope?.names.some((name) => name !== only) === true)
-    throw refused(
-      'invalid_params',
+    throw invalidParams(
       '`query` names another repository or an owner: leave it out of `query`, or leave out `repo`',
     )
   const q = only === null ? query : `${query} repo:${only}`
@@ -90,10 +86,11 @@ function textOf(bytes: Uint8Array): string {
 }
 
 export const listIssues: ToolBody<'github_list_issues'> = async (call, context) => {
-  const { state = 'open', labels, limit = defaultLimit } = call.params
+  const { github_list_issues: defaults } = defaultsOf
+  const { state = defaults.state, labels, limit = defaults.limit } = call.params
   // GitHub reads a comma as the end of a label.
   if (labels?.some((label) => label.includes(',')))
-    throw refused('invalid_params', 'a label in `labels` must not have a comma')
+    throw invalidParams('a label in `labels` must not have a comma')
   const github = await githubOf(call, context, 'github_list_issues')
   const repository = repositoryAt(call.params.repo, github.pages)
   const asked = labels === undefined || labels.length === 0 ? {} : { labels: labels.join(',') }
@@ -115,7 +112,8 @@ export const getIssue: ToolBody<'github_get_issue'> = async (call, context) => {
 }
 
 export const listPullRequests: ToolBody<'github_list_pull_requests'> = async (call, context) => {
-  const { state = 'open', limit = defaultLimit } = call.params
+  const { github_list_pull_requests: defaults } = defaultsOf
+  const { state = defaults.state, limit = defaults.limit } = call.params
   const github = await githubOf(call, context, 'github_list_pull_requests')
   const repository = repositoryAt(call.params.repo, github.pages)
   const listed = await github.read(pullRequests, (octokit) =>

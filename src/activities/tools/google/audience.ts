@@ -2,6 +2,7 @@ import { drive } from '@googleapis/drive'
 import { z } from 'zod'
 import type { Reader } from '../../../policy/audience.ts'
 import { connectionLacksScope } from '../../../governance/tools/connections.ts'
+import { listOf } from '../bounded-list.ts'
 import { ToolError } from '../executor.ts'
 import type { AudienceReaderOf } from '../params.ts'
 import { googleOf, type Google } from './client.ts'
@@ -24,7 +25,7 @@ export type Permission = z.output<typeof permission>
 const listed = z.object({
   kind: z.literal('drive#permissionList'),
   nextPageToken: z.string().max(10_000).optional(),
-  permissions: z.array(z.unknown()).max(100).pipe(z.array(permission)),
+  permissions: listOf(permission),
 })
 
 /** The most pages of 100 permissions that are read. */

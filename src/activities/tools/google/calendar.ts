@@ -2,7 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { calendar as calendarApi, type calendar_v3 } from '@googleapis/calendar'
 import { z } from 'zod'
 import { calendarIdOf } from '../../../policy/readers/google-links.ts'
-import { StateChanged, ToolError, type ToolCall } from '../executor.ts'
+import { defaultsOf } from '../../../policy/tool-defaults.ts'
+import { invalidParams, StateChanged, ToolError, type ToolCall } from '../executor.ts'
 import { parseRecipients } from '../mail-addresses.ts'
 import { digestOf } from '../marker.ts'
 import type { FinderOf, ToolBody, ToolParams } from '../params.ts'
@@ -20,12 +21,12 @@ type Params = ToolParams<'calendar_create_event'>
 
 /** Google invites at most 200 people by name. */
 const mostAttendees = 200
-const defaultMinutes = 30
+const defaults = defaultsOf.calendar_create_event
 
 /** Base32hex, as Google wants it: `0-9` and `a-v`. */
 const eventIdOf = (call: Pick<ToolCall<unknown>, 'idempotencyKey'>): string => `cs${digestOf(call)}`
 
-const calendarOf = ({ calendar = 'primary' }: Params): string => calendarIdOf(calendar)
+const calendarOf = ({ calendar = defaults.calendar }: Params): string => calendarIdOf(calendar)
 
 const time = z
   .object({ dateTime: z.string().optional(), date: z.string().optional() })
@@ -107,9 +108,7 @@ async function timeZoneOf(google: Google, calendarId: string): Promise<string> {
 function attendeesOf({ attendees }: Params): calendar_v3.Schema$EventAttendee[] {
   const people = parseRecipients('attendees', attendees)
   if (people.length > mostAttendees)
-    throw new ToolError('invalid_params', `\`attendees\` names more than ${mostAttendees} people`, {
-      retryable: false,
-    })
+    throw invalidParams(`\`attendees\` names more than ${mostAttendees} people`)
   return people.map(({ name, address }) => ({
     email: address,
     ...(name === '' ? {} : { displayName: name }),
@@ -159,7 +158,7 @@ export const createEvent: ToolBody<'calendar_create_event'> = async (call, conte
   const { revision, start, timeZone } = await plannedEvent(google, params, call.revision)
   if (call.revision !== null && call.revision !== revision) throw new StateChanged()
   const calendarId = calendarOf(params)
-  const end = start + (params.duration_minutes ?? defaultMinutes) * 60_000
+  const end = start + (params.duration_minutes ?? defaults.duration_minutes) * 60_000
   const at = (instant: number) => ({ dateTime: new Date(instant).toISOString(), timeZone })
   const id = eventIdOf(call)
   const requestBody: calendar_v3.Schema$Event = {
@@ -170,7 +169,7 @@ export const createEvent: ToolBody<'calendar_create_event'> = async (call, conte
     ...(params.description === undefined ? {} : { description: params.description }),
     ...(params.location === undefined ? {} : { location: params.location }),
     ...(attendees.length === 0 ? {} : { attendees }),
-    ...(params.video_meeting === true
+    ...((params.video_meeting ?? defaults.video_meeting)
       ? {
           conferenceData: {
             createRequest: { requestId: id, conferenceSolutionKey: { type: 'hangoutsMeet' } },

@@ -1,5 +1,5 @@
 import { builtins } from '../../../policy/builtins.ts'
-import { ToolError } from '../executor.ts'
+import { invalidParams } from '../executor.ts'
 
 /*
  * Times of events. Local times are `YYYY-MM-DDTHH:MM:SS`, instants are milliseconds since 1970.
@@ -40,10 +40,8 @@ export function startAt(text: string, timeZone: string): number {
   const read = offset === undefined ? () => instantOf(local, timeZone) : () => Date.parse(`${local}${offset}`)
   const instant = isTime(asUtc, local) ? read() : Number.NaN
   if (!Number.isNaN(instant)) return instant
-  throw new ToolError(
-    'invalid_params',
+  throw invalidParams(
     '`start` must be a date and a time, such as `2026-12-01T15:00` or `2026-12-01T15:00+01:00`',
-    { retryable: false },
   )
 }
 

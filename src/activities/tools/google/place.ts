@@ -1,8 +1,5 @@
 import { fileIdOf, googleFileId } from '../../../policy/readers/google-links.ts'
-import { ToolError } from '../executor.ts'
-
-export const wrong = (message: string): ToolError =>
-  new ToolError('invalid_params', message, { retryable: false })
+import { invalidParams } from '../executor.ts'
 
 /**
  * The id of the file that a link or a bare id names, read as rules read it. Nothing is trimmed, because a rule compares
@@ -11,7 +8,9 @@ export const wrong = (message: string): ToolError =>
 export function fileIdAt(param: string, text: string): string {
   const id = fileIdOf(text)
   if (id !== null) return id
-  throw wrong(`\`${param}\` must be a link to a file in Google Drive, Docs, Sheets or Slides, or its id`)
+  throw invalidParams(
+    `\`${param}\` must be a link to a file in Google Drive, Docs, Sheets or Slides, or its id`,
+  )
 }
 
 /** The part of a spreadsheet that a call reads or writes. */
@@ -36,12 +35,12 @@ export function sheetPlaceAt(link: string, range: string | undefined, titles: re
   const [, name, cells] = quoted ?? /^([^!']+)!(.+)$/.exec(range) ?? []
   if (name === undefined) {
     if (cellsForm.test(range)) return { ...linked, cells: range }
-    throw wrong('`range` names no sheet of the spreadsheet: write for example `Sheet1!A1:D20`')
+    throw invalidParams('`range` names no sheet of the spreadsheet: write for example `Sheet1!A1:D20`')
   }
   const title = quoted === null ? name : name.replaceAll("''", "'")
-  if (!titles.includes(title)) throw wrong('the spreadsheet has no sheet with the name in `range`')
+  if (!titles.includes(title)) throw invalidParams('the spreadsheet has no sheet with the name in `range`')
   if (cells !== undefined && !cellsForm.test(cells))
-    throw wrong('`range` must end with cells in A1 notation, such as `A1:D20` or `B:D`')
+    throw invalidParams('`range` must end with cells in A1 notation, such as `A1:D20` or `B:D`')
   return { title, gid: null, cells: cells ?? null }
 }
 

@@ -1,40 +1,34 @@
 import { drive } from '@googleapis/drive'
 import { z } from 'zod'
+import { defaultsOf } from '../../../policy/tool-defaults.ts'
+import { listOf } from '../bounded-list.ts'
 import type { ToolBody } from '../params.ts'
 import { googleOf } from './client.ts'
 import { listKind } from './documents.ts'
 
 const { files } = drive('v3')
 
-const defaultLimit = 20
-
 const found = z.object({
   kind: listKind,
   incompleteSearch: z.boolean().default(false),
-  files: z
-    .array(z.unknown())
-    .max(100)
-    .pipe(
-      z.array(
-        z.object({
-          id: z.string(),
-          name: z.string().default(''),
-          mimeType: z.string().default(''),
-          webViewLink: z.string().default(''),
-          shortcutDetails: z
-            .object({ targetId: z.string().optional(), targetMimeType: z.string().optional() })
-            .optional(),
-        }),
-      ),
-    )
-    .default([]),
+  files: listOf(
+    z.object({
+      id: z.string(),
+      name: z.string().default(''),
+      mimeType: z.string().default(''),
+      webViewLink: z.string().default(''),
+      shortcutDetails: z
+        .object({ targetId: z.string().optional(), targetMimeType: z.string().optional() })
+        .optional(),
+    }),
+  ).default([]),
 })
 
 /** A quoted text in Drive's query language. */
 const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
 
 export const searchDrive: ToolBody<'drive_search'> = async (call, context) => {
-  const { query, limit = defaultLimit } = call.params
+  const { query, limit = defaultsOf.drive_search.limit } = call.params
   const google = await googleOf(call, context, 'drive_search')
   const words = quoted(query)
   const listed = await google.read('drive', found, (options) =>

@@ -1,11 +1,12 @@
 import { sheets, type sheets_v4 } from '@googleapis/sheets'
 import { z } from 'zod'
 import { tableOf } from '../../../shared/documents/table.ts'
-import { OutcomeUnknown, ToolError, type ToolCall } from '../executor.ts'
+import { listOf } from '../bounded-list.ts'
+import { invalidParams, OutcomeUnknown, ToolError, type ToolCall } from '../executor.ts'
 import type { FinderOf, ToolBody } from '../params.ts'
 import { googleOf, type Google } from './client.ts'
 import { requireSame } from './documents.ts'
-import { fileIdAt, firstColumnOf, sheetPlaceAt, wrong, type SheetPlace } from './place.ts'
+import { fileIdAt, firstColumnOf, sheetPlaceAt, type SheetPlace } from './place.ts'
 import { isSafeToLook, madeBy, type Mark, marksToRemove, markOfRows, readMarks } from './row-marks.ts'
 
 const { spreadsheets } = sheets('v4')
@@ -22,7 +23,7 @@ const aSheet = z.object({
 const aSpreadsheet = z.object({
   spreadsheetId: z.string(),
   properties: z.object({ title: z.string().default('') }).default({ title: '' }),
-  sheets: z.array(z.unknown()).max(1_000).pipe(z.array(aSheet)),
+  sheets: listOf(aSheet, 1_000),
 })
 
 /** The sheet that a call names, in its spreadsheet. */
@@ -50,7 +51,7 @@ export async function sheetOf(google: Google, { spreadsheet, range }: Params): P
     grids.map(({ title }) => title),
   )
   const sheet = grids.find(({ title, sheetId }) => isNamed(place, title, sheetId))
-  if (sheet === undefined) throw wrong('the spreadsheet has no such sheet: check the link or `range`')
+  if (sheet === undefined) throw invalidParams('the spreadsheet has no such sheet: check the link or `range`')
   const { sheetId, title } = sheet
   return { spreadsheetId, spreadsheetTitle: found.properties.title, sheetId, title, cells: place.cells }
 }
@@ -107,17 +108,12 @@ export const readRows: ToolBody<'sheets_read'> = async (call, context) => {
 }
 
 const marksFound = z.object({
-  matchedDeveloperMetadata: z
-    .array(z.unknown())
-    .max(10_000)
-    .pipe(
-      z.array(
-        z.object({
-          developerMetadata: z.object({ metadataId: z.int(), metadataValue: z.string().default('') }),
-        }),
-      ),
-    )
-    .default([]),
+  matchedDeveloperMetadata: listOf(
+    z.object({
+      developerMetadata: z.object({ metadataId: z.int(), metadataValue: z.string().default('') }),
+    }),
+    10_000,
+  ).default([]),
 })
 
 async function marksOf(google: Google, spreadsheetId: string): Promise<readonly Mark[]> {

@@ -48,18 +48,22 @@ export const findComment: FinderOf<'jira_comment'> = async (call, context, look)
   const jira = await jiraOf(call, context, 'jira_comment')
   const key = jira.issueAt(call.params.issue)
   const since = beforeSending(look).getTime()
+  let seen = 0
   for (let page = 0; page < mostPages; page += 1) {
-    const { comments } = await jira.read(listedComments, {
+    const { comments, total } = await jira.read(listedComments, {
       method: 'GET',
       path: `/rest/api/3/issue/${key}/comment`,
-      query: { orderBy: '-created', startAt: page * 100, maxResults: 100 },
+      query: { orderBy: '-created', startAt: seen, maxResults: 100 },
     })
     const recent = comments.filter(({ created }) => !(Date.parse(created) < since))
     const found = await markedAmong(recent.map(({ id }) => id))
     if (found !== undefined) return { kind: 'done', output: { id: found, url: urlOf(jira, key, found) } }
-    if (comments.length === 100 && recent.length === 100) continue
-    // A file of this name may be the file of this call, even if the call's comment was not made.
-    return { kind: attached !== null && (await hasFile(attached.name)) ? 'unclear' : 'absent' }
+    seen += comments.length
+    // Jira may give fewer comments than were asked for, so a short page is not the last one. The newest come first.
+    if (seen >= total || recent.length < comments.length)
+      // A file of this name may be the file of this call, even if the call's comment was not made.
+      return { kind: attached !== null && (await hasFile(attached.name)) ? 'unclear' : 'absent' }
+    if (comments.length === 0) break
   }
   return { kind: 'unclear' }
 

@@ -1,9 +1,7 @@
 import { z } from 'zod'
+import { listOf } from '../bounded-list.ts'
 
 /* The fields that are read in Jira's answers. Others are ignored. */
-
-/** A list with at most as many entries as one page has. A longer one is refused before its entries are looked at. */
-const listOf = <Form extends z.ZodType>(form: Form) => z.array(z.unknown()).max(100).pipe(z.array(form))
 
 /** The form of keys is checked, because keys go into links and back into requests. */
 const key = z.string().regex(/^[A-Z][A-Z\d_]{0,254}-\d{1,10}$/)
@@ -67,9 +65,6 @@ const commentMark = z.object({ key: z.literal(markProperty), value: mark })
 /** The limit of the list is higher than the most files that one issue can have. */
 export const withFiles = z.object({
   fields: z.object({
-    attachment: z
-      .array(z.unknown())
-      .max(10_000)
-      .pipe(z.array(z.object({ filename: z.string(), created: z.string() }))),
+    attachment: listOf(z.object({ filename: z.string(), created: z.string() }), 10_000),
   }),
 })

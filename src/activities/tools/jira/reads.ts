@@ -1,15 +1,15 @@
 import type { z } from 'zod'
+import { defaultsOf } from '../../../policy/tool-defaults.ts'
 import { ToolError } from '../executor.ts'
 import type { ToolBody } from '../params.ts'
 import { jiraOf, type Jira } from './client.ts'
 import { anIssue, aProject, foundIssues } from './forms.ts'
 
-const defaultLimit = 50
 /** Jira may give fewer issues on a page than were asked for. */
 const mostPages = 10
 
 export const search: ToolBody<'jira_search'> = async (call, context) => {
-  const { query: jql, limit = defaultLimit } = call.params
+  const { query: jql, limit = defaultsOf.jira_search.limit } = call.params
   const jira = await jiraOf(call, context, 'jira_search')
   const issues: { key: string; summary: string; status: string; url: string }[] = []
   let nextPageToken: string | undefined

@@ -1,3 +1,4 @@
+import { defaultsOf } from '../../../policy/tool-defaults.ts'
 import { beforeSending, markOf } from '../marker.ts'
 import type { FinderOf, ToolBody } from '../params.ts'
 import { jiraOf } from './client.ts'
@@ -11,7 +12,7 @@ import { documentOf } from './text.ts'
  */
 
 export const createIssue: ToolBody<'jira_create_issue'> = async (call, context) => {
-  const { summary, description, type = 'Task', labels } = call.params
+  const { summary, description, type = defaultsOf.jira_create_issue.type, labels } = call.params
   const jira = await jiraOf(call, context, 'jira_create_issue')
   // Rules decided about the key in the call. With a former key, the issue would go to another project.
   const { id } = await projectCalled(jira, call.params.project)

@@ -13,6 +13,7 @@ const tooLong = [
 export const llmErrors: ReadErrors = {
   prefix: 'llm',
   title: 'the service of the language model',
+  address: '`provider` and `base_url` of the connection',
   refusals: {
     400: [
       'llm_refused',

@@ -1,4 +1,4 @@
-import { defaultMaxTokens } from '../../../catalog/llm-generate.ts'
+import { defaultsOf } from '../../../policy/tool-defaults.ts'
 import { ToolError } from '../executor.ts'
 import type { ToolBody } from '../params.ts'
 import { watch } from '../read-errors.ts'
@@ -15,7 +15,7 @@ export const mostBytes = 8 * 1024 * 1024
  * the service has certainly not worked.
  */
 export const generateWithModel: ToolBody<'llm_generate'> = async (call, context) => {
-  const { prompt, system, max_tokens: maxTokens = defaultMaxTokens } = call.params
+  const { prompt, system, max_tokens: maxTokens = defaultsOf.llm_generate.max_tokens } = call.params
   const connection = await context.tools.connection(call, 'llm_generate', 'llm')
   const { credential } = connection
   const model = call.params.model ?? credential.model

@@ -9,6 +9,7 @@ const noCredit = [
 export const searchErrors: ReadErrors = {
   prefix: 'search',
   title: 'the search service',
+  address: '`provider` and `base_url` of the connection',
   refusals: {
     400: ['search_refused', 'the search service does not take this query: shorten or change it'],
     402: noCredit,

@@ -1,11 +1,11 @@
 import { mostResults, mostSearches } from '../../../catalog/web-search.ts'
+import { defaultsOf } from '../../../policy/tool-defaults.ts'
 import { ToolError, type ServiceConnection } from '../executor.ts'
 import type { ToolBody } from '../params.ts'
 import { watch } from '../read-errors.ts'
 import { searchErrors } from './errors.ts'
 import { providers, type FoundPage } from './providers.ts'
 
-const defaultLimit = 10
 /** The longest time of one search request. Three of these requests fit into the tool's time limit. */
 const exchangeMilliseconds = 30_000
 /** The largest answer, in bytes. */
@@ -16,7 +16,7 @@ export const mostBytes = 4 * 1024 * 1024
  * list ends there, because services allow few searches in a second and count each of them.
  */
 export const searchWeb: ToolBody<'web_search'> = async (call, context) => {
-  const { query, limit = defaultLimit } = call.params
+  const { query, limit = defaultsOf.web_search.limit } = call.params
   const connection = await context.tools.connection(call, 'web_search', 'search')
   const { most, hasPages } = providers[connection.credential.provider]
   const count = Math.min(limit, most ?? mostResults)

@@ -1,4 +1,6 @@
 import type { LinkedAccount } from '../../../governance/people/slack-accounts.ts'
+import { defaultsOf } from '../../../policy/tool-defaults.ts'
+import { mostRequestMilliseconds, mostWaitMilliseconds } from '../exchange.ts'
 import { OutcomeUnknown, type ToolCall } from '../executor.ts'
 import { beforeSending, hasMark, markOf } from '../marker.ts'
 import type { FinderOf, ToolBody, ToolParams } from '../params.ts'
@@ -13,12 +15,14 @@ import { accountOf, approvedAccount, channelsCalled, isNewerThan, newNameOf } fr
  * between the requests is completed when it is looked for.
  */
 
+const defaults = defaultsOf.slack_create_channel
+
 type Call = ToolCall<ToolParams<'slack_create_channel'>>
 type Made = { readonly channel: string; readonly name: string; readonly invited: boolean }
 
 export const createChannel: ToolBody<'slack_create_channel'> = async (call, context) => {
   const name = newNameOf(call.params.name)
-  const { is_private = false } = call.params
+  const { is_private = defaults.is_private } = call.params
   // Nobody could enter a private channel without the invitation.
   const account = is_private
     ? await accountOf(call, context, 'a private channel')
@@ -65,31 +69,36 @@ async function accepted(request: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** Seconds that Slack's clock may be behind ours, if a channel without a mark is the call's own. */
+/** How many seconds Slack's clock may differ from ours, if a channel without a mark is the call's own. */
 const smallSkew = 60
+/** The request that makes the channel has ended this many seconds after the point of no return. */
+const mostSeconds = (mostWaitMilliseconds + mostRequestMilliseconds) / 1_000
 
 /**
  * Finds the channel by its name, and completes it. Names are unique in a workspace, so without a channel of this name
- * the call was not carried out. A channel without a mark is taken for the call's own only if this account made it since
- * then, in the way that the call makes it. Every other call marks its own channel.
+ * the call was not carried out. A channel without a mark is taken for the call's own only if this account made it when
+ * the call was sent, in the way that the call makes it. Every other call marks its own channel, and people make
+ * channels without a mark at any time.
  */
 export const findChannel: FinderOf<'slack_create_channel'> = async (call, context, look) => {
+  const sentAt = Date.now() / 1_000 - look.sentSecondsAgo
+  const since = beforeSending(look).getTime() / 1_000
   const name = newNameOf(call.params.name)
-  const { is_private: isPrivate = false } = call.params
+  const { is_private: isPrivate = defaults.is_private } = call.params
   const slack = await slackOf(call, context, 'slack_create_channel')
   const listed = await channelsCalled(slack, name)
   if (listed === null) return { kind: 'unclear' }
   if (listed.length === 0) return { kind: 'absent' }
   const { user_id: self } = await slack.read(ownAccount, (client) => client.auth.test())
-  const sentAt = Date.now() / 1_000 - look.sentSecondsAgo
+  const isOfThen = (created: number): boolean =>
+    created >= sentAt - smallSkew && created <= sentAt + mostSeconds + smallSkew
   const isUnmarked = ({ created, creator, purpose, is_private }: Channel): boolean =>
-    creator === self && purpose === '' && is_private === isPrivate && created >= sentAt - smallSkew
+    creator === self && purpose === '' && is_private === isPrivate && isOfThen(created)
   const found =
     listed.find(({ purpose }) => purpose.includes(markOf(call))) ?? listed.find((each) => isUnmarked(each))
   if (found === undefined) {
     // The name was taken, so Slack has refused this call. Another call has made and marked the channel, or it is
     // older than the call at any difference of the clocks.
-    const since = beforeSending(look).getTime() / 1_000
     const isOthers = ({ created, purpose, creator }: Channel): boolean =>
       created < since || (creator === self && hasMark(purpose))
     return { kind: listed.every(isOthers) ? 'absent' : 'unclear' }

@@ -1,6 +1,13 @@
 import type { LinkedAccount } from '../../../governance/people/slack-accounts.ts'
 import { channelOf } from '../../../policy/readers/channels.ts'
-import { StateChanged, ToolError, type Look, type ToolCall, type ToolContext } from '../executor.ts'
+import {
+  invalidParams,
+  StateChanged,
+  ToolError,
+  type Look,
+  type ToolCall,
+  type ToolContext,
+} from '../executor.ts'
 import type { Slack } from './client.ts'
 import { aConversation, channels, type Channel } from './forms.ts'
 
@@ -12,13 +19,13 @@ export type Place =
   | { readonly kind: 'person'; readonly id: string }
   | { readonly kind: 'requester' }
 
-const wrong = (message: string): ToolError => new ToolError('invalid_params', message, { retryable: false })
-
 /** Reads `channel` by the same rules as tool policies. Throws ToolError `invalid_params`. */
 export function placeAt(text: string): Place {
   const place = channelOf(text)
   if (place === null)
-    throw wrong('`channel` must be `#name`, a channel’s id, a link to a channel in slack.com, or `@me`')
+    throw invalidParams(
+      '`channel` must be `#name`, a channel’s id, a link to a channel in slack.com, or `@me`',
+    )
   if (place === '@me') return { kind: 'requester' }
   if (place.startsWith('#')) return { kind: 'name', name: place.slice(1) }
   return /^[UW]/.test(place) ? { kind: 'person', id: place } : { kind: 'id', id: place }
@@ -28,7 +35,9 @@ export function placeAt(text: string): Place {
 export function newNameOf(text: string): string {
   const name = channelOf(text)
   if (name?.startsWith('#') === true) return name.slice(1)
-  throw wrong('`name` must have lower-case letters, digits, `-` and `_` only, with or without `#` before it')
+  throw invalidParams(
+    '`name` must have lower-case letters, digits, `-` and `_` only, with or without `#` before it',
+  )
 }
 
 /** The revision of the account that a call reaches. An approval covers this revision. */

@@ -1,5 +1,5 @@
 import type { ToolName } from '../../../catalog/index.ts'
-import { ToolError, type ToolCall, type ToolContext } from '../executor.ts'
+import { invalidParams, ToolError, type ToolCall, type ToolContext } from '../executor.ts'
 import { restOf, type Rest } from '../rest/client.ts'
 import type { RestErrors } from '../rest/errors.ts'
 import { lists } from './forms.ts'
@@ -34,9 +34,6 @@ export async function trelloOf(
   return restOf(await context.tools.connection(call, tool, 'trello'), context.signal, errors)
 }
 
-export const wrong = (message: string): ToolError =>
-  new ToolError('invalid_params', message, { retryable: false })
-
 /** The open lists of a board, by id. */
 export async function listsOf(trello: Rest, board: string): Promise<ReadonlyMap<string, string>> {
   const path = `/1/boards/${boardIdOf(board)}/lists`
@@ -54,6 +51,6 @@ export function listIn(all: ReadonlyMap<string, string>, list: string): string {
       'the board has no open list with this name or id: write the name as the board shows it, capital letters included',
       { retryable: false },
     )
-  if (more.length > 0) throw wrong('the board has several lists with this name: give the id of one')
+  if (more.length > 0) throw invalidParams('the board has several lists with this name: give the id of one')
   return id
 }

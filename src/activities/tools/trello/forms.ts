@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { listOf } from '../bounded-list.ts'
 import { withoutMark } from './mark.ts'
 
 /* The fields that are read in Trello's answers. Others are ignored. */
@@ -6,10 +7,6 @@ import { withoutMark } from './mark.ts'
 const id = z.string().regex(/^[\da-f]{24}$/)
 const url = z.string().max(2048)
 const text = z.string()
-
-/** A list with at most `most` entries. A longer list is refused before its entries are looked at. */
-const listOf = <Form extends z.ZodType>(form: Form, most: number) =>
-  z.array(z.unknown()).max(most).pipe(z.array(form))
 
 /** Trello allows 5,000 open cards and 500 open lists on a board. */
 const mostCards = 5_000

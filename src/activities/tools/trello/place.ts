@@ -1,11 +1,9 @@
 import * as ids from '../../../policy/readers/trello-ids.ts'
-import { ToolError } from '../executor.ts'
+import { invalidParams } from '../executor.ts'
 
 function required(found: string | null, name: string): string {
   if (found !== null) return found
-  throw new ToolError('invalid_params', `\`${name}\` must be an id, or a link of \`trello.com\` to it`, {
-    retryable: false,
-  })
+  throw invalidParams(`\`${name}\` must be an id, or a link of \`trello.com\` to it`)
 }
 
 /** The id of the board that a text names, read as rules read it. Throws ToolError `invalid_params`. */

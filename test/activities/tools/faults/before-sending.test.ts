@@ -7,6 +7,7 @@ import { github } from './github.ts'
 import { useProxied, type Proxied } from './proxied.ts'
 import { drip } from './hostile.ts'
 import { once } from './rows.ts'
+import type { FaultService } from './service.ts'
 import { services, titled } from './services.ts'
 
 /* A call that ends before its point of no return has sent nothing that has an effect. */
@@ -29,38 +30,28 @@ function counted(proxied: Proxied, read: Proxied['ofReads'] = () => 'pass') {
   return asked
 }
 
-/** Tools that read something before they write. */
-const reading: ReadonlySet<ToolName> = new Set<ToolName>([
-  'calendar_create_event',
-  'sheets_append',
-  'jira_comment',
-  'trello_create_card',
-  'trello_comment',
-])
-const ofReading = services.filter(({ tools }) =>
-  Object.keys(tools).some((tool) => reading.has(tool as ToolName)),
-)
+/** The tools of a service that read something before they write. */
+const reading = ({ tools }: FaultService): ToolName[] =>
+  (Object.keys(tools) as ToolName[]).filter((tool) => (tools[tool]?.readsBefore ?? 0) > 0)
+const ofReading = services.filter((service) => reading(service).length > 0)
 
 describe.each(titled(ofReading))('%s', (_, service) => {
   const proxied = useProxied(service, () => engine)
 
-  test.each(Object.keys(service.tools).filter((tool) => reading.has(tool as ToolName)) as ToolName[])(
-    '%s that is cancelled while it reads sends nothing',
-    async (tool) => {
-      const call = await proxied.start(tool)
-      const waits = Promise.withResolvers<void>()
-      const asked = counted(proxied, () => {
-        waits.resolve()
-        return drip(() => {})
-      })
-      const attempt = call.attempt()
-      await waits.promise
-      call.cancel()
-      expect(await attempt).toBe('over')
-      expect(await call.ended()).toEqual({ state: 'cancelled', made: 0 })
-      expect(asked).toEqual({ reads: 1, writes: 0 })
-    },
-  )
+  test.each(reading(service))('%s that is cancelled while it reads sends nothing', async (tool) => {
+    const call = await proxied.start(tool)
+    const waits = Promise.withResolvers<void>()
+    const asked = counted(proxied, () => {
+      waits.resolve()
+      return drip(() => {})
+    })
+    const attempt = call.attempt()
+    await waits.promise
+    call.cancel()
+    expect(await attempt).toBe('over')
+    expect(await call.ended()).toEqual({ state: 'cancelled', made: 0 })
+    expect(asked).toEqual({ reads: 1, writes: 0 })
+  })
 })
 
 describe('while the backend of secrets is away', () => {

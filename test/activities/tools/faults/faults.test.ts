@@ -197,7 +197,8 @@ describe.each(titled(chosenServices()))('%s', (_, service) => {
       const call = await proxied.start(tool)
       proxied.ofWrites = () => 'lose answer'
       proxied.ofLooks = first({ status: 503 })
-      await call.untilOver()
+      const attempts = [await call.attempt(), await call.attempt(), await call.attempt()]
+      expect(attempts).toEqual(['again', 'again', 'over'])
       expect(call.pauses).toEqual([1_000, 15_000])
       expect(await call.ended()).toEqual(once)
     })

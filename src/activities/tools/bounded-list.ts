@@ -1,0 +1,11 @@
+import { z } from 'zod'
+
+/** Services give at most this many entries on a page, unless a form says otherwise. */
+const mostEntries = 100
+
+/** A list with at most `most` entries. A longer list is refused before its entries are looked at. */
+export const listOf = <Form extends z.ZodType>(form: Form, most = mostEntries) =>
+  z
+    .array(z.unknown() as z.ZodType<z.input<Form>, z.input<Form>>)
+    .max(most)
+    .pipe(z.array(form))

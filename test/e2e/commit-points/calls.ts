@@ -1,0 +1,92 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { until } from '../../stack/until.ts'
+import { expectFinished } from '../../support/chaos-checks.ts'
+import { startModel, type Model } from '../../support/model.ts'
+import { both, type Kills } from './kills.ts'
+
+/** Kills while calls of other tools are made: quick ones, one that costs money, and an approved write. */
+export function aroundCalls(kills: Kills): void {
+  let model: Model
+  beforeAll(async () => {
+    model = await startModel()
+  })
+  afterAll(() => model?.close())
+
+  // The outcome commits together with the decision of the next call, or with the end of the run.
+  test.each(['effect.outcome:before', 'effect.outcome:after', 'run.finish:after'] as const)(
+    '%s: a chain of quick calls goes on, and each takes effect once',
+    async (fault) => {
+      const key = `quick/${fault}`
+      const steps = [
+        { id: 'a', tool: 'memory_set', params: { key, value: 1 } },
+        { id: 'b', tool: 'memory_get', params: { key }, depends_on: ['a'] },
+        { id: 'c', tool: 'memory_set', params: { key, value: 2 }, depends_on: ['b'] },
+      ]
+      const quick = await kills.home.member.createWorkflow(key, { steps })
+      let runId!: Promise<string>
+      await kills.home.faults.at(fault, () => {
+        runId = kills.home.member.execute(quick, {}, { key: randomUUID() })
+      })
+      await expectFinished(kills.home, await runId, key, 0)
+    },
+  )
+
+  test.each(both('effect.spend'))('%s: no cost is lost, and the model answers', async (fault) => {
+    await kills.home.member.good('POST', '/tools/llm_generate/connect', model.connection)
+    const steps = [{ id: 'ask', tool: 'llm_generate', params: { prompt: 'why?', max_tokens: 5 } }]
+    const asking = await kills.home.member.createWorkflow(fault, { steps })
+    let runId!: Promise<string>
+    await kills.home.faults.at(fault, () => {
+      runId = kills.home.member.execute(asking, {}, { key: randomUUID() })
+    })
+    const { cost } = await kills.home.member.untilStatus(await runId, 'completed')
+    // The price of 3 input tokens at 5 and 2 output tokens at 25 units a million. An attempt that died adds its highest
+    // possible cost.
+    expect(cost).toBeCloseTo(fault === 'effect.spend:after' ? 0.000_065 + 0.010_145 : 0.000_065, 9)
+  })
+
+  test.each(['effect.decide:after', 'effect.outcome:after'] as const)(
+    '%s: an approved write whose key was changed writes nothing, and asks once more',
+    async (fault) => {
+      const key = `approved/${fault}`
+      const store = (value: string) =>
+        kills.home.admin.good('PUT', `/memory/${encodeURIComponent(key)}`, { value })
+      const stored = async () =>
+        (await kills.home.admin.good<{ value: unknown }>('GET', `/memory/${encodeURIComponent(key)}`)).value
+      const prefix = [{ param: 'key', operator: 'contains', value: 'approved/' }]
+      await kills.home.admin.createRule({
+        name: key,
+        verdict: 'require_approval',
+        tools: ['memory_set'],
+        params: prefix,
+      })
+      const step = { id: 'set', tool: 'memory_set', params: { key, value: 'new' } }
+      const keeps = await kills.home.member.createWorkflow(key, { steps: [step] })
+      await store('old')
+      let accepted!: Promise<string>
+      // In one case the worker dies right after the hold, in the other case it dies later.
+      if (fault === 'effect.decide:after')
+        await kills.home.faults.at(fault, () => {
+          accepted = kills.home.member.execute(keeps, {}, { key: randomUUID() })
+        })
+      else accepted = kills.home.member.execute(keeps, {})
+      const runId = await accepted
+      const first = await kills.home.approver.untilHeld(runId, 'step')
+      expect(await kills.home.approver.pending(runId)).toHaveLength(1)
+      await store('other')
+      await kills.home.faults.at(fault, () => kills.waiting.push(kills.approve(first)))
+      const second = async () => (await kills.home.approver.pending(runId)).find(({ id }) => id !== first)
+      await until('it is held again', async () => (await second()) !== undefined)
+      expect(await stored()).toBe('other')
+      expect(await second()).toMatchObject({
+        supersedes_id: first,
+        votes: [],
+        preview: { diff: { before: '"other"', after: '"new"' } },
+      })
+      await kills.approve((await second())?.id ?? '')
+      await kills.home.member.untilStatus(runId, 'completed')
+      expect(await stored()).toBe('new')
+    },
+  )
+}
