@@ -1,5 +1,6 @@
 import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
+import { effectWord } from '../../policy/explain.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import { hasRole, roleIn } from '../role.ts'
 import type { PersonsVisit, Problem } from '../visit.ts'
@@ -13,12 +14,6 @@ import { Votes } from './votes.ts'
 import { Why } from './why.ts'
 import { Words } from './words.ts'
 
-const doing: Readonly<Record<string, string>> = {
-  read: 'reads data',
-  write: 'changes something',
-  egress: 'sends data out',
-}
-
 /** One sentence that says what the approved request would do. */
 export function sentenceOf({
   kind,
@@ -29,7 +24,7 @@ export function sentenceOf({
 }: ApprovalView): string {
   if (preview !== undefined) return preview.title
   if (kind === 'run') return workflow === null ? 'Start a whole run' : `Start the whole run of “${workflow}”`
-  return `${kind === 'agent_call' ? 'An agent’s call of' : 'A call of'} ${tool ?? 'a tool'}, which ${doing[side_effect ?? 'write'] ?? 'acts'}`
+  return `${kind === 'agent_call' ? 'An agent’s call of' : 'A call of'} ${tool ?? 'a tool'}, which ${effectWord(side_effect ?? 'write')}`
 }
 
 export interface ApprovalProps {
@@ -87,7 +82,7 @@ export function Approval(props: ApprovalProps): ComponentChild {
             approval,
             run,
             mayDecide: hasRole(roleIn(visit, approval.organization_id), approval.approver),
-            isDone: call === 'completed',
+            isDone: call === 'completed' || isReportedDone(approval),
           }),
           h(Why, { approval, rule }),
         ]),
@@ -98,6 +93,12 @@ export function Approval(props: ApprovalProps): ComponentChild {
       ]),
     ],
   )
+}
+
+/** Whether the agent's client has reported that it made the call. */
+function isReportedDone({ detail }: ApprovalView): boolean {
+  const observed = detail?.observed ?? null
+  return observed !== null && observed.outcome !== 'error'
 }
 
 /** The parts that can change while the page is open: the approval, its votes, and the state of its call and run. */

@@ -22,6 +22,14 @@ export function SessionState({ status }: Pick<AgentSessionView, 'status'>): Comp
   return h(Badge, { tone, word })
 }
 
+/** Whether the session is a check by `doctor`, which tests an installed hook (adapters/src/hook/doctor_tries.py). */
+const isCheck = ({ agent, session_id }: AgentSessionView): boolean =>
+  agent.name === 'doctor' && session_id.startsWith('doctor-')
+
+/** Marks a session that no agent has opened. */
+export const Check = ({ session }: { readonly session: AgentSessionView }): ComponentChild =>
+  isCheck(session) ? h(Badge, { tone: 'off', word: 'Installation check' }) : null
+
 export interface SessionsProps {
   readonly sessions: readonly AgentSessionView[]
   readonly next: string | null
@@ -52,7 +60,7 @@ export function Sessions({ sessions, next, chosen, organization, now }: Sessions
       }),
       h(Field, { name: 'session_id', label: 'Id of the session', chosen }),
     ]),
-    h(Live, { name: 'sessions', version, ...(sessions.length === 0 ? {} : { 'data-poll': '' }) }, [
+    h(Live, { name: 'sessions', version, 'data-poll': '' }, [
       sessions.length === 0
         ? h(Nothing, { isSearch })
         : h(
@@ -83,9 +91,9 @@ function Nothing({ isSearch }: { readonly isSearch: boolean }): ComponentChild {
       : [
           h('p', null, h('strong', null, 'No agent has asked yet.')),
           h('p', null, [
-            'Connect one with the hook or the MCP gateway of ',
-            h('code', null, 'GET /api/v1/integrations'),
-            '. Its session stands here after its first call.',
+            'Install the hook on the machine of an agent: the guide ',
+            h('code', null, 'docs/agents.md'),
+            ' has the commands. A session stands here after its first call.',
           ]),
         ],
   )
@@ -101,11 +109,18 @@ function Row({ session, now }: { readonly session: AgentSessionView; readonly no
         h(Words, { text: agent.name, most: 100 }),
       ),
       h('p', { class: 'quiet small' }, [
-        h(Words, { text: session.user_email ?? session.user_id, most: 120 }),
+        'Session ',
+        h('code', null, h(Words, { text: shortId(session.session_id) })),
+        ' of ',
+        h(Words, { text: session.user_email ?? session.user_id }),
+      ]),
+      h('p', { class: 'quiet small' }, [
+        'Started ',
+        h(Time, { at: session.started_at, now, exact: true }),
         ', last call ',
         h(Time, { at: session.last_seen_at, now }),
-        ` · ${countsOf(session)}`,
       ]),
+      h('p', { class: 'quiet small' }, countsOf(session)),
       unapproved === 0
         ? null
         : h(
@@ -118,9 +133,16 @@ function Row({ session, now }: { readonly session: AgentSessionView; readonly no
           ),
       labels.length === 0 ? null : h(Labels, { labels }),
     ]),
-    h('p', { class: 'row-state' }, h(SessionState, { status: session.status })),
+    h('p', { class: 'row-state badges' }, [
+      h(Check, { session }),
+      h(SessionState, { status: session.status }),
+    ]),
   ])
 }
+
+/** A client's id of a session, which may be long. The end is kept too, because ids can have the same beginning. */
+const shortId = (id: string): string =>
+  id.length <= 20 ? id : `${id.slice(0, 8).toWellFormed()}…${id.slice(-8).toWellFormed()}`
 
 /** `12 allowed, 1 held, 0 denied`. */
 const countsOf = ({ decisions: { allow, deny, require_approval: held } }: AgentSessionView): string =>
