@@ -78,7 +78,7 @@ describe('the decision', () => {
       await page.getByRole('alert').getByText('Say in the comment what should change').waitFor()
       await page.getByLabel('Comment').fill('use a branch')
       await press(page, 'Request changes')
-      await page.getByText('An approver requested changes', { exact: false }).waitFor()
+      await page.getByText('requested changes. It will not happen as it is.', { exact: false }).waitFor()
       await page.getByText('use a branch').waitFor()
     },
   )

@@ -162,7 +162,7 @@ describe('the pages of an approval and of the list', () => {
       comment: 'another way, please',
       request_changes: true,
     })
-    await page.getByText('An approver requested changes', { exact: false }).waitFor()
+    await page.getByText('requested changes. It will not happen as it is.', { exact: false }).waitFor()
     await page.getByText('another way, please').waitFor()
     expect(await page.getByRole('button', { name: 'Approve' }).count()).toBe(0)
   })
@@ -174,7 +174,7 @@ describe('the pages of an approval and of the list', () => {
       const { page } = await signedInAt(server, 'owner', '/console/approvals', { viewport, colorScheme })
       expect(await violations(page)).toEqual([])
       const row = await page.locator('.item').first().boundingBox()
-      expect(row?.height).toBeLessThan(125)
+      expect(row?.height).toBeLessThan(140)
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width)
     }
   })

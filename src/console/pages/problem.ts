@@ -27,7 +27,7 @@ export function problemPage({ status, code, message }: Problem, place: string): 
   return {
     status,
     title,
-    main: h('article', { class: 'narrow' }, [
+    main: h('article', { class: 'narrow card' }, [
       h('h1', null, title),
       words === null ? null : h('p', null, h(Message, { text: words, most: 1_000 })),
       help === undefined ? null : h('p', null, help),

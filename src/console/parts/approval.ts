@@ -8,6 +8,7 @@ import { Alert } from './alert.ts'
 import { Contents } from './contents.ts'
 import { Decide } from './decide.ts'
 import { Outcome, type RunSummary } from './outcome.ts'
+import { SessionId } from './session-id.ts'
 import { ApprovalState, Badge, Effect, Risk } from './state.ts'
 import { Time } from './time.ts'
 import { Votes } from './votes.ts'
@@ -151,6 +152,7 @@ function Asked({
 }): ComponentChild {
   const { detail, run_id, step_id, item_index, session_id } = approval
   const agent = detail?.agent ?? null
+  const session = h(SessionId, { id: session_id ?? '' })
   return h('p', { class: 'asked' }, [
     h('strong', null, h(Words, { text: approval.requester_email ?? approval.requested_by })),
     ' asked ',
@@ -161,12 +163,8 @@ function Asked({
           h('strong', null, h(Words, { text: agent?.name ?? 'unknown' })),
           ' in the session ',
           maySeeSession && approval.agent_session_id !== null
-            ? h(
-                'a',
-                { href: `/console/sessions/${approval.agent_session_id}` },
-                h(Words, { text: session_id ?? '' }),
-              )
-            : h(Words, { text: session_id ?? '' }),
+            ? h('a', { href: `/console/sessions/${approval.agent_session_id}` }, session)
+            : session,
         ]
       : [
           approval.kind === 'run' ? ' to start ' : ' in ',

@@ -13,14 +13,21 @@ export const summaryFields = ['id', 'status', 'status_reason', 'steps', 'inputs'
 export type RunSummary = Pick<RunView, (typeof summaryFields)[number]>
 
 const ends: Readonly<Record<string, string>> = {
-  rejected: 'It will not happen.',
   cancelled:
     'It was withdrawn: the run was cancelled, the session ended, or another approval took its place.',
   expired: 'Nobody decided in time. It will not happen.',
 }
 
-/** The people who approved, or the reason why the call will not happen. */
+/** The people who decided, and what their decision means; else the reason why the call will not happen. */
 function endOf({ status, votes }: ApprovalView): ComponentChild {
+  if (status === 'rejected') {
+    const vote = votes.find(({ decision }) => decision === 'reject')
+    if (vote === undefined) return 'It will not happen.'
+    const words = vote.changes_requested
+      ? 'requested changes. It will not happen as it is.'
+      : 'rejected it. It will not happen.'
+    return [h(Words, { text: vote.email }), ` ${words}`]
+  }
   if (status !== 'approved') return ends[status] ?? ''
   const [first, ...others] = votes.filter(({ decision }) => decision === 'approve')
   if (first === undefined) return 'It was approved.'
@@ -38,12 +45,11 @@ interface OutcomeProps {
 
 /** The result of an approval that was decided, and of its call. */
 export function Outcome({ approval, run, call, now }: OutcomeProps): ComponentChild {
-  const changes = approval.votes.some((vote) => vote.changes_requested)
   const by = approval.superseded_by
   return h('section', { 'aria-labelledby': 'outcome', class: 'outcome' }, [
     h('h2', { id: 'outcome' }, 'What became of it'),
     h('p', null, [
-      changes ? 'An approver requested changes. It will not happen as it is.' : endOf(approval),
+      endOf(approval),
       approval.decided_at === null
         ? null
         : [' Decided ', h(Time, { at: approval.decided_at, now, exact: true }), '.'],

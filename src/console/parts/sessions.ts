@@ -4,6 +4,7 @@ import { Choice, Field, Filters } from './filters.ts'
 import { Labels } from './labels.ts'
 import { Live } from './live.ts'
 import { Pager } from './pager.ts'
+import { SessionId } from './session-id.ts'
 import { Badge, type Tone } from './state.ts'
 import { Time } from './time.ts'
 import { Words } from './words.ts'
@@ -108,19 +109,21 @@ function Row({ session, now }: { readonly session: AgentSessionView; readonly no
         { class: 'item-link', href: `${sessionsPath}/${session.id}` },
         h(Words, { text: agent.name, most: 100 }),
       ),
-      h('p', { class: 'quiet small' }, [
-        'Session ',
-        h('code', null, h(Words, { text: shortId(session.session_id) })),
-        ' of ',
-        h(Words, { text: session.user_email ?? session.user_id }),
+      h('div', { class: 'item-facts quiet small' }, [
+        h('span', null, [
+          'Session ',
+          h(SessionId, { id: session.session_id }),
+          ' of ',
+          h(Words, { text: session.user_email ?? session.user_id }),
+        ]),
+        h('span', null, [
+          'Started ',
+          h(Time, { at: session.started_at, now, exact: true }),
+          ', last call ',
+          h(Time, { at: session.last_seen_at, now }),
+        ]),
+        h('span', null, countsOf(session)),
       ]),
-      h('p', { class: 'quiet small' }, [
-        'Started ',
-        h(Time, { at: session.started_at, now, exact: true }),
-        ', last call ',
-        h(Time, { at: session.last_seen_at, now }),
-      ]),
-      h('p', { class: 'quiet small' }, countsOf(session)),
       unapproved === 0
         ? null
         : h(
@@ -139,10 +142,6 @@ function Row({ session, now }: { readonly session: AgentSessionView; readonly no
     ]),
   ])
 }
-
-/** A client's id of a session, which may be long. The end is kept too, because ids can have the same beginning. */
-const shortId = (id: string): string =>
-  id.length <= 20 ? id : `${id.slice(0, 8).toWellFormed()}…${id.slice(-8).toWellFormed()}`
 
 /** `12 allowed, 1 held, 0 denied`. */
 const countsOf = ({ decisions: { allow, deny, require_approval: held } }: AgentSessionView): string =>
