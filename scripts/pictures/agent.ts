@@ -21,11 +21,11 @@ export async function agentAtWork(
   stack: StartedStack,
   { admin }: Readonly<Record<'admin', Api>>,
 ): Promise<Started> {
-  const session_id = '7f3c51d2-release'
+  const session_id = '7f3c51d2-9a41-4e0c-b7d5-2f8e6c1a90b3'
   const { agent_key } = stack.bootstrap<{ agent_key: string }>()
   const agent = { name: 'Claude Code', kind: 'claude-code' }
   // The key of the agents is no key of a person.
-  const post = async (path: string, body: object): Promise<Answer> => {
+  const post: Post = async (path, body) => {
     const answer = await fetch(`${stack.baseUrl}/api/v1${path}`, {
       method: 'POST',
       headers: { authorization: `Bearer ${agent_key}`, 'content-type': 'application/json' },
@@ -36,6 +36,7 @@ export async function agentAtWork(
   }
   const ask = (tool_name: string, tool_input: object): Promise<Answer> =>
     post('/authorize', { agent, tool_name, tool_input })
+  await otherSessions(post)
   await ask('Read', { file_path: 'pump-control/limits.yml' })
   await ask('Bash', { command: 'npm test' })
   await ask('Bash', { command: 'rm -rf build' })
@@ -54,4 +55,22 @@ export async function agentAtWork(
   if (first === undefined || push.approval_id === undefined || edit.approval_id === undefined)
     throw new Error(`the agent's calls were not held: ${JSON.stringify({ push, edit })}`)
   return { session: first.id, push: push.approval_id, edit: edit.approval_id }
+}
+
+type Post = (path: string, body: object) => Promise<Answer>
+
+/** A check of the installed hook, and an earlier session of the same agent. */
+async function otherSessions(post: Post): Promise<void> {
+  await post('/authorize', {
+    session_id: 'doctor-4711-1764111730',
+    agent: { name: 'doctor', kind: 'coding_agent' },
+    tool_name: 'Glob',
+    tool_input: {},
+  })
+  await post('/authorize', {
+    session_id: '1c09be72-5d13-48f6-a3c8-40b9d6e2f715',
+    agent: { name: 'Claude Code', kind: 'claude-code' },
+    tool_name: 'Bash',
+    tool_input: { command: 'npm test' },
+  })
 }

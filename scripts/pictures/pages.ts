@@ -62,7 +62,7 @@ export async function story(camera: Camera, world: World, code: string): Promise
   await page.waitForURL('**/console/sign-in/code?**')
   await camera.take(page, 'code')
   await page.getByLabel('Code of', { exact: false }).fill(code)
-  await press(page, 'Go on')
+  await press(page, 'Continue')
   await page.waitForURL(at(world, `/approvals/${mail}`))
   await camera.take(page, 'approval', { wide: 1_000 })
   await camera.take(page, 'approval-whole', { phone: 2_400, wide: 1_600 })

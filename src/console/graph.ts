@@ -1,5 +1,6 @@
 import { Graph, layout } from '@dagrejs/dagre'
 import { LRUCache } from 'lru-cache'
+import { railOf, type Rail } from './rail.ts'
 
 /*
  * Positions of the boxes and lines in a picture of steps. They depend only on the definition, so they are computed once
@@ -30,6 +31,8 @@ export interface Layout {
   readonly boxes: readonly { readonly x: number; readonly y: number }[]
   /** SVG paths from a step to a step that waits for it. `from` and `to` are indexes in the list of steps. */
   readonly lines: readonly { readonly from: number; readonly to: number; readonly path: string }[]
+  /** The picture for narrow screens; null if it would need too many lines beside each other. */
+  readonly rail: Rail | null
 }
 
 /** The layouts that a process keeps, by the version of the workflow. */
@@ -136,6 +139,7 @@ function computed(steps: readonly GraphStep[], rankdir: 'LR' | 'TB'): Layout {
       to: Number(edge.w),
       path: pathOf(graph.edge(edge).points ?? []),
     })),
+    rail: railOf(steps),
   }
 }
 

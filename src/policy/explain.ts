@@ -8,8 +8,8 @@ const mostListed = 5
 export type Described = Pick<RuleBody, 'side_effects' | 'tools' | 'labels' | 'params'>
 
 /**
- * A rule's conditions as one clause, e.g. "its side effect is egress and `to` is outside `acme.com`". Never throws, so
- * that a damaged rule can still restrict.
+ * A rule's conditions as one clause, e.g. "it sends data out and `to` is outside `acme.com`". Never throws, so that a
+ * damaged rule can still restrict.
  */
 export function describeConditions(rule: Described): string {
   try {
@@ -32,10 +32,19 @@ export function joinClauses(clauses: readonly string[]): string {
   return clauses.length === 0 ? 'it covers every call' : list(clauses, 'and', clauses.length)
 }
 
+/** What a call with this side effect does, in words that follow "it". */
+export const effectWord = (effect: string): string => effectWords[effect] ?? effect
+
+const effectWords: Readonly<Record<string, string>> = {
+  read: 'reads data',
+  write: 'changes something',
+  egress: 'sends data out',
+}
+
 /** The conditions that depend only on the tool. */
 export function describeScope(rule: Described): string[] {
   return [
-    ...(rule.side_effects === undefined ? [] : [`its side effect is ${list(rule.side_effects, 'or')}`]),
+    ...(rule.side_effects === undefined ? [] : [`it ${list(rule.side_effects.map(effectWord), 'or')}`]),
     ...(rule.tools === undefined ? [] : [`the tool matches ${list(rule.tools.map(quote), 'or')}`]),
   ]
 }

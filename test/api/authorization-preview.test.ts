@@ -55,7 +55,7 @@ describe('a preview', () => {
               verdict: 'deny',
               certainty: 'possible',
               because:
-                'its side effect is egress, the data is labelled internal and `to` is outside `acme.com` if `input.to` is',
+                'it sends data out, the data is labelled internal and `to` is outside `acme.com` if `input.to` is',
             },
           ],
         },

@@ -33,7 +33,7 @@ test('if drafts are given, only they are asked, and nothing is saved or recorded
     decision: 'deny',
     reason: 'no internal data outside',
     explanation:
-      'Rule `no internal data outside` denies `mail_send` because its side effect is egress, the data is labelled internal and `to` is outside `acme.com`.',
+      'Rule `no internal data outside` denies `mail_send` because it sends data out, the data is labelled internal and `to` is outside `acme.com`.',
     rule_id: 'draft_1',
     rule_name: 'no internal data outside',
     matched_rules: [

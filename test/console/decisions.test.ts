@@ -78,7 +78,7 @@ describe('the decision', () => {
       await page.getByRole('alert').getByText('Say in the comment what should change').waitFor()
       await page.getByLabel('Comment').fill('use a branch')
       await press(page, 'Request changes')
-      await page.getByText('An approver requested changes', { exact: false }).waitFor()
+      await page.getByText('requested changes. It will not happen as it is.', { exact: false }).waitFor()
       await page.getByText('use a branch').waitFor()
     },
   )
@@ -112,6 +112,7 @@ describe('a call of a run', () => {
     await page.getByText('Cannot be taken back').waitFor()
     await press(page, 'Approve')
     await page.getByRole('heading', { name: 'What was approved' }).waitFor()
+    await page.getByText('Exactly as it was approved').waitFor()
     expect(await page.getByText('What was sent').count()).toBe(0)
   })
 
@@ -129,6 +130,7 @@ describe('a call of a run', () => {
     await page.getByRole('link', { name: 'Remind them' }).waitFor()
     await press(page, 'Reject')
     await page.getByRole('heading', { name: 'What was asked for' }).waitFor()
+    await page.getByText('Exactly as it was asked for').waitFor()
     await page.goto(`${server.base}/console/approvals/${ids[0] ?? ''}`)
     await page.getByRole('heading', { name: 'Send a mail to ana@a.example' }).waitFor()
     await page.getByRole('button', { name: 'Approve' }).waitFor()

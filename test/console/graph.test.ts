@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { box, createLayouts, layoutOf, type GraphStep } from '../../src/console/graph.ts'
+import { railOf } from '../../src/console/rail.ts'
 
 const layouts = createLayouts()
 const steps = (...dependencies: number[][]): GraphStep[] =>
@@ -54,5 +55,44 @@ describe('the picture of steps', () => {
   test('is the same for a version that was drawn before', () => {
     const drawn = layoutOf(layouts, 'again', steps([], [0]))
     expect(layoutOf(layouts, 'again', steps([], [0]))).toBe(drawn)
+  })
+})
+
+describe('the picture for narrow screens', () => {
+  /** The ends of a line: the rows of its two steps, and the place of its lane. */
+  const ends = (path: string) => {
+    const [, from, lane, , to] =
+      /^M\d+ (\d+)H(\d+)Q\d+ \d+ \d+ (\d+)V(\d+)Q\d+ (\d+) /.exec(path)?.map(Number) ?? []
+    return { from: Math.floor((from ?? NaN) / 64), to: Math.floor((to ?? NaN) / 64), lane: lane ?? NaN }
+  }
+
+  test('has each step below those that it waits for, and an arrow between them', () => {
+    // The definition names step 2 before step 1, which it waits for.
+    const rail = railOf(steps([], [2], [0]))
+    expect(rail?.rows).toEqual([0, 2, 1])
+    expect(rail?.lines.map(({ from, path }) => [from, ends(path)])).toEqual([
+      [0, expect.objectContaining({ from: 0, to: 1 })],
+      [2, expect.objectContaining({ from: 1, to: 2 })],
+    ])
+  })
+
+  test('has lines of different steps in different lanes where they are beside each other', () => {
+    const lines =
+      railOf(steps([], [], [1], [0], [2, 3]))?.lines.map(({ from, path }) => ({
+        step: from,
+        ...ends(path),
+      })) ?? []
+    expect(lines).toHaveLength(4)
+    for (const one of lines)
+      for (const other of lines)
+        if (one.step !== other.step && one.from < other.to && other.from < one.to)
+          expect([one, other, one.lane === other.lane]).toEqual([one, other, false])
+  })
+
+  test('is left out if too many lines stand beside each other', () => {
+    const late = (count: number) =>
+      steps(...Array.from({ length: count }, () => []), ...Array.from({ length: count }, (_, at) => [at]))
+    expect(railOf(late(8))).not.toBeNull()
+    expect(railOf(late(9))).toBeNull()
   })
 })

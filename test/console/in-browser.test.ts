@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect } from '@jest/globals'
 import { startTestServer, type TestServer } from '../api/server.ts'
 import { inBrowser, openPage } from '../support/chromium.ts'
-import { fillSignIn, heldCall, holdAgents, signedInAt, violations } from './support.ts'
+import { fillSignIn, heldCall, holdAgents, lostCall, signedInAt, violations } from './support.ts'
 
 /* The console's pages in a real browser. */
 
 let server: TestServer
 beforeAll(async () => {
-  server = await startTestServer()
+  server = await startTestServer({ env: { SMTP_URL: 'smtp://127.0.0.1:1' } })
   await holdAgents(server)
 })
 afterAll(() => server.close())
@@ -107,6 +107,53 @@ describe('the pages of an approval and of the list', () => {
     expect(await statusOf(id)).toMatchObject({ status: 'rejected' })
   })
 
+  inBrowser('move by keys from an unknown outcome to the approvals below it, and back', async () => {
+    const runId = await lostCall(server)
+    const id = await heldCall(server, { command: 'git push origin below' })
+    const { page } = await signedInAt(server, 'approver', '/console/approvals')
+    const focused = () => page.evaluate('document.activeElement.getAttribute("href")')
+    await page.keyboard.press('j')
+    expect(await focused()).toBe(`/console/runs/${runId}#waits`)
+    await page.keyboard.press('j')
+    expect(await focused()).toBe(`/console/approvals/${id}`)
+    await page.keyboard.press('k')
+    expect(await focused()).toBe(`/console/runs/${runId}#waits`)
+    await call('POST', `/runs/${runId}/steps/s/resolve`, { outcome: 'done' })
+    await call('POST', `/approvals/${id}/reject`, {})
+  })
+
+  inBrowser('show long addresses and names whole at 360 px', async () => {
+    const { user_id: userId, email } = server.identities.users.member
+    const long = `${'a-very-long-name.'.repeat(3)}of-somebody@a-long-name-of-a-company.example`
+    const rename = (to: string) =>
+      server.context.pool.query('update users set email = $1 where id = $2', [to, userId])
+    await rename(long)
+    try {
+      const id = await heldCall(server)
+      const { page } = await signedInAt(server, 'approver', '/console/approvals', phone)
+      await page.locator('.item').getByText(long).first().waitFor()
+      const cut = `[...document.querySelectorAll('.item-words, .item-words *')].filter(
+        (each) => each.scrollHeight > each.clientHeight + 1 && getComputedStyle(each).overflow !== 'visible',
+      ).length`
+      expect(await page.evaluate(cut)).toBe(0)
+      await call('POST', `/approvals/${id}/reject`, {})
+    } finally {
+      await rename(email)
+    }
+  })
+
+  inBrowser('open an approval from anywhere in its row, and choose it at its box', async () => {
+    const id = await heldCall(server, { command: 'git push origin row' })
+    const { page } = await signedInAt(server, 'approver', '/console/approvals', phone)
+    const row = page.locator('.item', { has: page.locator(`a[href$="${id}"]`) })
+    const box = await row.boundingBox()
+    await row.click({ position: { x: 8, y: (box?.height ?? 0) - 8 } })
+    expect(await page.locator(`#choose-${id}`).isChecked()).toBe(true)
+    await row.click({ position: { x: (box?.width ?? 0) - 8, y: (box?.height ?? 0) - 8 } })
+    await page.waitForURL(`**/console/approvals/${id}`)
+    await call('POST', `/approvals/${id}/reject`, {})
+  })
+
   inBrowser('change by themselves when somebody else decides, and keep what was written', async () => {
     const id = await heldCall(server)
     const { page } = await signedInAt(server, 'approver', `/console/approvals/${id}`)
@@ -115,7 +162,7 @@ describe('the pages of an approval and of the list', () => {
       comment: 'another way, please',
       request_changes: true,
     })
-    await page.getByText('An approver requested changes', { exact: false }).waitFor()
+    await page.getByText('requested changes. It will not happen as it is.', { exact: false }).waitFor()
     await page.getByText('another way, please').waitFor()
     expect(await page.getByRole('button', { name: 'Approve' }).count()).toBe(0)
   })
@@ -127,7 +174,7 @@ describe('the pages of an approval and of the list', () => {
       const { page } = await signedInAt(server, 'owner', '/console/approvals', { viewport, colorScheme })
       expect(await violations(page)).toEqual([])
       const row = await page.locator('.item').first().boundingBox()
-      expect(row?.height).toBeLessThan(125)
+      expect(row?.height).toBeLessThan(140)
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(width)
     }
   })

@@ -39,7 +39,7 @@ describe('an approval that needs two votes', () => {
     await page.getByText('Needs 1 more approval by an admin or owner', { exact: false }).waitFor()
     await page.locator('.vote', { hasText: 'Approves' }).waitFor()
     await call('owner', 'POST', `/approvals/${id}/reject`)
-    await page.getByText('It will not happen.').waitFor()
+    await page.getByText('rejected it. It will not happen.', { exact: false }).waitFor()
   })
 })
 

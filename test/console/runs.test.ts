@@ -1,14 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import type { Page } from 'playwright-core'
 import { addOrganization } from '../api/fixtures.ts'
 import { decideSteps } from '../../src/governance/runs/effects/effect.ts'
 import { opOf } from '../governance/runs/engine-fixture.ts'
 import { Browser } from '../api/browser.ts'
+import { plain } from '../api/console/pages-home.ts'
 import { startTestServer, type TestServer } from '../api/server.ts'
 import { inBrowser } from '../support/chromium.ts'
 import { agentSession, heldRun, holdMail, startRun, unknownRun } from './runs-world.ts'
 import { holdAgents, signedInAt, tabTo, type Who } from './support.ts'
 
-/* The pages of runs and of agents' sessions: over HTTP, and in a real browser. */
+/* The pages of runs: over HTTP, and in a real browser. */
 
 let server: TestServer
 const cookies = new Map<Who, string>()
@@ -86,21 +88,27 @@ describe('the list of runs', () => {
 })
 
 describe('a run’s page', () => {
-  test('shows each step in the picture and in the list, what waits, and values of inputs to few', async () => {
+  test('shows each step in both pictures and in the list, what waits, and values of inputs to few', async () => {
     const id = await heldRun(server)
     const text = await main(`/console/runs/${id}`)
     const [approval] = (await runOf(id)).waiting_for
     for (const step of ['first', 's', 'last'])
-      expect(text.match(new RegExp(`/console/runs/${id}/steps/${step}"`, 'g'))).toHaveLength(2)
-    expect(text.match(/class="line/g)).toHaveLength(2)
+      expect(text.match(new RegExp(`/console/runs/${id}/steps/${step}"`, 'g'))).toHaveLength(3)
+    // Two lines in each of the two pictures.
+    expect(text.match(/class="line/g)).toHaveLength(4)
     expect(text).toContain(`/console/approvals/${approval.approval_id}"`)
     expect(text).toContain('An admin or owner decides')
+    // What waits has the sentence of its own page.
+    expect(plain(text)).toContain('Sends an email.')
+    expect(plain(text)).toContain('In step s · Rule Mail needs a person')
     expect(text).toContain('Held for approval')
     expect(text).toContain('secret-topic')
     expect(await main(`/console/runs/${id}`, 'member')).toContain('secret-topic')
     const viewers = await main(`/console/runs/${id}`, 'viewer')
     expect(viewers).toContain('topic')
     expect(viewers).not.toContain('secret-topic')
+    expect(plain(viewers)).toContain('Approval of step s')
+    expect(viewers).not.toContain('Sends an email.')
     // A member sees the values of the own runs alone.
     const others = await heldRun(server, 'admin')
     expect(await main(`/console/runs/${others}`, 'member')).not.toContain('secret-topic')
@@ -161,38 +169,6 @@ describe('a step’s page', () => {
   })
 })
 
-describe('a session’s page', () => {
-  test('shows decisions, labels, what waits, and calls without a decision; and revokes', async () => {
-    const path = `/console/sessions/${await agentSession(server)}`
-    const text = await main(path)
-    for (const words of [
-      'member@',
-      'internal',
-      '1 call ran without a decision',
-      // The sentence of the list of approvals.
-      'Run “git push”',
-      'Held for approval',
-      'Live',
-    ])
-      expect(text).toContain(words)
-    // No call was denied, and that is no alarm.
-    expect(text).toMatch(/class="badge off"><svg[^>]*><path[^>]*><\/path><\/svg>Denied/)
-    expect(text.indexOf('<bdi class="words">Bash')).toBeLessThan(
-      text.indexOf('<bdi class="words">Read</bdi></code>'),
-    )
-    const [{ approval_id: held }] = (
-      await runOf((await api(path.replace('console/', 'agent-'))).session_run_id)
-    ).waiting_for
-    expect(await main(`/console/approvals/${held}`)).toContain(`${path}"`)
-    expect(await main('/console/sessions?status=live')).toContain(`${path}"`)
-    expect(await main('/console/sessions?status=revoked')).not.toContain(`${path}"`)
-    expect((await post(path, { action: 'revoke', reason: 'a stolen laptop' })).status).toBe(303)
-    const revoked = await main(path)
-    expect(revoked).toMatch(/Revoked by .*admin@.*a stolen laptop/)
-    expect(revoked).not.toContain('Revoke the session')
-  })
-})
-
 describe('people who may not read', () => {
   test('get 404 in another organization, sign in first, and are refused by their role', async () => {
     const [run, session] = [await heldRun(server), await agentSession(server, 'Other')]
@@ -235,8 +211,12 @@ describe('in a browser', () => {
     await page.waitForURL(`**/console/runs/${id}`)
     const { created_at } = await runOf(id)
     const local = new Intl.DateTimeFormat('en-GB', {
-      dateStyle: 'medium',
-      timeStyle: 'short',
+      day: 'numeric',
+      month: 'short',
+      year: 'numeric',
+      hour: '2-digit',
+      minute: '2-digit',
+      timeZoneName: 'short',
       timeZone: 'Pacific/Auckland',
     })
     await page
@@ -256,22 +236,47 @@ describe('in a browser', () => {
     expect(await page.locator('button[value="cancel"]').count()).toBe(0)
   })
 
-  inBrowser('a picture that is wider than a phone opens at the step that waits', async () => {
+  /** A run whose step `s` waits beside four others. */
+  async function wideRun(): Promise<string> {
     const first = { id: 'first', tool: 'memory_get', params: { key: 'k' } }
     const others = ['b', 'c', 'd', 'e', 's'].map((id) => ({ ...first, id, depends_on: ['first'] }))
-    const id = await startRun(server, { name: 'Wide', steps: [first, ...others] })
+    const id = await startRun(server, { name: 'Wide', steps: [first, ...others], inputs: { topic: 'words' } })
     await server.context.combiner.join(server.identities.organization_id, decideSteps, opOf(id))
-    const { page } = await signedInAt(server, 'admin', `/console/runs/${id}`, {
-      viewport: { width: 360, height: 740 },
-    })
-    await page.locator('.box.hold').waitFor()
-    const [frame, box] = [
-      await page.locator('.picture').boundingBox(),
-      await page.locator('.box.hold').boundingBox(),
-    ]
+    return id
+  }
+  const isInside = async (page: Page, inner: string, outer: string): Promise<void> => {
+    const [box, frame] = [await page.locator(inner).boundingBox(), await page.locator(outer).boundingBox()]
     expect(box?.x).toBeGreaterThanOrEqual(frame?.x ?? Infinity)
     expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual((frame?.x ?? 0) + (frame?.width ?? 0))
+  }
+
+  inBrowser('a picture that is wider than its frame opens at the step that waits', async () => {
+    const { page } = await signedInAt(server, 'admin', `/console/runs/${await wideRun()}`, {
+      viewport: { width: 800, height: 740 },
+    })
+    await page.locator('.picture .box.hold').waitFor()
+    await isInside(page, '.picture .box.hold', '.picture')
     expect(await page.evaluate('document.querySelector(".picture").scrollLeft')).toBeGreaterThan(0)
+  })
+
+  inBrowser('a phone shows the steps below each other, and nothing scrolls sideways', async () => {
+    const { page } = await signedInAt(server, 'admin', `/console/runs/${await wideRun()}`, {
+      viewport: { width: 360, height: 740 },
+    })
+    await page.locator('.rail .box.hold').waitFor()
+    expect(await page.locator('.picture').isVisible()).toBe(false)
+    await isInside(page, '.rail .box.hold', '.rail')
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(360)
+    const tops = `[...document.querySelectorAll('.rail .box')].map((each) => each.getBoundingClientRect().top)`
+    const found = (await page.evaluate(tops)) as number[]
+    expect(found.toSorted((a, b) => a - b)).toEqual(found)
+    expect(new Set(found).size).toBe(6)
+  })
+
+  inBrowser('names of inputs have the whole width of their card', async () => {
+    const { page } = await signedInAt(server, 'admin', `/console/runs/${await wideRun()}`)
+    const name = await page.locator('.column:last-child .field dt').boundingBox()
+    expect(name?.width).toBeGreaterThan(250)
   })
 
   inBrowser('everything works without JavaScript', async () => {

@@ -143,7 +143,7 @@ describe('the verdict', () => {
       }),
     ]
     expect(decide(policy(rules), call).explanation).toBe(
-      'Rule `no leaks` denies `mail_send` because its side effect is egress, the tool matches `mail_*`, the data is labelled confidential or pii and `to` is outside `acme.com`.',
+      'Rule `no leaks` denies `mail_send` because it sends data out, the tool matches `mail_*`, the data is labelled confidential or pii and `to` is outside `acme.com`.',
     )
   })
 

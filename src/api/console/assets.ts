@@ -8,7 +8,19 @@ import express, { type Router } from 'express'
  */
 
 /** Parts of the style sheet, in their order: a later part can override an earlier part. */
-const styles = ['base', 'frame', 'forms', 'states', 'pages', 'decision', 'lists', 'runs', 'picture'] as const
+const styles = [
+  'base',
+  'layout',
+  'header',
+  'forms',
+  'badges',
+  'values',
+  'inbox',
+  'decide',
+  'diff',
+  'picture',
+  'account',
+] as const
 const files = {
   style: { names: styles.map((name) => `style/${name}.css`), ending: 'css', type: 'text/css; charset=utf-8' },
   script: { names: ['console.js'], ending: 'js', type: 'text/javascript; charset=utf-8' },

@@ -158,9 +158,8 @@ document.addEventListener('keydown', (event) => {
   if (target instanceof Element && target.closest('input:not([type=checkbox]), textarea, select') !== null)
     return
   const items = [...document.querySelectorAll('.item-link')]
-  const at = items.indexOf(
-    document.activeElement?.closest('.item')?.querySelector('.item-link') ?? document.body,
-  )
+  const row = document.activeElement?.closest('.item, .plain-item, .row')
+  const at = items.indexOf(row?.querySelector('.item-link') ?? document.body)
   if (key === 'j' || key === 'k') {
     const next = items[Math.max(0, Math.min(items.length - 1, at + (key === 'j' ? 1 : -1)))]
     if (next instanceof HTMLElement) next.focus()
@@ -168,12 +167,21 @@ document.addEventListener('keydown', (event) => {
   if (key === 'a' || key === 'r') {
     const button = key === 'a' ? 'approve' : 'reject'
     const link = items[at]
-    if (link instanceof HTMLAnchorElement) location.assign(`${link.href}#${button}`)
+    if (link instanceof HTMLAnchorElement && link.pathname.startsWith('/console/approvals/'))
+      location.assign(`${link.href}#${button}`)
     else document.getElementById(button)?.focus()
   }
 })
 
-const dates = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
+/** The server has the same format. */
+const dates = new Intl.DateTimeFormat('en-GB', {
+  day: 'numeric',
+  month: 'short',
+  year: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  timeZoneName: 'short',
+})
 const relative = new Intl.RelativeTimeFormat('en')
 
 /** @type {readonly (readonly [Intl.RelativeTimeFormatUnit, number])[]} */

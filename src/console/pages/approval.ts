@@ -1,11 +1,12 @@
 import { h } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
-import { summaryFields, type RunSummary } from '../parts/outcome.ts'
+import type { RuleBody } from '../../policy/rule.ts'
 import { Approval, sentenceOf } from '../parts/approval.ts'
 import { onceOf } from '../parts/ask.ts'
-import type { RuleBody } from '../../policy/rule.ts'
-import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
-import { coveredBy, isTooLong } from './parameters.ts'
+import type { RunSummary } from '../parts/outcome.ts'
+import { capital } from '../parts/words.ts'
+import type { Form, PersonsVisit, Problem, Result, Shown } from '../visit.ts'
+import { coveredBy, isTooLong, readRun } from './parameters.ts'
 import { problemPage } from './problem.ts'
 
 /** `GET /console/approvals/{id}`. Opening this page decides nothing. */
@@ -14,8 +15,7 @@ export async function approvalPage(
   refused: Problem | null = null,
   comment = '',
 ): Promise<Shown> {
-  const id = visit.params['id'] ?? ''
-  const found = await visit.api.call<ApprovalView>('GET /approvals/{id}', { params: { id } })
+  const found = await readApproval(visit)
   if (!found.ok) return problemPage(found, visit.place)
   const approval = found.body
   if (approval.kind === 'resolution') return { redirect: `/console/runs/${approval.run_id ?? ''}` }
@@ -24,21 +24,27 @@ export async function approvalPage(
     runOf(visit, approval),
     callOf(visit, approval),
   ])
+  // Nobody can approve a run whose steps and inputs cannot be shown.
+  if (run?.ok === false && approval.status === 'pending') return problemPage(run, visit.place)
+  const known = run?.ok === true ? run.body : null
   return {
     status: refused?.status ?? 200,
     title: sentenceOf(approval),
     main: h(Approval, {
       approval,
       rule,
-      run,
+      run: known,
       call,
       visit,
       refused,
       comment,
-      isCut: isTooLong(coveredBy(visit, approval, run)),
+      isCut: isTooLong(coveredBy(visit, approval, known)),
     }),
   }
 }
+
+const readApproval = ({ api, params }: PersonsVisit): Promise<Result<ApprovalView>> =>
+  api.call('GET /approvals/{id}', { params: { id: params['id'] ?? '' } })
 
 const decisions = new Set(['approve', 'reject', 'request_changes'])
 
@@ -52,8 +58,8 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
   if (!decisions.has(decision)) return refuse('No decision was sent: press one of the buttons.')
   if (decision === 'request_changes' && comment.trim() === '')
     return refuse('Say in the comment what should change.')
-  if (decision === 'approve' && form.get('read') !== id && (await isCutFor(visit, id)))
-    return refuse('Nothing was decided: download all of it, read it, and say so with the check mark.')
+  const hidden = decision === 'approve' ? await hiddenFrom(visit, form.get('read') === id) : null
+  if (hidden !== null) return refuse(hidden)
   const voted = await visit.api.call<ApprovalView>(
     decision === 'approve' ? 'POST /approvals/{id}/approve' : 'POST /approvals/{id}/reject',
     {
@@ -68,15 +74,18 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
 /** A refused vote. If somebody else has decided, it is said first what this means for the person. */
 function inWords(problem: Problem): Problem {
   if (problem.code !== 'approval_already_decided') return problem
-  const { message } = problem
-  const whole = `${message.charAt(0).toUpperCase()}${message.slice(1)}`
-  return { ...problem, message: `Your vote came too late and does not count. ${whole}` }
+  return { ...problem, message: `Your vote came too late and does not count. ${capital(problem.message)}` }
 }
 
-/** Whether the page cannot show all that an approval covers. */
-async function isCutFor(visit: PersonsVisit, id: string): Promise<boolean> {
-  const found = await visit.api.call<ApprovalView>('GET /approvals/{id}', { params: { id } })
-  return found.ok && isTooLong(coveredBy(visit, found.body, await runOf(visit, found.body)))
+/** The reason why the person has not seen all that the approval covers; null if they have. */
+async function hiddenFrom(visit: PersonsVisit, hasRead: boolean): Promise<string | null> {
+  const found = await readApproval(visit)
+  if (!found.ok) return null
+  const run = found.body.kind === 'run' ? await readRun(visit, found.body) : null
+  if (run?.ok === false) return 'Nothing was decided, because the run could not be read. Load the page again.'
+  return !hasRead && isTooLong(coveredBy(visit, found.body, run?.body ?? null))
+    ? 'Nothing was decided: download all of it, read it, and say so with the check mark.'
+    : null
 }
 
 /** The rule as it is now. The rule may have been deleted or changed since the call was held. */
@@ -89,14 +98,10 @@ async function ruleOf({ api }: PersonsVisit, approval: ApprovalView): Promise<Ru
 }
 
 /** The run of a decided approval in its present state, or the run that waits as a whole; else null. */
-async function runOf({ api }: PersonsVisit, approval: ApprovalView): Promise<RunSummary | null> {
+function runOf(visit: PersonsVisit, approval: ApprovalView): Promise<Result<RunSummary>> | null {
   const { kind, run_id: id, status } = approval
-  if (id === null || kind === 'agent_call' || (kind === 'step' && status === 'pending')) return null
-  const found = await api.call<RunSummary>('GET /runs/{id}', {
-    params: { id },
-    only: summaryFields,
-  })
-  return found.ok ? found.body : null
+  const isShown = id !== null && kind !== 'agent_call' && (kind === 'run' || status !== 'pending')
+  return isShown ? readRun(visit, approval) : null
 }
 
 interface CallShown {

@@ -18,7 +18,7 @@ export const confirmAddressPage = (token: string): Page =>
 export const addressConfirmedPage = (): Page =>
   plainPage('Your address is confirmed', [
     h('p', null, 'Were you invited? Then open the link of the invitation again.'),
-    h('p', null, h('a', { class: 'button', href: homePath }, 'Go on')),
+    h('p', null, h('a', { class: 'button', href: homePath }, 'Continue')),
   ])
 
 /** Offers to send the link again, because the previous link has expired or there was none. */
@@ -44,7 +44,7 @@ export const askConfirmPage = ({
 
 /** The page is the same for every address, so that nobody learns who has an account. */
 export const confirmSentPage = (email: string): Page =>
-  plainPage('Look into your mail', [
+  plainPage('Check your mail', [
     h('p', null, [
       'If ',
       h('strong', null, h(Words, { text: email })),

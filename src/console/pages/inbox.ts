@@ -5,9 +5,10 @@ import type { WaitingSummary } from '../../governance/approvals/summary.ts'
 import type { Page as ListPage } from '../../governance/page.ts'
 import { chooserOf } from '../may-decide.ts'
 import { Inbox, type Done } from '../parts/inbox.ts'
+import { onceOf } from '../parts/ask.ts'
 import { addressOf, chosenOf } from '../parts/pager.ts'
 import type { Form, PersonsVisit, Result, Shown } from '../visit.ts'
-import { isTooLong } from './parameters.ts'
+import { coveredBy, isTooLong } from './parameters.ts'
 import { problemPage } from './problem.ts'
 
 const perPage = '50'
@@ -110,7 +111,11 @@ export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown
   const key = decision === 'approve' ? 'POST /approvals/{id}/approve' : 'POST /approvals/{id}/reject'
   const failed: { id: string; message: string }[] = []
   for (const id of ids) {
-    const voted = await visit.api.call<ApprovalView>(key, { params: { id }, body: { comment } })
+    const voted = await visit.api.call<ApprovalView>(key, {
+      params: { id },
+      body: { comment },
+      ...onceOf(form),
+    })
     if (!voted.ok) failed.push({ id, message: voted.message })
   }
   if (failed.length === ids.length) return refuse('Nothing was decided.', failed)
@@ -145,33 +150,31 @@ async function readResult({ api, person }: PersonsVisit, { decision, ids }: Deci
 }
 
 /** The calls that cannot be approved together with the first one, each with its difference from the first. */
-async function unlikeOnes({ api }: PersonsVisit, ids: readonly string[]): Promise<Done['failed']> {
+async function unlikeOnes(visit: PersonsVisit, ids: readonly string[]): Promise<Done['failed']> {
   const unlike: { id: string; message: string }[] = []
-  let first: readonly (readonly [string, string])[] | null = null
+  let first: Traits | null = null
   for (const id of ids) {
-    const found = await api.call<ApprovalView>('GET /approvals/{id}', { params: { id } })
-    if (!found.ok) {
-      unlike.push({ id, message: found.message })
-      continue
-    }
-    const { tool, rule_id, labels, kind } = found.body
-    if (kind === 'run') {
-      unlike.push({ id, message: 'whole runs are approved one by one: open it' })
-      continue
-    }
-    if (isTooLong(found.body.params ?? null)) {
-      unlike.push({ id, message: 'it is too long for a page: open it' })
-      continue
-    }
-    const traits = [
-      ['tool', JSON.stringify([kind, tool])],
-      ['rule', rule_id ?? ''],
-      ['labels', JSON.stringify([...labels].sort())],
-    ] as const
-    first ??= traits
-    const others = first
-    const names = traits.flatMap(([name, value], index) => (others[index]?.[1] === value ? [] : [name]))
-    if (names.length > 0) unlike.push({ id, message: `differs from the first one in ${names.join(' and ')}` })
+    const found = await visit.api.call<ApprovalView>('GET /approvals/{id}', { params: { id } })
+    const why = found.ok ? whyApart(visit, found.body, (first ??= traitsOf(found.body))) : found.message
+    if (why !== null) unlike.push({ id, message: why })
   }
   return unlike
 }
+
+/** The reason why a call cannot be approved together with a first one of these traits; null if it can. */
+function whyApart(visit: PersonsVisit, approval: ApprovalView, first: Traits): string | null {
+  if (approval.kind === 'run') return 'whole runs are approved one by one: open it'
+  if (isTooLong(coveredBy(visit, approval, null))) return 'it is too long for a page: open it'
+  const traits = traitsOf(approval)
+  const names = (['tool', 'rule', 'labels'] as const).filter((name) => traits[name] !== first[name])
+  return names.length === 0 ? null : `differs from the first one in ${names.join(' and ')}`
+}
+
+/** What must be the same in calls that are approved together. */
+type Traits = Readonly<Record<'tool' | 'rule' | 'labels', string>>
+
+const traitsOf = ({ kind, tool, rule_id, labels }: ApprovalView): Traits => ({
+  tool: JSON.stringify([kind, tool]),
+  rule: rule_id ?? '',
+  labels: JSON.stringify([...labels].sort()),
+})

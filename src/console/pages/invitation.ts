@@ -14,7 +14,7 @@ export function invitedPage(invitation: string, signUp: boolean): Page {
     signUp
       ? h('p', null, [
           'No account yet? ',
-          h('a', { href: signUpPath }, 'Make one with that address'),
+          h('a', { href: signUpPath }, 'Create one with that address'),
           ', confirm it, and open this link again.',
         ])
       : null,
@@ -49,7 +49,7 @@ export function acceptPage(given: {
 export const joinedPage = ({ name, role }: { readonly name: string; readonly role: string }): Page =>
   plainPage('You have joined', [
     h('p', null, ['You are now ', role, ' of ', h('strong', null, h(Words, { text: name })), '.']),
-    h('p', null, h('a', { class: 'button', href: homePath }, 'Go on')),
+    h('p', null, h('a', { class: 'button', href: homePath }, 'Continue')),
   ])
 
 /** The page for a link whose token cannot be valid. */

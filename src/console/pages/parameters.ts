@@ -1,9 +1,10 @@
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { JsonObject } from '../../policy/types.ts'
-import type { RunSummary } from '../parts/outcome.ts'
+import { summaryFields, type RunSummary } from '../parts/outcome.ts'
+import { lengthOf } from '../parts/values.ts'
 import { mostShown } from '../parts/words.ts'
 import { hasRole, roleIn } from '../role.ts'
-import type { PersonsVisit, Shown } from '../visit.ts'
+import type { PersonsVisit, Problem, Result, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
 
 /** What an approval covers: a call with its parameters, or a run with its inputs. null: the reader may not see it. */
@@ -19,7 +20,20 @@ export function coveredBy(
 
 /** Whether this is too long for the page of the approval, which then shows only its beginning. */
 export const isTooLong = (covered: JsonObject | null): boolean =>
-  covered !== null && JSON.stringify(covered, null, 2).length > mostShown
+  covered !== null && lengthOf(covered) > mostShown
+
+/** Reads the run that an approval of a whole run covers. */
+export const readRun = (
+  { api }: PersonsVisit,
+  { run_id: id }: Pick<ApprovalView, 'run_id'>,
+): Promise<Result<RunSummary>> =>
+  api.call('GET /runs/{id}', { params: { id: id ?? '' }, only: summaryFields })
+
+const refused: Problem = {
+  status: 403,
+  code: 'insufficient_role',
+  message: 'only people who may decide see the parameters',
+}
 
 /**
  * `GET /console/approvals/{id}/parameters`: a file with exactly what the approval covers, for people who may decide.
@@ -29,16 +43,10 @@ export async function parametersFile(visit: PersonsVisit): Promise<Shown> {
   const id = visit.params['id'] ?? ''
   const found = await visit.api.call<ApprovalView>('GET /approvals/{id}', { params: { id } })
   if (!found.ok) return problemPage(found, visit.place)
-  const { kind, run_id } = found.body
-  const run =
-    kind === 'run' && run_id !== null
-      ? await visit.api.call<RunSummary>('GET /runs/{id}', { params: { id: run_id }, only: ['inputs'] })
-      : null
-  const covered = coveredBy(visit, found.body, run?.ok === true ? run.body : null)
+  const run = found.body.kind === 'run' ? await readRun(visit, found.body) : null
+  if (run?.ok === false) return problemPage(run, visit.place)
+  const covered = coveredBy(visit, found.body, run?.body ?? null)
   return covered === null
-    ? problemPage(
-        { status: 403, code: 'insufficient_role', message: 'only people who may decide see the parameters' },
-        visit.place,
-      )
+    ? problemPage(refused, visit.place)
     : { file: { name: `${found.body.id}.json`, value: covered } }
 }

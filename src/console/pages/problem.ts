@@ -11,7 +11,7 @@ const titles: Readonly<Record<number, string>> = {
 }
 
 const helps: Readonly<Record<number, string>> = {
-  403: 'Ask an admin or owner of the organization for a role that may see this. If you are a member of another organization, switch to it under your address at the top. You can open the links of runs that other people give you.',
+  403: 'Ask an admin or owner of the organization for a role that may see this. If you are a member of another organization, switch to it in the account menu at the top right. You can open the links of runs that other people give you.',
   404: 'The link may be wrong, or it leads to an organization that you are not a member of.',
   429: 'Wait a moment, and load the page again.',
   503: 'Nothing was changed. Load the page again in a moment.',
@@ -27,7 +27,7 @@ export function problemPage({ status, code, message }: Problem, place: string): 
   return {
     status,
     title,
-    main: h('article', { class: 'narrow' }, [
+    main: h('article', { class: 'narrow card' }, [
       h('h1', null, title),
       words === null ? null : h('p', null, h(Message, { text: words, most: 1_000 })),
       help === undefined ? null : h('p', null, help),

@@ -29,7 +29,7 @@ export function askResetPage({
 
 /** The page is the same for every address, so that nobody learns who has an account. */
 export const resetSentPage = (email: string): Page =>
-  plainPage('Look into your mail', [
+  plainPage('Check your mail', [
     h('p', null, [
       'If ',
       h('strong', null, h(Words, { text: email })),

@@ -8,6 +8,7 @@ import { hasRole, roleIn } from '../role.ts'
 import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
 import { receiptOf } from './receipt.ts'
+import { sentencesOf } from './sentences.ts'
 
 /** `GET /console/runs/{id}`. */
 export async function runPage(visit: PersonsVisit, refused: Problem | null = null): Promise<Shown> {
@@ -27,13 +28,20 @@ export async function runPage(visit: PersonsVisit, refused: Problem | null = nul
     main: h(Run, {
       run,
       role,
-      steps: { part: partOf(visit.query.get('steps'), run.steps.length) },
+      part: partOf(visit.query.get('steps'), run.steps.length),
       receipt,
+      sentences: await sentencesIn(visit, run),
       visit,
       refused,
     }),
   }
 }
+
+/** What the run's waiting calls would do. Viewers cannot read approvals. */
+const sentencesIn = (visit: PersonsVisit, { id, organization_id, waiting_for }: RunShown) =>
+  hasRole(roleIn(visit, organization_id), 'member') && waiting_for.some((each) => each.approval_id !== null)
+    ? sentencesOf(visit, { run_id: id, organization_id })
+    : new Map<string, string>()
 
 /** The part of a long list of steps that an address asks for; the first part if that part does not exist. */
 function partOf(given: string | null, steps: number): number {

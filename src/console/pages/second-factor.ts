@@ -32,6 +32,10 @@ function ActionForm({
   ])
 }
 
+/** Leads back to the page that the person came from. */
+const Back = ({ visit }: { readonly visit: FactorVisit }): ComponentChild =>
+  h('p', { class: 'links' }, h('a', { href: visit.place }, 'Back'))
+
 const Password = (): ComponentChild =>
   h(Field, {
     name: 'password',
@@ -53,8 +57,9 @@ export const beginFactorPage = (visit: FactorVisit): Page =>
       ),
       h(ActionForm, { visit, action: 'begin' }, [
         h(Password, null),
-        h('button', { class: 'primary' }, 'Go on'),
+        h('button', { class: 'primary' }, 'Continue'),
       ]),
+      h(Back, { visit }),
     ],
     visit.problem,
   )
@@ -66,12 +71,13 @@ export const confirmFirstPage = (visit: FactorVisit): Page =>
     [
       h('p', null, 'A second factor can be added once your e-mail address is confirmed.'),
       h(ActionForm, { visit, action: 'mail' }, h('button', { class: 'primary' }, 'Send the mail again')),
+      h(Back, { visit }),
     ],
     visit.problem,
   )
 
 export const mailSentPage = (): Page =>
-  plainPage('Look into your mail', [
+  plainPage('Check your mail', [
     h('p', null, 'A mail with a link that confirms your address is on its way.'),
     h('p', null, h('a', { href: secondFactorPath }, 'Then come back here')),
   ])
@@ -111,6 +117,7 @@ export function enrolPage(visit: FactorVisit, uri: string, codes: readonly strin
           h('p', { class: 'quiet small' }, 'It ends your sessions on other devices.'),
         ]),
       ]),
+      h(Back, { visit }),
     ],
     visit.problem,
   )
@@ -133,7 +140,10 @@ export const enrolAgainPage = (visit: FactorVisit): Page =>
         h(FirstCode, null),
         h('button', { class: 'primary' }, 'Turn it on'),
       ]),
-      h('p', null, h('a', { href: secondFactorPath }, 'Start again with a new key')),
+      h('p', { class: 'links' }, [
+        h('a', { href: secondFactorPath }, 'Start again with a new key'),
+        h('a', { href: visit.place }, 'Back'),
+      ]),
     ],
     visit.problem,
   )
@@ -144,7 +154,11 @@ export const proveFactorPage = (visit: FactorVisit): Page =>
     'Second factor',
     [
       h('p', null, 'This session was opened without your second factor.'),
-      h(ActionForm, { visit, action: 'prove' }, [h(Code, null), h('button', { class: 'primary' }, 'Go on')]),
+      h(ActionForm, { visit, action: 'prove' }, [
+        h(Code, null),
+        h('button', { class: 'primary' }, 'Continue'),
+      ]),
+      h(Back, { visit }),
     ],
     visit.problem,
   )
@@ -182,7 +196,7 @@ export function factorOnPage(visit: FactorVisit, keys: readonly KeyToConfirm[]):
         h('summary', null, 'New backup codes'),
         h(ActionForm, { visit, action: 'codes' }, [h(Password, null), h('button', null, 'Show new codes')]),
       ]),
-      h('p', null, h('a', { class: 'button', href: visit.place }, 'Go on')),
+      h('p', null, h('a', { class: 'button', href: visit.place }, 'Continue')),
     ],
     visit.problem,
   )

@@ -1,13 +1,12 @@
 import { h } from 'preact'
 import type { AgentSessionView } from '../../governance/agents/read.ts'
-import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { RunView } from '../../governance/runs/read/read.ts'
-import { sentenceOf } from '../parts/approval.ts'
 import { nothingDone, onceOf, reasonOf } from '../parts/ask.ts'
 import { Session, type UnapprovedCall } from '../parts/session.ts'
 import type { Form, PersonsVisit, Problem, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
 import { receiptOf } from './receipt.ts'
+import { sentencesOf } from './sentences.ts'
 
 /** `GET /console/sessions/{id}`: an agent's session. */
 export async function sessionPage(visit: PersonsVisit, refused: Problem | null = null): Promise<Shown> {
@@ -22,7 +21,11 @@ export async function sessionPage(visit: PersonsVisit, refused: Problem | null =
     }),
     receiptOf(visit, session.session_run_id, 'newest'),
     session.unapproved_calls === 0 ? [] : unapprovedOf(visit, session),
-    sentencesOf(visit, session),
+    sentencesOf(visit, {
+      kind: 'agent_call',
+      requested_by: session.user_id,
+      organization_id: session.organization_id,
+    }),
   ])
   if (!record.ok) return problemPage(record, visit.place)
   return {
@@ -31,26 +34,6 @@ export async function sessionPage(visit: PersonsVisit, refused: Problem | null =
     main: h(Session, { session, record: record.body, receipt, unapproved, sentences, visit, refused }),
   }
 }
-
-/** What the waiting calls of the session's person would do, in the words of the list of approvals. */
-async function sentencesOf(
-  visit: PersonsVisit,
-  session: AgentSessionView,
-): Promise<ReadonlyMap<string, string>> {
-  const found = await visit.api.call<{ readonly data: readonly ApprovalView[] }>('GET /approvals', {
-    query: {
-      status: 'pending',
-      kind: 'agent_call',
-      requested_by: session.user_id,
-      organization_id: session.organization_id,
-      limit: mostSentences,
-    },
-  })
-  return new Map(found.ok ? found.body.data.map((approval) => [approval.id, sentenceOf(approval)]) : [])
-}
-
-/** Maximum number of waiting calls whose sentences are read. Other calls are named by their tool. */
-const mostSentences = '50'
 
 /** Maximum number of audit entries that the page reads. Older calls are only counted. */
 const mostEntries = '200'

@@ -30,8 +30,8 @@ export function signInPage({ place, email, signUp, problem }: SignIn): Page {
         h('button', { class: 'primary' }, 'Sign in'),
       ]),
       h('p', { class: 'links' }, [
-        h('a', { href: resetPath }, 'Forgotten your password?'),
-        signUp ? h('a', { href: signUpPath }, 'Make an account') : null,
+        h('a', { href: resetPath }, 'Forgot your password?'),
+        signUp ? h('a', { href: signUpPath }, 'Create an account') : null,
       ]),
     ],
     problem,
@@ -46,7 +46,7 @@ export function codePage({ place, problem }: Pick<SignIn, 'place' | 'problem'>):
       h('form', { method: 'post', action: `${signInPath}/code`, class: 'fill' }, [
         h('input', { type: 'hidden', name: 'return', value: place }),
         h(Code, null),
-        h('button', { class: 'primary' }, 'Go on'),
+        h('button', { class: 'primary' }, 'Continue'),
       ]),
       h(
         'p',

@@ -13,15 +13,15 @@ export interface SignUp {
 
 export function signUpPage({ name, email, problem }: SignUp): Page {
   return plainPage(
-    'Make an account',
+    'Create an account',
     [
       h('form', { method: 'post', action: signUpPath, class: 'fill' }, [
         h(Field, { name: 'name', label: 'Your name', autocomplete: 'name', most: 200, value: name }),
         h(Email, { value: email }),
         h(NewPassword, null),
-        h('button', { class: 'primary' }, 'Make the account'),
+        h('button', { class: 'primary' }, 'Create the account'),
       ]),
-      h('p', { class: 'links' }, h('a', { href: signInPath }, 'You have an account? Sign in')),
+      h('p', { class: 'links' }, h('a', { href: signInPath }, 'Have an account? Sign in')),
     ],
     problem,
   )
@@ -29,7 +29,7 @@ export function signUpPage({ name, email, problem }: SignUp): Page {
 
 /** The page is the same for every address, so that nobody learns who has an account or an invitation. */
 export function signUpSentPage(email: string): Page {
-  return plainPage('Look into your mail', [
+  return plainPage('Check your mail', [
     h('p', null, [
       'If ',
       h('strong', null, h(Words, { text: email })),
@@ -38,7 +38,7 @@ export function signUpSentPage(email: string): Page {
     h('p', { class: 'quiet' }, 'Were you invited? After that, open the link of the invitation again.'),
     h('p', { class: 'links' }, [
       h('a', { href: signInPath }, 'Sign in'),
-      h('a', { href: resetPath }, 'Forgotten your password?'),
+      h('a', { href: resetPath }, 'Forgot your password?'),
     ]),
   ])
 }

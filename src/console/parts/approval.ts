@@ -1,5 +1,6 @@
 import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
+import { effectWord } from '../../policy/explain.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import { hasRole, roleIn } from '../role.ts'
 import type { PersonsVisit, Problem } from '../visit.ts'
@@ -7,17 +8,12 @@ import { Alert } from './alert.ts'
 import { Contents } from './contents.ts'
 import { Decide } from './decide.ts'
 import { Outcome, type RunSummary } from './outcome.ts'
+import { SessionId } from './session-id.ts'
 import { ApprovalState, Badge, Effect, Risk } from './state.ts'
 import { Time } from './time.ts'
 import { Votes } from './votes.ts'
 import { Why } from './why.ts'
 import { Words } from './words.ts'
-
-const doing: Readonly<Record<string, string>> = {
-  read: 'reads data',
-  write: 'changes something',
-  egress: 'sends data out',
-}
 
 /** One sentence that says what the approved request would do. */
 export function sentenceOf({
@@ -29,7 +25,7 @@ export function sentenceOf({
 }: ApprovalView): string {
   if (preview !== undefined) return preview.title
   if (kind === 'run') return workflow === null ? 'Start a whole run' : `Start the whole run of “${workflow}”`
-  return `${kind === 'agent_call' ? 'An agent’s call of' : 'A call of'} ${tool ?? 'a tool'}, which ${doing[side_effect ?? 'write'] ?? 'acts'}`
+  return `${kind === 'agent_call' ? 'An agent’s call of' : 'A call of'} ${tool ?? 'a tool'}, which ${effectWord(side_effect ?? 'write')}`
 }
 
 export interface ApprovalProps {
@@ -87,7 +83,7 @@ export function Approval(props: ApprovalProps): ComponentChild {
             approval,
             run,
             mayDecide: hasRole(roleIn(visit, approval.organization_id), approval.approver),
-            isDone: call === 'completed',
+            isDone: call === 'completed' || isReportedDone(approval),
           }),
           h(Why, { approval, rule }),
         ]),
@@ -98,6 +94,12 @@ export function Approval(props: ApprovalProps): ComponentChild {
       ]),
     ],
   )
+}
+
+/** Whether the agent's client has reported that it made the call. */
+function isReportedDone({ detail }: ApprovalView): boolean {
+  const observed = detail?.observed ?? null
+  return observed !== null && observed.outcome !== 'error'
 }
 
 /** The parts that can change while the page is open: the approval, its votes, and the state of its call and run. */
@@ -150,6 +152,7 @@ function Asked({
 }): ComponentChild {
   const { detail, run_id, step_id, item_index, session_id } = approval
   const agent = detail?.agent ?? null
+  const session = h(SessionId, { id: session_id ?? '' })
   return h('p', { class: 'asked' }, [
     h('strong', null, h(Words, { text: approval.requester_email ?? approval.requested_by })),
     ' asked ',
@@ -160,12 +163,8 @@ function Asked({
           h('strong', null, h(Words, { text: agent?.name ?? 'unknown' })),
           ' in the session ',
           maySeeSession && approval.agent_session_id !== null
-            ? h(
-                'a',
-                { href: `/console/sessions/${approval.agent_session_id}` },
-                h(Words, { text: session_id ?? '' }),
-              )
-            : h(Words, { text: session_id ?? '' }),
+            ? h('a', { href: `/console/sessions/${approval.agent_session_id}` }, session)
+            : session,
         ]
       : [
           approval.kind === 'run' ? ' to start ' : ' in ',

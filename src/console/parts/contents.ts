@@ -14,10 +14,18 @@ const past: Readonly<Record<string, string>> = { read: 'read', write: 'changed',
 function headingOf({ kind, status, side_effect }: ApprovalView, isDone: boolean): string {
   const what = past[side_effect ?? 'write'] ?? 'done'
   if (kind === 'run') return status === 'pending' ? 'What would run' : 'What was asked for'
-  if (isDone) return `What was ${what}`
-  if (status === 'approved') return kind === 'agent_call' ? 'What the agent may do' : 'What was approved'
+  const isAgents = kind === 'agent_call'
+  if (isDone) return isAgents ? 'What the agent did' : `What was ${what}`
+  if (status === 'approved') return isAgents ? 'What the agent may do' : 'What was approved'
   if (status !== 'pending') return 'What was asked for'
-  return kind === 'agent_call' ? 'What the agent would do' : `What would be ${what}`
+  return isAgents ? 'What the agent would do' : `What would be ${what}`
+}
+
+/** The title of the exact parameters. It claims no more than the heading. */
+function exactTitle({ status }: ApprovalView, isDone: boolean): string {
+  if (isDone) return 'Exactly as it ran'
+  if (status === 'pending') return 'Exactly as it will run'
+  return status === 'approved' ? 'Exactly as it was approved' : 'Exactly as it was asked for'
 }
 
 interface ContentsProps {
@@ -77,7 +85,7 @@ function WholeRun({ approval: { run_id }, run, mayDecide }: ContentsProps): Comp
   ]
 }
 
-function OneCall({ approval }: ContentsProps): ComponentChild {
+function OneCall({ approval, isDone }: ContentsProps): ComponentChild {
   const { params, params_hash, tool, summary, preview } = approval
   const note = preview?.note === undefined ? null : h(Words, { text: preview.note, most: 1_000 })
   // The note on a change that an agent sends explains the lines above it. Any other note is a warning.
@@ -95,11 +103,15 @@ function OneCall({ approval }: ContentsProps): ComponentChild {
           note !== null && !isDrawn ? h('p', { class: 'note' }, note) : null,
           preview?.diff === undefined
             ? null
-            : h(Diff, { diff: preview.diff, isAgents: approval.kind === 'agent_call' }),
+            : h(Diff, {
+                diff: preview.diff,
+                isAgents: approval.kind === 'agent_call',
+                isOpen: approval.status === 'pending',
+              }),
           note !== null && isDrawn ? h('p', { class: 'quiet small' }, note) : null,
           h(Parameters, { approval, params }),
           h('details', { class: 'exact' }, [
-            h('summary', null, 'Exactly as it will run'),
+            h('summary', null, exactTitle(approval, isDone)),
             h('p', null, ['Tool ', h('code', null, h(Words, { text: tool ?? '' }))]),
             h(LongText, { text: JSON.stringify(params, null, 2) }),
             h('p', { class: 'quiet small' }, [

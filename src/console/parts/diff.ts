@@ -1,7 +1,7 @@
 import { diffLines, diffWordsWithSpace, type Change } from 'diff'
 import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
-import { LongText, Plain } from './words.ts'
+import { capital, LongText, Plain } from './words.ts'
 
 type PreviewDiff = NonNullable<NonNullable<ApprovalView['preview']>['diff']>
 
@@ -10,18 +10,27 @@ const mostEdits = 400
 /** Equal lines that are shown before and after a difference. */
 const around = 3
 
+/** The texts on both sides, in words. The old text was read when the call was held, so it may not be true any more. */
+function sidesOf(isAgents: boolean, isOpen: boolean) {
+  if (isAgents) return { before: 'the old text', nothing: '' }
+  return isOpen
+    ? { before: 'as it is now', nothing: 'There is nothing yet. ' }
+    : { before: 'as it was when the call was held', nothing: 'There was nothing. ' }
+}
+
 /** The changes of the call, line by line. */
 export function Diff({
   diff: { before, after, skipped },
   isAgents,
+  isOpen,
 }: {
   readonly diff: PreviewDiff
   /** Whether the texts come from an agent. Then they are not known to be what is there now. */
   readonly isAgents: boolean
+  /** Whether the call still waits for a decision. */
+  readonly isOpen: boolean
 }): ComponentChild {
-  const nothing = isAgents ? 'After the call:' : 'There is nothing yet. After the call:'
-  const now = isAgents ? ' the old text, ' : ' as it is now, '
-  const parts = before === null ? undefined : diffLines(before, after, { maxEditLength: mostEdits })
+  const sides = sidesOf(isAgents, isOpen)
   return h('div', { class: 'diff' }, [
     skipped === 0
       ? null
@@ -30,28 +39,42 @@ export function Diff({
           { class: 'quiet small' },
           `The first ${skipped.toLocaleString('en')} characters are the same in both.`,
         ),
-    before === null ? h('p', { class: 'quiet' }, nothing) : null,
-    parts === undefined
+    before === null
       ? [
-          before === null
-            ? null
-            : [
-                h('h3', null, isAgents ? 'The old text' : 'Now'),
-                h('div', { class: 'removed' }, h(LongText, { text: before })),
-              ],
-          before === null ? null : h('h3', null, 'After the call'),
+          h('p', { class: 'quiet' }, `${sides.nothing}After the call:`),
           h('div', { class: 'added' }, h(LongText, { text: after })),
         ]
-      : [
-          h('p', { class: 'quiet small' }, [
-            h('span', { class: 'sign' }, '−'),
-            now,
-            h('span', { class: 'sign' }, '+'),
-            ' after the call',
-          ]),
-          h('div', { class: 'diff-lines' }, rowsOf(parts)),
-        ],
+      : h(Compared, { before, after, name: sides.before }),
   ])
+}
+
+function Compared({
+  before,
+  after,
+  name,
+}: {
+  readonly before: string
+  readonly after: string
+  /** What the old text is, in words. */
+  readonly name: string
+}): ComponentChild {
+  const parts = diffLines(before, after, { maxEditLength: mostEdits })
+  if (parts === undefined)
+    return [
+      h('h3', null, capital(name)),
+      h('div', { class: 'removed' }, h(LongText, { text: before })),
+      h('h3', null, 'After the call'),
+      h('div', { class: 'added' }, h(LongText, { text: after })),
+    ]
+  return [
+    h('p', { class: 'quiet small' }, [
+      h('span', { class: 'sign' }, '−'),
+      ` ${name}, `,
+      h('span', { class: 'sign' }, '+'),
+      ' after the call',
+    ]),
+    h('div', { class: 'diff-lines' }, rowsOf(parts)),
+  ]
 }
 
 const linesOf = ({ value }: Change): string[] => value.replace(/\n$/, '').split('\n')

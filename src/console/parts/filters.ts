@@ -1,4 +1,5 @@
 import { h, type ComponentChild, type ComponentChildren } from 'preact'
+import { Icon } from './state.ts'
 import { visible } from './words.ts'
 
 type Chosen = Readonly<Record<string, string>>
@@ -19,8 +20,11 @@ export function Filters({
 }): ComponentChild {
   const count = names.filter((name) => chosen[name] !== undefined).length
   return h('details', { class: 'filters', open: count > 0 }, [
-    h('summary', null, count === 0 ? title : `${title} (${count})`),
-    h('form', { method: 'get', action: path, class: 'filter-form', role: 'search' }, [
+    h('summary', { class: 'button' }, [
+      h(Icon, { name: 'filter' }),
+      count === 0 ? title : `${title} (${count})`,
+    ]),
+    h('form', { method: 'get', action: path, role: 'search' }, [
       children,
       h('div', { class: 'buttons' }, [
         h('button', null, 'Show'),

@@ -3,10 +3,11 @@ import { inboxPath } from '../../contract/pages.ts'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import { whoDecides, type Chooser } from '../may-decide.ts'
 import { sentenceOf } from './approval.ts'
-import { PostForm } from './layout.ts'
+import { Labels } from './labels.ts'
+import { OnceField, PostForm } from './layout.ts'
 import { Live } from './live.ts'
 import { addressOf, Pager } from './pager.ts'
-import { effectWord, Risk } from './state.ts'
+import { effectTitle, Icon, Risk } from './state.ts'
 import { Time } from './time.ts'
 import { visible, Words } from './words.ts'
 
@@ -23,15 +24,24 @@ export function Waiting(props: WaitingProps): ComponentChild {
   return h(
     Live,
     { name: 'waiting', version, 'data-poll': '' },
-    items.length > 0
-      ? h(Form, props)
-      : h('p', { class: 'card quiet' }, [
-          Object.keys(chosen).length === 0
-            ? 'Nothing waits for a decision.'
-            : 'Nothing that waits is like that.',
-        ]),
+    items.length > 0 ? h(Form, props) : h(Nothing, { isFiltered: Object.keys(chosen).length > 0 }),
   )
 }
+
+const Nothing = ({ isFiltered }: { readonly isFiltered: boolean }): ComponentChild =>
+  h(
+    'div',
+    { class: 'card empty' },
+    isFiltered
+      ? [
+          h('p', null, h('strong', null, 'Nothing that waits matches the filter.')),
+          h('p', null, h('a', { href: inboxPath }, 'Show all that waits')),
+        ]
+      : [
+          h('p', null, [h(Icon, { name: 'good' }), ' ', h('strong', null, 'Nothing waits for a decision.')]),
+          h('p', { class: 'quiet' }, 'A call that a rule holds stands here until somebody decides it.'),
+        ],
+  )
 
 interface WaitingProps {
   readonly chooser: Chooser
@@ -53,6 +63,7 @@ function Form({ chooser, chosen, items, next, kept }: WaitingProps): ComponentCh
   const { unknown: _, ...others } = chosen
   return h('div', { class: 'page' }, [
     h(PostForm, { action: addressOf(inboxPath, chosen), token: visit.token, class: 'page' }, [
+      h(OnceField, null),
       h(
         'ul',
         { class: 'inbox' },
@@ -97,9 +108,8 @@ function Place({
 }: {
   readonly approval: ApprovalView
 }): ComponentChild {
-  // The title of a whole run names its workflow.
-  if (kind === 'run')
-    return h('span', null, h(Words, { text: rule_name ?? 'A setting holds such runs', most: 120 }))
+  // The title of a whole run names its workflow, and no rule holds whole runs.
+  if (kind === 'run') return h('span', null, 'A setting holds such runs')
   const step = [
     workflow === null ? null : h(Words, { text: workflow, most: 120 }),
     step_id === null ? null : [', step ', h(Words, { text: step_id })],
@@ -108,13 +118,10 @@ function Place({
   if (workflow === null && rule_name === null) return null
   return h('span', null, [
     step,
-    workflow === null || rule_name === null ? null : ' · ',
+    workflow === null ? 'Rule ' : rule_name === null ? null : ' · rule ',
     rule_name === null ? null : h(Words, { text: rule_name, most: 120 }),
   ])
 }
-
-/** Maximum number of labels in one row. */
-const mostLabels = 5
 
 function Item({
   approval,
@@ -132,14 +139,18 @@ function Item({
   return h('li', { class: instead === null ? 'item' : 'item elsewhere' }, [
     instead !== null
       ? null
-      : h('input', {
-          type: 'checkbox',
-          name: 'id',
-          value: id,
-          checked: isChosen,
-          id: `choose-${id}`,
-          'aria-label': `Choose ${visible(sentenceOf(approval)).slice(0, 100)}`,
-        }),
+      : h(
+          'label',
+          { class: 'choose' },
+          h('input', {
+            type: 'checkbox',
+            name: 'id',
+            value: id,
+            checked: isChosen,
+            id: `choose-${id}`,
+            'aria-label': `Choose ${visible(sentenceOf(approval)).slice(0, 100)}`,
+          }),
+        ),
     h('div', { class: 'item-words' }, [
       h(
         'a',
@@ -148,23 +159,21 @@ function Item({
       ),
       h('div', { class: 'item-facts quiet small' }, [
         h('span', null, [
-          expires_at === null ? 'Asked ' : ['Expires ', h(Time, { at: expires_at, now }), ' · asked '],
-          h(Time, { at: approval.created_at, now }),
-        ]),
-        h('span', { class: 'item-who' }, [
           h(Words, { text: approval.requester_email ?? approval.requested_by }),
           approval.agent_name === null ? null : [' with ', h(Words, { text: approval.agent_name, most: 80 })],
         ]),
         h(Place, { approval }),
+        h('span', null, [
+          'Asked ',
+          h(Time, { at: approval.created_at, now }),
+          expires_at === null ? null : [' · expires ', h(Time, { at: expires_at, now })],
+        ]),
         instead === null ? null : h('strong', null, instead),
       ]),
       h('p', { class: 'badges' }, [
         h(Risk, { level: approval.risk.level }),
-        side_effect === null ? null : h('span', { class: 'small' }, effectWord(side_effect)),
-        approval.labels.slice(0, mostLabels).map((label) => h('span', { class: 'label' }, label)),
-        approval.labels.length > mostLabels
-          ? h('span', { class: 'quiet small' }, `and ${approval.labels.length - mostLabels} more`)
-          : null,
+        side_effect === null ? null : h('span', { class: 'small' }, effectTitle(side_effect)),
+        approval.labels.length === 0 ? null : h(Labels, { labels: approval.labels, most: 5 }),
       ]),
     ]),
   ])

@@ -39,18 +39,19 @@ function Calls({ unknown, chosen, visit }: UnknownProps): ComponentChild {
       'ul',
       { class: 'inbox' },
       unknown.data.map((each) =>
-        h('li', { class: 'plain-item stack' }, [
-          h(
-            'a',
-            {
-              class: 'item-link',
-              href: `/console/runs/${each.run_id ?? ''}#waits`,
-            },
-            h(Words, { text: sentenceOf(each) }),
-          ),
-          h('p', { class: 'quiet small' }, [
+        h('li', { class: 'plain-item unknown stack' }, [
+          h('p', { class: 'split' }, [
+            h(
+              'a',
+              {
+                class: 'item-link',
+                href: `/console/runs/${each.run_id ?? ''}#waits`,
+              },
+              h(Words, { text: sentenceOf(each) }),
+            ),
             h(Badge, { tone: 'warn', word: 'Outcome unknown' }),
-            ' ',
+          ]),
+          h('p', { class: 'quiet small' }, [
             h(Words, { text: each.requester_email ?? each.requested_by }),
             each.workflow_name === null ? null : [' · ', h(Words, { text: each.workflow_name, most: 120 })],
             each.step_id === null ? null : [', step ', h(Words, { text: each.step_id })],
@@ -59,8 +60,8 @@ function Calls({ unknown, chosen, visit }: UnknownProps): ComponentChild {
             h(Time, { at: each.created_at, now: visit.now }),
           ]),
           mayChoose
-            ? h('details', { id: `became-${each.id}`, class: 'exact' }, [
-                h('summary', null, 'What became of it?'),
+            ? h('details', { id: `became-${each.id}` }, [
+                h('summary', { class: 'button' }, 'What became of it?'),
                 h(OutcomeChoices, {
                   runId: each.run_id ?? '',
                   token: visit.token,

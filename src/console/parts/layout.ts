@@ -39,7 +39,7 @@ export function document(page: Page, frame: Frame): string {
 function Header({ frame: { person, token, place } }: { readonly frame: Frame }): ComponentChild {
   const shown = person === null ? [] : placesOf(person)
   return h('header', { class: 'top' }, [
-    h('a', { class: 'brand', href: homePath }, 'Countersign'),
+    h('a', { class: 'brand', href: homePath }, [h(Mark, null), 'Countersign']),
     person === null
       ? null
       : [
@@ -68,6 +68,20 @@ function Header({ frame: { person, token, place } }: { readonly frame: Frame }):
         ],
   ])
 }
+
+const Mark = (): ComponentChild =>
+  h(
+    'svg',
+    { class: 'mark', viewBox: '0 0 24 24', width: 24, height: 24, 'aria-hidden': 'true', focusable: 'false' },
+    h('path', {
+      d: 'M5 12.5 9 16.5 13.5 10M11 16.5 12.5 16.5 19 7.5',
+      fill: 'none',
+      stroke: 'currentColor',
+      'stroke-width': 2.2,
+      'stroke-linecap': 'round',
+      'stroke-linejoin': 'round',
+    }),
+  )
 
 function OrganizationSwitch({
   person,

@@ -13,14 +13,21 @@ export const summaryFields = ['id', 'status', 'status_reason', 'steps', 'inputs'
 export type RunSummary = Pick<RunView, (typeof summaryFields)[number]>
 
 const ends: Readonly<Record<string, string>> = {
-  rejected: 'It will not happen.',
   cancelled:
     'It was withdrawn: the run was cancelled, the session ended, or another approval took its place.',
   expired: 'Nobody decided in time. It will not happen.',
 }
 
-/** The people who approved, or the reason why the call will not happen. */
+/** The people who decided, and what their decision means; else the reason why the call will not happen. */
 function endOf({ status, votes }: ApprovalView): ComponentChild {
+  if (status === 'rejected') {
+    const vote = votes.find(({ decision }) => decision === 'reject')
+    if (vote === undefined) return 'It will not happen.'
+    const words = vote.changes_requested
+      ? 'requested changes. It will not happen as it is.'
+      : 'rejected it. It will not happen.'
+    return [h(Words, { text: vote.email }), ` ${words}`]
+  }
   if (status !== 'approved') return ends[status] ?? ''
   const [first, ...others] = votes.filter(({ decision }) => decision === 'approve')
   if (first === undefined) return 'It was approved.'
@@ -28,26 +35,21 @@ function endOf({ status, votes }: ApprovalView): ComponentChild {
   return [h(Words, { text: first.email }), `${more} approved.`]
 }
 
-/** The result of an approval and of its call. */
-export function Outcome({
-  approval,
-  run,
-  call,
-  now,
-}: {
+interface OutcomeProps {
   readonly approval: ApprovalView
   readonly run: RunSummary | null
   /** The state of the approved call. */
   readonly call: string | null
   readonly now: Date
-}): ComponentChild {
-  const step = run?.steps.find(({ id }) => id === approval.step_id)
-  const changes = approval.votes.some((vote) => vote.changes_requested)
+}
+
+/** The result of an approval that was decided, and of its call. */
+export function Outcome({ approval, run, call, now }: OutcomeProps): ComponentChild {
   const by = approval.superseded_by
   return h('section', { 'aria-labelledby': 'outcome', class: 'outcome' }, [
     h('h2', { id: 'outcome' }, 'What became of it'),
     h('p', null, [
-      changes ? 'An approver requested changes. It will not happen as it is.' : endOf(approval),
+      endOf(approval),
       approval.decided_at === null
         ? null
         : [' Decided ', h(Time, { at: approval.decided_at, now, exact: true }), '.'],
@@ -58,32 +60,41 @@ export function Outcome({
     approval.kind === 'agent_call' && approval.status === 'approved'
       ? h(AgentsCall, { approval, now })
       : null,
-    run === null
+    run === null ? null : h(InRun, { approval, run, call }),
+    h('p', null, h('a', { class: 'button', href: inboxPath }, 'What else waits')),
+  ])
+}
+
+/** The states of the call and of its run. */
+function InRun({
+  approval,
+  run,
+  call,
+}: Omit<OutcomeProps, 'run' | 'now'> & { readonly run: RunSummary }): ComponentChild {
+  const { item_index: item, step_id } = approval
+  const step = run.steps.find(({ id }) => id === step_id)
+  return h('dl', { class: 'fields' }, [
+    step === undefined
       ? null
-      : h('dl', { class: 'fields' }, [
-          step === undefined
-            ? null
-            : h('div', { class: 'field' }, [
-                h('dt', null, approval.item_index === null ? 'Step' : 'Call'),
-                h('dd', null, [
-                  h(RunState, { status: call ?? step.status }),
-                  ' ',
-                  h(Words, { text: step.id }),
-                  approval.item_index === null ? null : `, item ${approval.item_index}`,
-                ]),
-              ]),
-          h('div', { class: 'field' }, [
-            h('dt', null, 'Run'),
-            h('dd', null, [
-              h(RunState, { status: run.status }),
-              ' ',
-              h(Message, { text: run.status_reason, most: 600 }),
-              ' ',
-              h('a', { href: `/console/runs/${run.id}` }, 'Open the run'),
-            ]),
+      : h('div', { class: 'field' }, [
+          h('dt', null, item === null ? 'Step' : 'Call'),
+          h('dd', null, [
+            h(RunState, { status: call ?? step.status }),
+            ' ',
+            h(Words, { text: step.id }),
+            item === null ? null : `, item ${item}`,
           ]),
         ]),
-    approval.status === 'pending' ? null : h('p', null, h('a', { href: inboxPath }, 'What else waits')),
+    h('div', { class: 'field' }, [
+      h('dt', null, 'Run'),
+      h('dd', null, [
+        h(RunState, { status: run.status }),
+        ' ',
+        h(Message, { text: run.status_reason, most: 600 }),
+        ' ',
+        h('a', { href: `/console/runs/${run.id}` }, 'Open the run'),
+      ]),
+    ]),
   ])
 }
 

@@ -4,7 +4,7 @@ import type { PersonsVisit, Problem } from '../visit.ts'
 import { Labels } from './labels.ts'
 import { Live } from './live.ts'
 import { chosenOf, Pager } from './pager.ts'
-import { ApprovalState, Badge, effectWord, RunState, type Tone } from './state.ts'
+import { ApprovalState, Badge, effectTitle, RunState, type Tone } from './state.ts'
 import { Time } from './time.ts'
 import { Message, Words } from './words.ts'
 
@@ -102,7 +102,7 @@ function Decision({
     ),
     approval === null ? null : h(ApprovalLine, { approval, mayOpenApprovals }),
     h('div', { class: 'meta' }, [
-      h('span', null, effectWord(side_effect)),
+      h('span', null, effectTitle(side_effect)),
       h(Time, { at: decision.decided_at, now }),
       labels.length === 0 ? null : h(Labels, { labels }),
     ]),

@@ -12,7 +12,7 @@ import { Live } from './live.ts'
 import { Picture } from './picture.ts'
 import { Receipts, type ReceiptsProps } from './receipts.ts'
 import { Risk, RunState } from './state.ts'
-import { Steps, type StepsPart } from './steps.ts'
+import { Steps } from './steps.ts'
 import { duration, Time } from './time.ts'
 import { Value } from './values.ts'
 import { Waiting } from './waiting.ts'
@@ -23,14 +23,16 @@ export interface RunProps {
   /** The reader's role in the run's organization. */
   readonly role: Role | null
   /** The shown part of the list of steps. */
-  readonly steps: StepsPart
+  readonly part: number
   /** A page of the receipt, or the reason why the reader cannot see it. */
   readonly receipt: ReceiptsProps['receipt']
+  /** What the waiting calls would do, by the id of the approval. */
+  readonly sentences: ReadonlyMap<string, string>
   readonly visit: PersonsVisit
   readonly refused: Problem | null
 }
 
-export function Run({ run, role, steps, receipt, visit, refused }: RunProps): ComponentChild {
+export function Run({ run, role, part, receipt, sentences, visit, refused }: RunProps): ComponentChild {
   const path = `/console/runs/${run.id}`
   const isOpen = !runEnded(run.status) && run.workflow_id !== null
   const mayCancel =
@@ -44,7 +46,7 @@ export function Run({ run, role, steps, receipt, visit, refused }: RunProps): Co
     h(Alert, { message: refused?.message ?? null }),
     h('div', { class: 'columns' }, [
       h('div', { class: 'column' }, [
-        h(Waiting, { run: { id: run.id, waiting_for: inOrder(run) }, role, visit }),
+        h(Waiting, { run: { id: run.id, waiting_for: inOrder(run) }, role, visit, sentences }),
         run.steps.length < 2
           ? null
           : h(Live, { name: 'run-picture', version: states.join('/') }, [
@@ -58,7 +60,7 @@ export function Run({ run, role, steps, receipt, visit, refused }: RunProps): Co
                 }),
               ]),
             ]),
-        run.steps.length === 0 ? null : h(Steps, { run, part: steps, path, version: states.join('/') }),
+        run.steps.length === 0 ? null : h(Steps, { run, part, path, version: states.join('/') }),
         h(Result, { run }),
         h(Receipts, {
           receipt,

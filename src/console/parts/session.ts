@@ -9,9 +9,10 @@ import { Facts } from './facts.ts'
 import { Live } from './live.ts'
 import { Receipts, type ReceiptsProps } from './receipts.ts'
 import { Badge, Effect } from './state.ts'
-import { SessionState, sessionsPath } from './sessions.ts'
+import { Check, SessionState, sessionsPath } from './sessions.ts'
 import { Time } from './time.ts'
 import { Waiting } from './waiting.ts'
+import { Sources } from './sources.ts'
 import { Words } from './words.ts'
 
 /** Fields of an audit entry of `agent.unapproved_call`. */
@@ -95,7 +96,7 @@ function Head({ session, now }: { readonly session: AgentSessionView; readonly n
   const { status, revoke_reason: reason, revoked_by: by } = session
   return h('header', { class: 'headline' }, [
     h('p', { class: 'crumbs small' }, h('a', { href: sessionsPath }, 'Sessions of agents')),
-    h('p', { class: 'badges', role: 'status' }, h(SessionState, { status })),
+    h('p', { class: 'badges', role: 'status' }, [h(SessionState, { status }), h(Check, { session })]),
     h('h1', null, h(Words, { text: session.agent.name, most: 100 })),
     h('p', null, [
       'Works for ',
@@ -195,9 +196,8 @@ function Counts({ session }: Pick<SessionProps, 'session'>): ComponentChild {
   ])
 }
 
-/** Maximum number of labels on one page, and of tools for each label. */
+/** Maximum number of labels on one page. */
 const mostLabels = 50
-const mostSources = 5
 
 function Labelled({ session: { label_sources: sources } }: Pick<SessionProps, 'session'>): ComponentChild {
   return h(
@@ -218,18 +218,8 @@ function Labelled({ session: { label_sources: sources } }: Pick<SessionProps, 's
             .map(({ label, from }) =>
               h('li', null, [
                 h('span', { class: 'label' }, label),
-                from.length === 0
-                  ? null
-                  : h('span', { class: 'quiet small' }, [
-                      ' from ',
-                      from
-                        .slice(0, mostSources)
-                        .map((tool, index) => [
-                          index === 0 ? null : ', ',
-                          h(Words, { text: tool, most: 80 }),
-                        ]),
-                      from.length > mostSources ? ` and ${from.length - mostSources} more` : null,
-                    ]),
+                ' ',
+                h(Sources, { from, isAgents: true }),
               ]),
             ),
         ),

@@ -4,6 +4,7 @@ import { Choice, Field, Filters } from './filters.ts'
 import { Labels } from './labels.ts'
 import { Live } from './live.ts'
 import { Pager } from './pager.ts'
+import { SessionId } from './session-id.ts'
 import { Badge, type Tone } from './state.ts'
 import { Time } from './time.ts'
 import { Words } from './words.ts'
@@ -21,6 +22,14 @@ export function SessionState({ status }: Pick<AgentSessionView, 'status'>): Comp
   const [tone, word] = states[status]
   return h(Badge, { tone, word })
 }
+
+/** Whether the session is a check by `doctor`, which tests an installed hook (adapters/src/hook/doctor_tries.py). */
+const isCheck = ({ agent, session_id }: AgentSessionView): boolean =>
+  agent.name === 'doctor' && session_id.startsWith('doctor-')
+
+/** Marks a session that no agent has opened. */
+export const Check = ({ session }: { readonly session: AgentSessionView }): ComponentChild =>
+  isCheck(session) ? h(Badge, { tone: 'off', word: 'Installation check' }) : null
 
 export interface SessionsProps {
   readonly sessions: readonly AgentSessionView[]
@@ -52,7 +61,7 @@ export function Sessions({ sessions, next, chosen, organization, now }: Sessions
       }),
       h(Field, { name: 'session_id', label: 'Id of the session', chosen }),
     ]),
-    h(Live, { name: 'sessions', version, ...(sessions.length === 0 ? {} : { 'data-poll': '' }) }, [
+    h(Live, { name: 'sessions', version, 'data-poll': '' }, [
       sessions.length === 0
         ? h(Nothing, { isSearch })
         : h(
@@ -83,9 +92,9 @@ function Nothing({ isSearch }: { readonly isSearch: boolean }): ComponentChild {
       : [
           h('p', null, h('strong', null, 'No agent has asked yet.')),
           h('p', null, [
-            'Connect one with the hook or the MCP gateway of ',
-            h('code', null, 'GET /api/v1/integrations'),
-            '. Its session stands here after its first call.',
+            'Install the hook on the machine of an agent: the guide ',
+            h('code', null, 'docs/agents.md'),
+            ' has the commands. A session stands here after its first call.',
           ]),
         ],
   )
@@ -100,11 +109,20 @@ function Row({ session, now }: { readonly session: AgentSessionView; readonly no
         { class: 'item-link', href: `${sessionsPath}/${session.id}` },
         h(Words, { text: agent.name, most: 100 }),
       ),
-      h('p', { class: 'quiet small' }, [
-        h(Words, { text: session.user_email ?? session.user_id, most: 120 }),
-        ', last call ',
-        h(Time, { at: session.last_seen_at, now }),
-        ` · ${countsOf(session)}`,
+      h('div', { class: 'item-facts quiet small' }, [
+        h('span', null, [
+          'Session ',
+          h(SessionId, { id: session.session_id }),
+          ' of ',
+          h(Words, { text: session.user_email ?? session.user_id }),
+        ]),
+        h('span', null, [
+          'Started ',
+          h(Time, { at: session.started_at, now, exact: true }),
+          ', last call ',
+          h(Time, { at: session.last_seen_at, now }),
+        ]),
+        h('span', null, countsOf(session)),
       ]),
       unapproved === 0
         ? null
@@ -118,7 +136,10 @@ function Row({ session, now }: { readonly session: AgentSessionView; readonly no
           ),
       labels.length === 0 ? null : h(Labels, { labels }),
     ]),
-    h('p', { class: 'row-state' }, h(SessionState, { status: session.status })),
+    h('p', { class: 'row-state badges' }, [
+      h(Check, { session }),
+      h(SessionState, { status: session.status }),
+    ]),
   ])
 }
 

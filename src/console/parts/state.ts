@@ -1,4 +1,6 @@
 import { h, type ComponentChild } from 'preact'
+import { effectWord } from '../../policy/explain.ts'
+import { capital } from './words.ts'
 
 /*
  * A state is shown as a word and an icon. The colour only repeats the meaning of the word.
@@ -16,7 +18,8 @@ const icons = {
   go: 'M5 3.2v9.6L12.5 8Z',
   warn: 'M8 2 1.5 13.5h13L8 2Zm0 4.5v3.5m0 1.7v.3',
   person: 'M8 8a3 3 0 1 0 0-6 3 3 0 0 0 0 6Zm-6 6.5c.6-3 3-4.5 6-4.5s5.4 1.5 6 4.5',
-} as const satisfies Record<Tone | 'person', string>
+  filter: 'M2 4h12M4.5 8h7M7 12h2',
+} as const satisfies Record<Tone | 'person' | 'filter', string>
 
 export function Icon({ name }: { readonly name: keyof typeof icons }): ComponentChild {
   return h(
@@ -60,7 +63,7 @@ const riskTones: Readonly<Record<string, Tone>> = {
 export function Risk({ level }: { readonly level: string }): ComponentChild {
   return h(Badge, {
     tone: riskTones[level] ?? 'warn',
-    word: `${level.charAt(0).toUpperCase()}${level.slice(1)} risk`,
+    word: `${capital(level)} risk`,
   })
 }
 
@@ -95,16 +98,11 @@ export function RunState({ status }: { readonly status: string }): ComponentChil
   return h(Badge, { tone: toneOf(status), word: wordOf(status) })
 }
 
-const effects: Readonly<Record<string, readonly [Tone, string]>> = {
-  read: ['off', 'Reads data'],
-  write: ['warn', 'Changes something'],
-  egress: ['warn', 'Sends data out'],
-}
+/** Calls that only read need no warning. */
+const harmless = 'read'
 
-/** The text for the kind of side effect of a call. */
-export const effectWord = (effect: string): string => effects[effect]?.[1] ?? effect
+/** The title of a side effect, in the words of the explanations of rules. */
+export const effectTitle = (effect: string): string => capital(effectWord(effect))
 
-export function Effect({ effect }: { readonly effect: string }): ComponentChild {
-  const [tone, word] = effects[effect] ?? ['warn', effect]
-  return h(Badge, { tone, word })
-}
+export const Effect = ({ effect }: { readonly effect: string }): ComponentChild =>
+  h(Badge, { tone: effect === harmless ? 'off' : 'warn', word: effectTitle(effect) })

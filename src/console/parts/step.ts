@@ -1,5 +1,5 @@
 import { h, type ComponentChild } from 'preact'
-import { runEnded, type RunStatus } from '../../contract/status.ts'
+import { runEnded } from '../../contract/status.ts'
 import type { Page as ListPage } from '../../governance/page.ts'
 import type { CallView } from '../../governance/runs/read/calls.ts'
 import type { StepView } from '../../governance/runs/read/read.ts'
@@ -64,7 +64,7 @@ export function Step({ run, step, place, calls, output, role, visit }: StepProps
             ]),
           ]),
           step.error === null ? null : h('p', { class: 'alert' }, h(Message, { text: step.error.message })),
-          h(Output, { step, output, path: run.id, status: run.status }),
+          h(Output, { run, step, output }),
           h(Calls, {
             calls,
             items,
@@ -78,17 +78,7 @@ export function Step({ run, step, place, calls, output, role, visit }: StepProps
   ])
 }
 
-function Output({
-  step,
-  output,
-  path: runId,
-  status,
-}: {
-  readonly step: StepView
-  readonly output: Result<Json>
-  readonly path: string
-  readonly status: RunStatus
-}): ComponentChild {
+function Output({ run, step, output }: Pick<StepProps, 'run' | 'step' | 'output'>): ComponentChild {
   const isNothing = output.ok && output.body === null
   return h('section', { class: 'card', 'aria-labelledby': 'output' }, [
     h('h2', { id: 'output' }, 'Output'),
@@ -96,7 +86,7 @@ function Output({
       ? output.code === 'too_large'
         ? h('p', null, [
             'The output is too long for a page. Read it with ',
-            h('code', null, `GET /api/v1/runs/${runId}/steps/${step.id}/output`),
+            h('code', null, `GET /api/v1/runs/${run.id}/steps/${step.id}/output`),
             '.',
           ])
         : h('p', null, h(Message, { text: output.message }))
@@ -104,7 +94,7 @@ function Output({
         ? h(
             'p',
             { class: 'quiet' },
-            step.finished_at === null && !runEnded(status)
+            step.finished_at === null && !runEnded(run.status)
               ? 'The step has no output yet.'
               : 'The step has no output.',
           )

@@ -11,20 +11,16 @@ import { Message, Words } from './words.ts'
 /** Maximum number of steps on one page. */
 export const stepsPerPage = 100
 
-/** The shown part of a long list; the first part is 0. */
-export interface StepsPart {
-  readonly part: number
-}
-
 /** The steps as a list, in the order of the definition. The list says in words all that the picture shows. */
 export function Steps({
   run,
-  part: { part },
+  part,
   path,
   version,
 }: {
   readonly run: Pick<RunShown, 'steps'>
-  readonly part: StepsPart
+  /** The shown part of a long list; the first part is 0. */
+  readonly part: number
   /** The run's page. */
   readonly path: string
   readonly version: string

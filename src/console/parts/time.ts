@@ -30,7 +30,16 @@ export function duration(milliseconds: number): string {
   return milliseconds < 60_000 ? `${(milliseconds / 1_000).toFixed(1)} s` : distance(milliseconds)
 }
 
-const dates = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short', timeZone: 'UTC' })
+/** The script has the same format. */
+const dates = new Intl.DateTimeFormat('en-GB', {
+  day: 'numeric',
+  month: 'short',
+  year: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  timeZone: 'UTC',
+  timeZoneName: 'short',
+})
 
 /**
  * A time relative to now. The exact time is in the title; if `exact` is set, it also stands beside the relative time.
@@ -55,7 +64,7 @@ export function Time({
     : between > 0
       ? `in ${distance(between)}`
       : `${distance(between)} ago`
-  const date = `${dates.format(time)} UTC`
+  const date = dates.format(time)
   return h(
     'time',
     {

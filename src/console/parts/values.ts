@@ -2,9 +2,24 @@ import { h, type ComponentChild } from 'preact'
 import type { Json, JsonObject } from '../../policy/types.ts'
 import { LongText, mostShown, Words } from './words.ts'
 
+/*
+ * A readable view of values. Whatever is not longer than `mostShown` as JSON is shown whole: a person who approves must
+ * not miss a part of it. Only a longer value is cut, and the page of its approval then says so (pages/parameters.ts).
+ */
+
 /** Deeper values, and values beyond this many, are shown as JSON. */
 const deepest = 5
 const mostValues = 300
+
+/** In a value that is cut, texts up to `shortText` characters have a limit of their own, so a long text hides none. */
+const shortText = 2_000
+const mostOfShort = 500_000
+
+/** A longer name is folded. */
+const mostOfName = 300
+
+/** The length that decides whether a value fits on a page. */
+export const lengthOf = (value: Json): number => JSON.stringify(value, null, 2).length
 
 /** A readable view of parameters: each name with its value. */
 export function Values({
@@ -15,30 +30,29 @@ export function Values({
   /** What stands beside the name of each value. */
   readonly beside?: Beside
 }): ComponentChild {
-  return h('div', { class: 'values' }, fields(values, 0, remainingOf(), beside))
+  return h('div', { class: 'values' }, fields(values, 0, remainingFor(values), beside))
 }
 
 type Beside = (name: string) => ComponentChild
 
 /** A readable view of any value. */
 export function Value({ value }: { readonly value: Json }): ComponentChild {
-  const isFields = typeof value === 'object' && value !== null && !isList(value)
-  if (isFields) return h(Values, { values: value })
-  return h('div', { class: 'values' }, valueAt(value, 0, remainingOf()))
+  return isObject(value)
+    ? h(Values, { values: value })
+    : h('div', { class: 'values' }, valueAt(value, 0, remainingFor(value)))
 }
 
-/** Texts up to this length have their own limit `mostOfShort`, so a long text cannot use up their characters. */
-const shortText = 2_000
-const mostOfShort = 500_000
-
 interface Remaining {
-  left: number
+  values: number
   readonly characters: { short: number; long: number }
 }
 
-const remainingOf = (): Remaining => ({
-  left: mostValues,
-  characters: { short: mostOfShort, long: mostShown },
+const remainingFor = (value: Json): Remaining => ({
+  values: mostValues,
+  characters:
+    lengthOf(value) <= mostShown
+      ? { short: Infinity, long: Infinity }
+      : { short: mostOfShort, long: mostShown },
 })
 
 function textIn({ characters }: Remaining, text: string, isCommand = false): ComponentChild {
@@ -48,35 +62,66 @@ function textIn({ characters }: Remaining, text: string, isCommand = false): Com
   return h(LongText, { text, most, isCommand })
 }
 
+const jsonIn = (remaining: Remaining, value: Json): ComponentChild =>
+  textIn(remaining, JSON.stringify(value, null, 2))
+
 function fields(values: JsonObject, depth: number, remaining: Remaining, beside?: Beside): ComponentChild {
   const entries = Object.entries(values)
   if (entries.length === 0) return h('p', { class: 'quiet' }, 'no values')
-  return h(
-    'dl',
-    { class: 'fields' },
-    entries.map(([name, value]) =>
-      h('div', { class: 'field' }, [
-        h('dt', null, [h(Words, { text: name }), beside === undefined ? null : [' ', beside(name)]]),
-        h('dd', null, valueAt(value, depth + 1, remaining, name === 'command')),
-      ]),
+  const [shown, others] = split(entries, remaining)
+  return [
+    h(
+      'dl',
+      { class: 'fields' },
+      shown.map(([name, value]) =>
+        h('div', { class: 'field' }, [
+          h('dt', null, [nameIn(remaining, name), beside === undefined ? null : [' ', beside(name)]]),
+          h('dd', null, valueAt(value, depth + 1, remaining, name === 'command')),
+        ]),
+      ),
     ),
-  )
+    others.length === 0 ? null : restOf(remaining, others.length, Object.fromEntries(others)),
+  ]
 }
 
+const nameIn = (remaining: Remaining, name: string): ComponentChild =>
+  name.length <= mostOfName ? h(Words, { text: name }) : textIn(remaining, name)
+
+function items(list: readonly Json[], depth: number, remaining: Remaining): ComponentChild {
+  const [shown, others] = split(list, remaining)
+  return [
+    h(
+      'ol',
+      { class: 'items' },
+      shown.map((each) => h('li', null, valueAt(each, depth + 1, remaining))),
+    ),
+    others.length === 0 ? null : restOf(remaining, others.length, others),
+  ]
+}
+
+/** The entries that are shown one by one, and all others. */
+function split<T>(entries: readonly T[], { values }: Remaining): readonly [readonly T[], readonly T[]] {
+  const most = Math.max(0, values)
+  return [entries.slice(0, most), entries.slice(most)]
+}
+
+/** Values beyond the number that is shown one by one, as JSON. */
+const restOf = (remaining: Remaining, count: number, value: Json): ComponentChild =>
+  h('div', { class: 'field' }, [
+    h('p', { class: 'quiet small' }, `${count.toLocaleString('en')} more, as JSON:`),
+    jsonIn(remaining, value),
+  ])
+
 function valueAt(value: Json, depth: number, remaining: Remaining, isCommand = false): ComponentChild {
-  remaining.left -= 1
+  remaining.values -= 1
   if (typeof value === 'string')
     return value === '' ? h('span', { class: 'quiet' }, 'empty text') : textIn(remaining, value, isCommand)
   if (value === null) return h('span', { class: 'quiet' }, 'null')
   if (typeof value !== 'object') return h('code', null, String(value))
-  if (depth > deepest || remaining.left <= 0) return textIn(remaining, JSON.stringify(value, null, 2))
-  if (!isList(value)) return fields(value, depth, remaining)
-  if (value.length === 0) return h('span', { class: 'quiet' }, 'empty list')
-  return h(
-    'ol',
-    { class: 'items' },
-    value.map((each) => h('li', null, valueAt(each, depth + 1, remaining))),
-  )
+  if (depth > deepest || remaining.values <= 0) return jsonIn(remaining, value)
+  if (isObject(value)) return fields(value, depth, remaining)
+  return value.length === 0 ? h('span', { class: 'quiet' }, 'empty list') : items(value, depth, remaining)
 }
 
-const isList = (value: Json): value is readonly Json[] => Array.isArray(value)
+const isObject = (value: Json): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

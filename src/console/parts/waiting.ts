@@ -18,13 +18,13 @@ export function Waiting({
   run,
   role,
   visit,
-  sentences = new Map(),
+  sentences,
 }: {
   readonly run: Pick<RunShown, 'id' | 'waiting_for'>
   readonly role: Role | null
   readonly visit: PersonsVisit
-  /** What the waiting calls would do, by the id of the approval. Other calls are named by their step or tool. */
-  readonly sentences?: ReadonlyMap<string, string>
+  /** What the waiting calls would do, by the id of the approval. */
+  readonly sentences: ReadonlyMap<string, string>
 }): ComponentChild {
   const { waiting_for } = run
   const version = [
@@ -63,53 +63,57 @@ export function Waiting({
   ])
 }
 
-/** `Step send, item 3`. */
+/** `step send, item 3`; else the tool, or the whole run. */
 function Place({
   waiting: { step_id, item_index, tool },
 }: {
   readonly waiting: WaitingView
 }): ComponentChild {
   if (step_id === null)
-    return tool === null ? 'The whole run' : ['Call of ', h(Words, { text: tool, most: 100 })]
+    return tool === null
+      ? 'the whole run'
+      : ['a call of ', h('code', null, h(Words, { text: tool, most: 100 }))]
   return [
-    'Step ',
-    h(Words, { text: step_id, most: 100 }),
+    'step ',
+    h('code', null, h(Words, { text: step_id, most: 100 })),
     item_index === null ? null : `, item ${item_index}`,
   ]
 }
 
-function Held({
-  waiting,
-  sentence,
-  role,
-  now,
-}: {
+/** What would happen; if that is not known, which approval it is. */
+function Title({ waiting, sentence, role }: Omit<HeldProps, 'now'>): ComponentChild {
+  const words =
+    sentence === undefined ? ['Approval of ', h(Place, { waiting })] : h(Words, { text: sentence })
+  // A viewer cannot open approvals.
+  return hasRole(role, 'member')
+    ? h('a', { class: 'item-link', href: `/console/approvals/${waiting.approval_id ?? ''}` }, words)
+    : h('strong', null, words)
+}
+
+interface HeldProps {
   readonly waiting: WaitingView
   readonly sentence: string | undefined
   readonly role: Role | null
   readonly now: Date
-}): ComponentChild {
-  const { approval_id, approver, expires_at, rule_name, since, step_id, tool } = waiting
-  const words = sentence === undefined ? h(Place, { waiting }) : h(Words, { text: sentence })
+}
+
+function Held({ now, ...props }: HeldProps): ComponentChild {
+  const { approver, expires_at, rule_name, since, step_id } = props.waiting
+  // Without a sentence, the title names the step.
+  const place = props.sentence === undefined || step_id === null ? null : h(Place, props)
   return h('li', { class: 'plain-item stack' }, [
     h('p', { class: 'split' }, [
-      // A viewer cannot open approvals.
-      hasRole(role, 'member')
-        ? h('a', { class: 'item-link', href: `/console/approvals/${approval_id ?? ''}` }, words)
-        : h('strong', null, words),
+      h(Title, props),
       h(Badge, {
         tone: 'hold',
         word: approver === 'owner' ? 'An owner decides' : 'An admin or owner decides',
       }),
     ]),
     h('p', { class: 'quiet small' }, [
-      // For an agent’s call, the text of `Place` already names the tool.
-      step_id === null || tool === null
-        ? null
-        : [h('code', null, h(Words, { text: tool, most: 100 })), ' · '],
+      place === null ? null : ['In ', place, ' · '],
       rule_name === null ? null : ['Rule ', h(Words, { text: rule_name, most: 200 }), ' · '],
-      'for ',
-      h(Time, { at: since, now, isLength: true }),
+      'Held ',
+      h(Time, { at: since, now }),
       expires_at === null ? null : [' · expires ', h(Time, { at: expires_at, now })],
     ]),
   ])
@@ -129,7 +133,7 @@ function Unknown({
   const { attempt, item_index: item, since, tool } = waiting
   return h('li', { class: 'plain-item stack' }, [
     h('p', { class: 'split' }, [
-      h('strong', null, h(Place, { waiting })),
+      h('strong', null, ['What became of ', h(Place, { waiting }), '?']),
       h(Badge, { tone: 'warn', word: 'Outcome unknown' }),
     ]),
     h('p', null, [

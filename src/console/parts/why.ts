@@ -2,6 +2,7 @@ import { h, type ComponentChild } from 'preact'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import { describeConditions } from '../../policy/explain.ts'
+import { Sources } from './sources.ts'
 import { Message, Sentence, Words } from './words.ts'
 
 /** The reasons why a call is held: its rules, its risk, and the labels of its data. */
@@ -36,7 +37,11 @@ export function Why({
             'ul',
             { class: 'stack' },
             labels.map((label) =>
-              h('li', null, [h('span', { class: 'label' }, label), ' ', h(From, { approval, label })]),
+              h('li', null, [
+                h('span', { class: 'label' }, label),
+                ' ',
+                h(Sources, { from: sourcesOf(approval, label), isAgents: approval.kind === 'agent_call' }),
+              ]),
             ),
           ),
         ]),
@@ -80,20 +85,5 @@ function Others({ approval }: { readonly approval: ApprovalView }): ComponentChi
 /** Maximum number of other rules that a page names. */
 const mostRules = 10
 
-/** The source of a label. */
-function From({
-  approval,
-  label,
-}: {
-  readonly approval: ApprovalView
-  readonly label: string
-}): ComponentChild {
-  const from = approval.detail?.label_sources.find((source) => source.label === label)?.from ?? []
-  if (from.length === 0) return null
-  const more = from.length > 5 ? ` and ${from.length - 5} more` : ''
-  return h('span', { class: 'quiet small' }, [
-    'from ',
-    from.slice(0, 5).map((each, index) => [index === 0 ? null : ', ', h(Words, { text: each, most: 100 })]),
-    more,
-  ])
-}
+const sourcesOf = ({ detail }: ApprovalView, label: string): readonly string[] =>
+  detail?.label_sources.find((source) => source.label === label)?.from ?? []

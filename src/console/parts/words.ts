@@ -89,11 +89,14 @@ export function Sentence({ text }: { readonly text: string }): ComponentChild {
     null,
     parts.map((part, index) =>
       isPaired && index % 2 === 1
-        ? h('code', null, h(Words, { text: part }))
+        ? h('code', { class: 'quoted' }, h(Words, { text: part }))
         : h(Words, { text: isPaired || index === 0 ? part : `\`${part}`, most: 4_000 }),
     ),
   )
 }
+
+/** The text with a capital letter at its beginning. */
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 
 /** A message of the service as a whole sentence: with a capital letter and a full stop. */
 export function Message({
@@ -105,12 +108,12 @@ export function Message({
 }): ComponentChild {
   const cut = text.length > most ? `${text.slice(0, most).toWellFormed()}…` : text
   const whole = cut === '' || /[.!?…]`?$/.test(cut) ? cut : `${cut}.`
-  return h(Sentence, { text: whole.charAt(0).toUpperCase() + whole.slice(1) })
+  return h(Sentence, { text: capital(whole) })
 }
 
-/** Texts with more characters or lines than these are folded. */
-const shortText = 500
-const shortLines = 10
+/** A text with more characters or lines than these is folded, so that its beginning is much shorter than the text. */
+const mostUnfolded = { characters: 800, lines: 16 } as const
+const beginning = { characters: 500, lines: 10 } as const
 
 /** Maximum number of text characters in one part of a page. A longer part would be slow to render and to read. */
 export const mostShown = 1_500_000
@@ -130,12 +133,12 @@ export function LongText({
 }): ComponentChild {
   if (text.length > most) return h('div', { class: 'long' }, [h(CutText, { text, most, isCommand })])
   const kind = isCommand || table.test(text.slice(0, 5_000)) ? 'text code' : 'text'
-  const lines = text.split('\n', shortLines + 1)
-  const isShort = text.length <= shortText && lines.length <= shortLines
-  if (isShort) return h('div', { class: kind, dir: 'auto' }, marked(text, false))
-  const beginning = lines.slice(0, shortLines).join('\n').slice(0, shortText).toWellFormed()
+  const lines = text.split('\n', mostUnfolded.lines + 1)
+  if (text.length <= mostUnfolded.characters && lines.length <= mostUnfolded.lines)
+    return h('div', { class: kind, dir: 'auto' }, marked(text, false))
+  const shown = lines.slice(0, beginning.lines).join('\n').slice(0, beginning.characters).toWellFormed()
   return h('div', { class: 'long' }, [
-    h('div', { class: kind, dir: 'auto' }, [marked(beginning, false), '…']),
+    h('div', { class: kind, dir: 'auto' }, [marked(shown, false), '…']),
     h('details', null, [
       h('summary', null, `Show all ${text.length.toLocaleString('en')} characters`),
       h('div', { class: kind, dir: 'auto' }, marked(text, false)),
@@ -156,6 +159,6 @@ function CutText({
   const missing = (text.length - most).toLocaleString('en')
   return [
     h(LongText, { text: text.slice(0, most).toWellFormed(), isCommand }),
-    h('p', { class: 'alert' }, `${missing} more characters are not on this page. The API has them.`),
+    h('p', { class: 'alert' }, `${missing} more characters are not on this page.`),
   ]
 }

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { supersedeApproval, writeAtOnce } from '../../../src/governance/approvals/moves.ts'
 import { loadApproval } from '../../../src/governance/approvals/records.ts'
 import { sha256 } from '../../../src/shared/canonical-json.ts'
+import { addOrganization } from '../fixtures.ts'
 import { startRun } from '../../console/runs-world.ts'
 import { approvalsOf, heldStep, holdSteps } from '../../console/support.ts'
 import { plain, startPages, type PagesHome } from './pages-home.ts'
@@ -51,6 +52,25 @@ describe('a whole run', () => {
     expect(members).toContain('topic')
     expect(members).not.toContain('a-secret-topic')
   })
+
+  test('is not approved while its steps and inputs cannot be read', async () => {
+    await governance({ approval_required_from: 'low' })
+    const runId = await startRun(home.server, { inputs: { topic: 'unread' } })
+    await governance({ approval_required_from: null })
+    const [id = ''] = await approvalsOf(home.server, runId)
+    const path = `/console/approvals/${id}`
+    const fields = { token: await home.tokenOf(path), decision: 'approve', comment: '' }
+    const runs = home.server.context.db.updateTable('runs').where('id', '=', runId)
+    const { id: elsewhere } = await addOrganization(home.server.context)
+    await runs.set({ organization_id: elsewhere }).execute()
+    try {
+      expect((await home.post(path, fields)).status).toBe(404)
+      expect((await home.approvalOf(id)).status).toBe('pending')
+    } finally {
+      await runs.set({ organization_id: home.server.identities.organization_id }).execute()
+    }
+    expect((await home.post(path, fields)).status).toBe(303)
+  })
 })
 
 describe('an agent’s call', () => {
@@ -80,8 +100,25 @@ describe('an agent’s call', () => {
     await home.server.call(key, 'POST', '/authorize/observe', { ...asked, outcome: 'error' })
     const reported = await (await home.get(`/console/approvals/${id}`)).text()
     expect(plain(reported)).toContain('Reported as failed')
+    // A call that failed is not said to have happened.
+    for (const words of ['What the agent may do', 'Exactly as it was approved']) expect(plain(reported)).toContain(words)
     expect(reported).not.toContain('data-poll')
   }) // prettier-ignore
+
+  test('has in its past what a client reports as done', async () => {
+    const { agent_key: key, users } = home.server.identities
+    const asked = { session_id: 'past', tool_name: 'Bash', tool_input: { command: 'git push origin past' } }
+    const ask = () =>
+      home.server.call(key, 'POST', '/authorize', { ...asked, agent: { name: 'A', kind: 'hook' } })
+    const id = (await ask()).body.approval_id as string
+    expect(await pageOf(id)).toContain('Exactly as it will run')
+    await home.server.call(users.admin.api_key, 'POST', `/approvals/${id}/approve`, {})
+    await ask()
+    await home.server.call(key, 'POST', '/authorize/observe', { ...asked, outcome: 'ok' })
+    const text = await pageOf(id)
+    for (const words of ['Reported as done', 'What the agent did', 'Exactly as it ran'])
+      expect(text).toContain(words)
+  })
 })
 
 describe('parameters that are too long for the page', () => {
@@ -157,11 +194,11 @@ describe('the page of an approval', () => {
     await home.server.call(users.admin.api_key, 'DELETE', `/rules/${saved.body.id}`)
     const text = await pageOf(id)
     for (const words of [
-      /Rule Agents ask before they send holds Bash because its side effect is egress/,
+      /Rule Agents ask before they send holds Bash because it sends data out/,
       /Another rule holds it too: Internal data stays here/,
       /Why the risk is high/,
       /delivers content to people or places/,
-      /internal from Read/,
+      /internal from tool Read/,
       /Expires in 1 hour/,
       /Needs 2 approvals by admins or owners\. One rejection ends it\./,
     ])

@@ -54,6 +54,22 @@ describe('several at once', () => {
     for (const id of [other, third]) expect(await home.approvalOf(id)).toMatchObject({ status: 'rejected' })
   })
 
+  test('that a second tap sends again count once, and the person reads that they count', async () => {
+    const ids = [await home.held(), await home.held()]
+    const fields: [string, string][] = [
+      ['decision', 'approve'],
+      ['once', 'abcdefgh-bulk'],
+      ...ids.map((id): [string, string] => ['id', id]),
+    ]
+    expect(await (await home.get('/console/approvals')).text()).toMatch(/name="once" value="[\w-]{36}"/)
+    for (const answer of [await bulk(fields), await bulk(fields)]) {
+      expect(answer.status).toBe(303)
+      const result = await home.get(answer.headers.get('location') ?? '')
+      expect(plain(await result.text())).toContain('You approved 2 calls.')
+    }
+    for (const id of ids) expect((await home.approvalOf(id)).votes).toHaveLength(1)
+  })
+
   test('show what an agent would run only to people who may decide', async () => {
     const id = await home.held({ command: `curl https://a.example/${'x'.repeat(300)}` })
     await home.held({ note: 'n', to: 'bo@b.example' }, 'mcp__mail__send_mail')
@@ -89,7 +105,7 @@ describe('several at once', () => {
     expect(page).toContain(`${rule?.rule_name} (${rule?.count})`)
     expect(page).toContain(`Calls of agents (${body.total})`)
     expect(page).not.toContain('Steps of runs (')
-    expect(page).toContain('Nothing that waits is like that.')
+    expect(page).toContain('Nothing that waits matches the filter.')
   })
 
   test('that could be decided only in part name the others and why, under the same filter', async () => {

@@ -227,6 +227,8 @@ describe('the second factor and the invitation', () => {
   })
 
   test('lead back only to pages of the console', async () => {
+    const back = await home.get('/console/second-factor?return=%2Fconsole%2Faccount')
+    expect(await back.text()).toContain('<a href="/console/account">Back</a>')
     for (const place of [
       'https://evil.example/',
       '//evil.example',
@@ -236,6 +238,7 @@ describe('the second factor and the invitation', () => {
       const text = await (await home.get(`/console/second-factor?return=${encodeURIComponent(place)}`)).text()
       expect(text).toContain('name="return" value="/console/"')
       expect(text).not.toContain('evil')
+      expect(text).toContain('<a href="/console/">Back</a>')
     }
   })
 })

@@ -1,5 +1,7 @@
 import { expect, test } from '@jest/globals'
-import { distance } from '../../../src/console/parts/time.ts'
+import { h } from 'preact'
+import { renderToString } from 'preact-render-to-string'
+import { distance, Time } from '../../../src/console/parts/time.ts'
 
 const [second, minute, hour, day] = [1_000, 60_000, 3_600_000, 86_400_000] as const
 
@@ -20,4 +22,12 @@ test.each([
   [-5 * minute, '5 minutes'],
 ])('%d milliseconds are %s', (milliseconds, words) => {
   expect(distance(milliseconds)).toBe(words)
+})
+
+test('an exact time has its zone', () => {
+  const html = renderToString(
+    h(Time, { at: '2026-11-25T23:32:10.000Z', now: new Date('2026-11-25T23:34:10.000Z'), exact: true }),
+  )
+  expect(html).toContain('2 minutes ago (25 Nov 2026, 23:32 UTC)')
+  expect(html).toContain('title="25 Nov 2026, 23:32 UTC"')
 })

@@ -1,0 +1,36 @@
+import { h, type ComponentChild } from 'preact'
+import { Words } from './words.ts'
+
+/** Maximum number of sources that one label names. */
+const most = 5
+
+/** The sources of a label: the tools that an agent has used, otherwise steps and inputs of runs. */
+export function Sources({
+  from,
+  isAgents,
+}: {
+  readonly from: readonly string[]
+  readonly isAgents: boolean
+}): ComponentChild {
+  if (from.length === 0) return null
+  return h('span', { class: 'quiet small' }, [
+    'from ',
+    from.slice(0, most).map((source, index) => {
+      const [kind, name, end = ''] = isAgents ? toolNamed(source) : named(source)
+      return [index === 0 ? '' : ', ', `${kind} `, h('code', null, h(Words, { text: name, most: 100 })), end]
+    }),
+    from.length > most ? ` and ${from.length - most} more` : '',
+  ])
+}
+
+type Named = readonly [string, string, string?]
+
+const toolNamed = (tool: string): Named => ['tool', tool]
+
+/** The source in words. The API writes inputs as `input.NAME`, and steps of other runs as `RUN/STEP`. */
+function named(source: string): Named {
+  if (/^file_[0-9A-Z]{26}$/.test(source)) return ['file', source]
+  const [first = '', ...others] = source.split('/')
+  if (others.length > 0) return ['step', others.join('/'), ' of another run']
+  return first.startsWith('input.') ? ['input', first.slice('input.'.length)] : ['step', first]
+}
