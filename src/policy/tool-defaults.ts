@@ -3,9 +3,9 @@ import type { CallSource } from './types.ts'
 import type { Defaults } from './values.ts'
 
 /**
- * The values that tools use for parameters that a call leaves out. The tools take them from this table. Rules compare a
- * parameter that is left out as this value. Values that only a service or a connection knows are not here, such as the
- * main branch of a repository.
+ * The values that tools use for parameters that a call leaves out. The tools take them from this table, and rules that
+ * restrict compare them. Values that only a service or a connection knows are not here, such as the main branch of a
+ * repository.
  */
 export const defaultsOf = {
   calendar_create_event: { calendar: 'primary', duration_minutes: 30, video_meeting: false },
@@ -15,7 +15,7 @@ export const defaultsOf = {
   github_list_pull_requests: { state: 'open', limit: 30 },
   jira_search: { limit: 50 },
   jira_create_issue: { type: 'Task' },
-  // Google's name for the Drive of the account itself.
+  // Google's name for the Drive of the account itself, where a document without a folder is made.
   docs_create: { folder: 'root' },
   drive_search: { limit: 20 },
   web_search: { limit: 10 },

@@ -101,7 +101,7 @@ export function find(
   const found: Found = {
     leaves: [],
     holes: [],
-    defaults: defaults === null ? [] : defaultsAt(params, path, places, defaults),
+    defaults: defaults === null ? noLeaves : defaultsAt(params, path, places, defaults),
     isMissing: false,
     mayBeMissing: false,
     isThere: false,
@@ -110,6 +110,8 @@ export function find(
   walk(params, path, 0, 0, places, found)
   return found
 }
+
+const noLeaves: readonly Leaf[] = []
 
 /**
  * What the tool uses for the parameters at this path that the call leaves out. They stay missing, so that `exists` tells

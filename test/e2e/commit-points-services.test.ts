@@ -114,9 +114,11 @@ describe('a worker is killed', () => {
   test.each(kills)('%s of %s', async (point, tool) => {
     await home.faults.at(point, () => void start(tool).then((each) => started.push({ ...each, point, tool })))
     // Moves the calls past the time after which a call that is not found was certainly not made. On a slow machine,
-    // earlier calls still wait, so every kill moves them.
+    // earlier calls still wait, so every kill moves them. A new channel is known by its time while it has no mark, and
+    // Slack keeps its clock. So its calls wait for a minute.
     await home.query(
-      `update effects set sent_at = least(sent_at, clock_timestamp() - interval '301 s') where state = 'sent'`,
+      `update effects set sent_at = least(sent_at, clock_timestamp() - interval '301 s')
+       where state = 'sent' and tool <> 'slack_create_channel'`,
     )
   })
 
