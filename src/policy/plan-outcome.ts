@@ -1,12 +1,16 @@
 import { BudgetExceeded } from './budget.ts'
 import { type Conditions, type Subject, evaluate, isUnconditional } from './evaluate.ts'
+import { withLinked } from './linked-params.ts'
 import type { Case, Planned } from './plan-cases.ts'
 import { placesIn } from './tool-places.ts'
 import { type Tri, maybe, no, yes } from './tri.ts'
+import type { Partial } from './values.ts'
 
 /** One call that a step makes or may make, ready for evaluation. */
 export interface PlannedCall {
   readonly occurs: Case['occurs']
+  /** As the step gives them. Tool policies check these, and rules the parameters of `subject`. */
+  readonly given: Partial
   readonly subject: Subject
 }
 
@@ -16,7 +20,16 @@ export function callsOf({ step, labels, origins, budget }: Planned, cases: reado
   const places = placesIn(step.tool, 'workflows')
   return cases.map(({ occurs, params }) => ({
     occurs,
-    subject: { params, places, labels, origins, budget, byLabels, found: new Map() },
+    given: params,
+    subject: {
+      params: withLinked(step.tool, 'workflows', params),
+      places,
+      labels,
+      origins,
+      budget,
+      byLabels,
+      found: new Map(),
+    },
   }))
 }
 
