@@ -1,7 +1,8 @@
 import { Budget, BudgetExceeded } from './budget.ts'
 import type { CompiledPolicy, CompiledRule } from './compile.ts'
-import { type LabelSets, type Subject, evaluate } from './evaluate.ts'
+import { type Subject, evaluate, knownLabels } from './evaluate.ts'
 import { explainApprovalsOff, explainVerdict } from './explain.ts'
+import { withLinked } from './linked-params.ts'
 import { defaultsIn } from './tool-defaults.ts'
 import { placesIn } from './tool-places.ts'
 import { yes } from './tri.ts'
@@ -123,22 +124,17 @@ function subjectOf(call: Call): Subject {
   const origins =
     call.paramLabels === undefined
       ? null
-      : new Map([...call.paramLabels].map(([path, labels]) => [path, known(labels)] as const))
+      : new Map([...call.paramLabels].map(([path, labels]) => [path, knownLabels(labels)] as const))
   return {
-    params: call.params,
+    params: withLinked(call.tool, call.source, call.params),
     places: placesIn(call.tool, call.source),
     defaults: defaultsIn(call.tool, call.source),
-    labels: known(call.labels),
+    labels: knownLabels(call.labels),
     origins,
     budget: new Budget(),
     byLabels: new Map(),
     found: new Map(),
   }
-}
-
-function known(labels: readonly Label[]): LabelSets {
-  const set = new Set(labels)
-  return { definite: set, possible: set, isOpen: false }
 }
 
 /** The strictest terms of all rules that hold the call: owner before admin, most votes, shortest time. */

@@ -15,6 +15,12 @@ export interface LabelSets {
   readonly isOpen: boolean
 }
 
+/** The labels of a concrete call. */
+export function knownLabels(labels: readonly Label[]): LabelSets {
+  const set = new Set(labels)
+  return { definite: set, possible: set, isOpen: false }
+}
+
 /** Labels of the sources from which each parameter (a dotted path) was built. */
 export type Origins = ReadonlyMap<string, LabelSets>
 

@@ -68,7 +68,7 @@ function membership(values: readonly Scalar[], isNegative: boolean, isRestrictiv
   // A Set distinguishes text from numbers and compares numbers by value.
   const set = new Set<Scalar>(values.map(fold))
   const texts = [...set].flatMap((text) => (typeof text === 'string' ? [{ text, isId: isFileId(text) }] : []))
-  const places = new WantedPlaces(values, isNegative)
+  const places = new WantedPlaces(values, isRestrictive, isNegative)
   return {
     isNegative,
     leaf(leaf, budget) {
@@ -93,7 +93,7 @@ function membership(values: readonly Scalar[], isNegative: boolean, isRestrictiv
 /** A leaf matches if it contains one of the values. */
 function containment(values: readonly Scalar[], isRestrictive: boolean): Matcher {
   const wanted = values.map((value) => ({ value, folded: fold(value) }))
-  const places = new WantedPlaces(values)
+  const places = new WantedPlaces(values, isRestrictive)
   return {
     isNegative: false,
     leaf(leaf, budget) {
@@ -113,7 +113,7 @@ function containment(values: readonly Scalar[], isRestrictive: boolean): Matcher
 
 function beginning(value: string, isRestrictive: boolean): Matcher {
   const folded = comparable(value)
-  const places = new WantedPlaces([value])
+  const places = new WantedPlaces([value], isRestrictive)
   return {
     isNegative: false,
     leaf(leaf, budget) {

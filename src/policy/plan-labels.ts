@@ -1,11 +1,5 @@
 import type { Budget } from './budget.ts'
 import type { LabelSets, Origins } from './evaluate.ts'
-import type { Label } from './types.ts'
-
-export function known(labels: readonly Label[]): LabelSets {
-  const set = new Set(labels)
-  return { definite: set, possible: set, isOpen: false }
-}
 
 /** Used if nothing is known about the labels. */
 const anything: LabelSets = { definite: new Set(), possible: new Set(), isOpen: true }

@@ -1,13 +1,17 @@
 import { BudgetExceeded } from './budget.ts'
 import { type Conditions, type Subject, evaluate, isUnconditional } from './evaluate.ts'
+import { withLinked } from './linked-params.ts'
 import type { Case, Planned } from './plan-cases.ts'
 import { defaultsIn } from './tool-defaults.ts'
 import { placesIn } from './tool-places.ts'
 import { type Tri, maybe, no, yes } from './tri.ts'
+import type { Partial } from './values.ts'
 
 /** One call that a step makes or may make, ready for evaluation. */
 export interface PlannedCall {
   readonly occurs: Case['occurs']
+  /** As the step gives them. Tool policies check these, and rules the parameters of `subject`. */
+  readonly given: Partial
   readonly subject: Subject
 }
 
@@ -18,7 +22,17 @@ export function callsOf({ step, labels, origins, budget }: Planned, cases: reado
   const defaults = defaultsIn(step.tool, 'workflows')
   return cases.map(({ occurs, params }) => ({
     occurs,
-    subject: { params, places, defaults, labels, origins, budget, byLabels, found: new Map() },
+    given: params,
+    subject: {
+      params: withLinked(step.tool, 'workflows', params),
+      places,
+      defaults,
+      labels,
+      origins,
+      budget,
+      byLabels,
+      found: new Map(),
+    },
   }))
 }
 

@@ -1,11 +1,11 @@
 import { Budget, planBudget } from './budget.ts'
 import type { CompiledPolicy, CompiledRule } from './compile.ts'
 import { effectOf } from './decide.ts'
-import type { LabelSets } from './evaluate.ts'
+import { type LabelSets, knownLabels } from './evaluate.ts'
 import { type Planned, casesOf, labelledInputsOf, sourcesOf } from './plan-cases.ts'
-import { known, originsOf, unite } from './plan-labels.ts'
+import { originsOf, unite } from './plan-labels.ts'
 import { type Outcome, type PlannedCall, callsOf, isDefinite, outcomeOf } from './plan-outcome.ts'
-import { AtStart, type StartLabels } from './plan-start.ts'
+import { AtStart, type StartLabels } from './plan-start-labels.ts'
 import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
 import { inputSource } from './templates.ts'
 import { TextBudget } from './text-budget.ts'
@@ -38,7 +38,7 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
   readonly labels: { readonly definite: readonly Label[]; readonly possible: readonly Label[] }
   /**
    * Enforced rules that match or may match, in the order they were saved. Calls that a freeze or tool policies
-   * certainly deny are left out, because their rules are not asked (plan-shown-rules.ts shows those).
+   * certainly deny are left out, because their rules are not asked (preview-rules.ts shows those).
    */
   readonly rules: readonly PlannedRule[]
   /** Bounds of the labels that the plan of the run counts as possible, e.g. for its risk. */
@@ -86,7 +86,7 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
   const outputs = new Map(
     [...(plan.inputLabels ?? [])].map(
       ([name, labels]) =>
-        [inputSource(name), { ...known(labels), isOpen: isUnknownInput(plan, name) }] as const,
+        [inputSource(name), { ...knownLabels(labels), isOpen: isUnknownInput(plan, name) }] as const,
     ),
   )
   const atStart = new AtStart(plan)
@@ -202,8 +202,8 @@ function refusalsOf(
   refuses: Refuses,
 ): { blocked: StepAnalysis['blocked']; open: readonly PlannedCall[] } {
   let blocked: StepAnalysis['blocked'] = null
-  const open = calls.filter(({ occurs, subject: { params, budget } }) => {
-    const refusal = refuses({ tool, sideEffect, params }, budget)
+  const open = calls.filter(({ occurs, given, subject }) => {
+    const refusal = refuses({ tool, sideEffect, params: given }, subject.budget)
     if (refusal === null) return true
     const { reason, explanation, isCertain } = refusal
     const certainty = isCertain && occurs === yes ? 'definite' : 'possible'

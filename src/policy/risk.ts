@@ -52,12 +52,12 @@ export const sendsOut = (label: Label): string => `sends ${label} data out`
 
 const highWords: Record<SideEffect, string> = {
   read: 'reads highly sensitive data',
-  write: 'changes something far-reaching in a connected system',
+  write: 'makes a far-reaching change',
   egress: 'delivers content to people or places',
 }
 
 const mediumWords: Record<SideEffect, string> = {
   read: 'reads company data',
-  write: 'creates or changes something in a connected system',
+  write: 'creates or changes something',
   egress: 'posts content where others see it',
 }

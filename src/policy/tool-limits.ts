@@ -1,9 +1,10 @@
 import { Budget, BudgetExceeded } from './budget.ts'
-import { compileCondition, evaluate, type Conditions } from './evaluate.ts'
+import { compileCondition, evaluate, knownLabels, type Conditions } from './evaluate.ts'
 import { list, quote } from './explain.ts'
-import { channelOf } from './readers/channels.ts'
 import { calendarIdOf } from './readers/google-links.ts'
-import { climbs, longestText, repositoryOf, ruleRepository, searchScope } from './readers/repositories.ts'
+import { placeOf, placeWithin } from './readers/places.ts'
+import { priced } from './readers/priced.ts'
+import { climbs, ruleRepository, searchScope } from './readers/repositories.ts'
 import { maybe, no, yes, type Tri } from './tri.ts'
 import { Hole, type Partial } from './values.ts'
 
@@ -119,8 +120,6 @@ function lengthChecks(
   }))
 }
 
-const noLabels = { definite: new Set<string>(), possible: new Set<string>(), isOpen: false }
-
 /** The same conditions as in a rule: the parameter is present, and one of its recipients is in none of the domains. */
 function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: readonly string[]): Check[] {
   if (domains === undefined) return []
@@ -143,7 +142,7 @@ function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: r
           // A comparison of domains needs no places, and an absent parameter names no recipient.
           places: null,
           defaults: null,
-          labels: noLabels,
+          labels: knownLabels([]),
           origins: new Map(),
           budget,
           byLabels: new Map(),
@@ -163,31 +162,19 @@ function channelChecks(
   channels?: readonly string[],
 ): Check[] {
   if (channels === undefined) return []
-  const allowed = new Set(channels.map((each) => channelOf(each)))
+  const allowed = new Set(channels.map((each) => placeOf('channel', each)))
   return Object.keys(read).map((param) => ({
     issue: `only the channels ${listed(channels)} (\`allowed_channels\`), and \`${param}\` of this call names another`,
     broken(params, budget) {
       const value = valueOf(params, param)
       if (value instanceof Hole) return maybe
       if (typeof value !== 'string') return yes
-      budget.spendOnText(value)
-      const channel = channelOf(value)
+      const channel = placeWithin('channel', value, budget)
       return channel !== null && allowed.has(channel) ? no : yes
     },
   }))
 }
 
-/**
- * A text reader that spends budget in proportion to its work, so that a plan with thousands of long texts ends early.
- * The readers are constants of this module, because a budget caches the results of each reader.
- */
-const priced =
-  <T>(read: (text: string) => T) =>
-  (text: string, budget: Budget): readonly T[] => {
-    budget.spend(Math.min(text.length, longestText) >> 2)
-    return [read(text)]
-  }
-const repositoryReader = priced(repositoryOf)
 const pathReader = priced(climbs)
 const searchReader = priced(searchScope)
 
@@ -205,10 +192,8 @@ function repositoryChecks({ allowed_repos: read = {} }: LimitedParams, repos?: r
     if (typeof value !== 'string') return { outside: yes, named: no }
     if (reading === 'path')
       return { outside: budget.once(value, pathReader)[0] === true ? yes : no, named: no }
-    if (reading === 'repository') {
-      const [repository = null] = budget.once(value, repositoryReader)
-      return { outside: isAllowed(repository) ? no : yes, named: yes }
-    }
+    if (reading === 'repository')
+      return { outside: isAllowed(placeWithin('repository', value, budget)) ? no : yes, named: yes }
     const [scope = null] = budget.once(value, searchReader)
     if (scope === null || !scope.names.every(isAllowed)) return { outside: yes, named: no }
     return { outside: no, named: scope.isBounded ? yes : no }

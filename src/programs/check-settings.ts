@@ -27,13 +27,26 @@ export function checkSettings(env: NodeJS.ProcessEnv): CheckedSettings {
     ...wrongCertificate(env),
     ...wrongTemporalCertificate(env),
   ]
-  let warnings: readonly string[] = []
-  wrong.push(
-    ...linesOf(() => {
-      warnings = readConfig(withStandIns(env)).warnings
-    }),
-  )
+  const warnings = missingServers(env)
+  wrong.push(...linesOf(() => warnings.push(...readConfig(withStandIns(env)).warnings)))
   return { wrong: [...new Set(wrong)], warnings }
+}
+
+/** Servers that production does not name. `npm start` then runs its own, which no other machine can use. */
+function missingServers({ APP_ENV, DATABASE_URL, TEMPORAL_ADDRESS }: NodeJS.ProcessEnv): string[] {
+  if (APP_ENV !== 'production') return []
+  return [
+    ...(DATABASE_URL
+      ? []
+      : [
+          'DATABASE_URL is not set: `npm start` runs a PostgreSQL of its own in the data folder, and `npm run api` and `npm run worker` do not start',
+        ]),
+    ...(TEMPORAL_ADDRESS
+      ? []
+      : [
+          'TEMPORAL_ADDRESS is not set: `npm start` runs a development server of Temporal, and `npm run api` and `npm run worker` look for one at 127.0.0.1:7233',
+        ]),
+  ]
 }
 
 /**

@@ -81,26 +81,12 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
   const relay = startRelay(context, engine, attributes)
   const webhooks = createWebhookSender(context)
   const chat = startChat(context)
-  const mail = createMailer(config)
-  const failedCancellations = new FailedRuns()
   const tasks = [
-    every(context, 'heartbeat', 5, () => beat(context, 'worker')),
-    every(context, 'expiry', 1, () => expireDue(context)),
+    ...periodicTasks(context, config),
     every(context, 'reconcile', config.reconcileSeconds, () =>
       reconcile(context, engine, attributes, config.reconcileSeconds),
     ),
-    every(context, 'ending cancelled runs', 1, () => endCancelled(context, { failed: failedCancellations })),
-    every(context, 'removing secrets of revoked connections', 30, () => removeSecrets(context)),
-    every(context, 'planning messages', 1, () => planNotifications(context, [planSlack, planMail(config)])),
-    every(context, 'sending mails', 2, () => sendMails(context, mail)),
     every(context, 'sending to webhooks', 1, () => webhooks.round()),
-    every(context, 'removing old deliveries of webhooks', 300, () => removeOldDeliveries(context.db)),
-    every(context, 'prune', 600, () => prune(context.db)),
-    every(context, 'retention', 600, () => removeOldData(context)),
-    every(context, 'gathering changes of stored sizes', 2, () => gatherMoves(context.db)),
-    every(context, 'counting audit entries', 10, () => countSegments(context.db)),
-    every(context, 'counting stored sizes', 60, () => recount(context.db, context.log)),
-    every(context, 'naming what waits longest', 60, longestWaitsTeller(context)),
   ]
   const running = worker.run()
   context.metrics.beforeScrape(async () => measureSlots(context.metrics, workerTuning, worker.getStatus()))
@@ -120,6 +106,27 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
       await context.close()
     },
   }
+}
+
+/** The tasks that need neither Temporal nor the worker's senders. */
+function periodicTasks(context: Context, config: Config) {
+  const mail = createMailer(config)
+  const failedCancellations = new FailedRuns()
+  return [
+    every(context, 'heartbeat', 5, () => beat(context, 'worker')),
+    every(context, 'expiry', 1, () => expireDue(context)),
+    every(context, 'ending cancelled runs', 1, () => endCancelled(context, { failed: failedCancellations })),
+    every(context, 'removing secrets of revoked connections', 30, () => removeSecrets(context)),
+    every(context, 'planning messages', 1, () => planNotifications(context, [planSlack, planMail(config)])),
+    every(context, 'sending mails', 2, () => sendMails(context, mail)),
+    every(context, 'removing old deliveries of webhooks', 300, () => removeOldDeliveries(context.db)),
+    every(context, 'prune', 600, () => prune(context.db)),
+    every(context, 'retention', 600, () => removeOldData(context)),
+    every(context, 'gathering changes of stored sizes', 2, () => gatherMoves(context.db)),
+    every(context, 'counting audit entries', 10, () => countSegments(context.db)),
+    every(context, 'counting stored sizes', 60, () => recount(context.db, context.log)),
+    every(context, 'naming what waits longest', 60, longestWaitsTeller(context)),
+  ]
 }
 
 /** Waits until Temporal can be reached, and logs each failed try. */

@@ -1,4 +1,5 @@
 import { realpathSync, writeSync } from 'node:fs'
+import { firstSteps } from './first-steps.ts'
 import { privateFolder, serverLog, type Log } from './files.ts'
 import { endOrphans, type Role } from './guard.ts'
 import { startGuard } from './guarded.ts'
@@ -13,7 +14,7 @@ const stopOrder: readonly (readonly Role[])[] = [['api', 'worker'], ['temporal']
 
 /**
  * `npm start`: runs everything until SIGINT, SIGTERM or SIGHUP, or until a part keeps failing. Then stops everything
- * in order. A second signal stops faster. Prints progress and then `ready URL` to standard output. Returns the exit
+ * in order. A second signal stops faster. Prints progress, the first steps, and then `ready URL` to standard output. Returns the exit
  * code: 0 after a signal, else 1 with the reason on standard error.
  */
 export async function runStack(parts: StackParts, env: NodeJS.ProcessEnv = process.env): Promise<number> {
@@ -89,6 +90,7 @@ async function hold(
     const asked = aborted(ending)
     const url = await Promise.race([starting, asked])
     if (url === undefined) return
+    for (const line of firstSteps(settings, dataDir, url)) log(line)
     log(`ready ${url}`)
     const failure = await Promise.race([supervisor.gaveUp, asked])
     if (failure !== undefined) throw failure

@@ -42,65 +42,32 @@ interface Kept {
   up: boolean
 }
 
+/** What the services of one supervisor share. */
+interface Shared<Name extends string> {
+  readonly options: Required<SupervisorOptions>
+  readonly kept: Map<Name, Kept>
+  readonly stopping: AbortSignal
+  giveUp(error: Error): void
+}
+
 export function createSupervisor<Name extends string>(options: SupervisorOptions): Supervisor<Name> {
-  const { log, pause = 200, longestPause = 5_000, settled = 2_000, limit = 5 } = options
   const kept = new Map<Name, Kept>()
   const loops = new Map<Name, Promise<void>>()
   const stopping = new AbortController()
   const gaveUp = Promise.withResolvers<Error>()
-
-  const keep = async (service: Service<Name>, entry: Kept): Promise<void> => {
-    let failures = 0
-    let upSince = performance.now()
-    while (!stopping.signal.aborted) {
-      const how = await entry.current.exited
-      if (stopping.signal.aborted) return
-      entry.up = false
-      failures = performance.now() - upSince < settled ? failures + 1 : 1
-      let why = how
-      while (!stopping.signal.aborted && !entry.up) {
-        if (failures > limit) {
-          gaveUp.resolve(
-            new Error(`${service.name} failed ${failures} times in a row right after its start (${why})`),
-          )
-          return
-        }
-        const wait = Math.min(pause * 2 ** (failures - 1), longestPause)
-        log(
-          `${service.name} ended unexpectedly (${why}): starting it again in ${(wait / 1_000).toFixed(1)} s`,
-        )
-        await quietly(delay(wait, undefined, { signal: stopping.signal }))
-        await allUp(service)
-        if (stopping.signal.aborted) return
-        const began = performance.now()
-        try {
-          entry.current = await service.start()
-          entry.up = true
-          upSince = performance.now()
-          log(`${service.name} is up again (${((upSince - began) / 1_000).toFixed(1)} s)`)
-        } catch (error) {
-          failures += 1
-          why = (error as Error).message
-        }
-      }
-    }
+  const shared: Shared<Name> = {
+    options: { pause: 200, longestPause: 5_000, settled: 2_000, limit: 5, ...options },
+    kept,
+    stopping: stopping.signal,
+    giveUp: gaveUp.resolve,
   }
-
-  const allUp = async ({ name, needs }: Service<Name>): Promise<void> => {
-    const missing = (): Name[] => needs.filter((need) => kept.get(need)?.up === false)
-    if (missing().length > 0) log(`${name} waits for ${missing().join(' and ')}`)
-    while (!stopping.signal.aborted && missing().length > 0) {
-      await quietly(delay(50, undefined, { signal: stopping.signal }))
-    }
-  }
-
   return {
     gaveUp: gaveUp.promise,
     add: async (service) => {
       stopping.signal.throwIfAborted()
       const entry = { current: await service.start(), up: true }
       kept.set(service.name, entry)
-      loops.set(service.name, keep(service, entry))
+      loops.set(service.name, keepRunning(service, entry, shared))
       // A stop request during the start did not know this service yet, so it is stopped here.
       if (stopping.signal.aborted) await entry.current.stop(stopping.signal)
     },
@@ -119,6 +86,54 @@ export function createSupervisor<Name extends string>(options: SupervisorOptions
       )
     },
   }
+}
+
+/** Starts the service again whenever it ends, until the supervisor stops or gives up. */
+async function keepRunning<Name extends string>(
+  service: Service<Name>,
+  entry: Kept,
+  shared: Shared<Name>,
+): Promise<void> {
+  const { stopping, giveUp } = shared
+  const { log, pause, longestPause, settled, limit } = shared.options
+  let failures = 0
+  let upSince = performance.now()
+  while (!stopping.aborted) {
+    let why = await entry.current.exited
+    if (stopping.aborted) return
+    entry.up = false
+    failures = performance.now() - upSince < settled ? failures + 1 : 1
+    while (!entry.up) {
+      if (failures > limit)
+        return giveUp(
+          new Error(`${service.name} failed ${failures} times in a row right after its start (${why})`),
+        )
+      const wait = Math.min(pause * 2 ** (failures - 1), longestPause)
+      log(`${service.name} ended unexpectedly (${why}): starting it again in ${(wait / 1_000).toFixed(1)} s`)
+      await quietly(delay(wait, undefined, { signal: stopping }))
+      await untilNeededAreUp(service, shared)
+      if (stopping.aborted) return
+      const began = performance.now()
+      try {
+        entry.current = await service.start()
+        entry.up = true
+        upSince = performance.now()
+        log(`${service.name} is up again (${((upSince - began) / 1_000).toFixed(1)} s)`)
+      } catch (error) {
+        failures += 1
+        why = (error as Error).message
+      }
+    }
+  }
+}
+
+async function untilNeededAreUp<Name extends string>(
+  { name, needs }: Service<Name>,
+  { options, kept, stopping }: Shared<Name>,
+): Promise<void> {
+  const missing = (): Name[] => needs.filter((need) => kept.get(need)?.up === false)
+  if (missing().length > 0) options.log(`${name} waits for ${missing().join(' and ')}`)
+  while (!stopping.aborted && missing().length > 0) await quietly(delay(50, undefined, { signal: stopping }))
 }
 
 async function quietly(waiting: Promise<unknown>): Promise<void> {

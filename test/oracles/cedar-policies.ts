@@ -167,12 +167,13 @@ function membership(at: string, placed: readonly string[], wanted: Wanted): stri
  * Whether a leaf that names a place names one of the rule's places. A text that the tool refuses names one if
  * `ifRefused` is true and the rule has a text.
  */
-function atPlace(leaf: string, { operator, list, kind }: Wanted, ifRefused: boolean): string {
+function atPlace(leaf: string, { operator, list, kind, isStrict }: Wanted, ifRefused: boolean): string {
   const texts = list.filter((each) => typeof each === 'string')
   if (texts.length === 0 || kind === null) return 'false'
   const places = texts.flatMap((each) => {
-    const { whole, exactly } = wantedPlace(kind, each)
-    return (operator === 'not_in' ? exactly : whole) ?? []
+    const { whole, exactly, restricting } = wantedPlace(kind, each)
+    const isException = operator === 'not_in'
+    return [(isException ? exactly : whole) ?? [], isStrict === isException ? [] : restricting.wholes].flat()
   })
   return `(if ${leaf} has place then ${set(places)}.contains(${leaf}.place) else ${ifRefused})`
 }
@@ -184,7 +185,8 @@ function partOfPlace(leaf: string, wanted: Wanted): string {
   if (texts.length === 0 || kind === null) return 'false'
   const isAnywhere = operator === 'contains'
   const likes = texts
-    .flatMap((each) => wantedPlace(kind, each).parts)
+    .map((each) => wantedPlace(kind, each))
+    .flatMap(({ parts, restricting }) => [...parts, ...(isStrict ? restricting.parts : [])])
     .map((part) => pattern(isAnywhere ? ['', part, ''] : [part, '']))
     .flatMap((like) => [`${leaf}.place like ${like}`, `${leaf}.other like ${like}`])
   const inText = `(if ${leaf} has place then (${some(likes)}) else ${isStrict})`

@@ -1,6 +1,6 @@
 import type { Call } from '../../src/policy/decide.ts'
 import type { Json } from '../../src/policy/types.ts'
-import { type Kind, kindOf, placeReading, type PlaceReading } from './places.ts'
+import { type Kind, kindOf, placeReading, type PlaceReading, readParams } from './places.ts'
 import { readingOf } from './texts.ts'
 
 /**
@@ -33,7 +33,7 @@ type Branch = { readonly at: Json; readonly kind: Kind | null } | { readonly dea
 /** Finds the values at a path. This function was written for the oracles, and does only what they need. */
 export function foundAt(call: Call, path: string): Found {
   const [first = '', ...rest] = path.split('.')
-  let branches = descend(call.params, null, first, (param) => kindOf(call, param))
+  let branches = descend(readParams(call), null, first, (param) => kindOf(call, param))
   for (const part of rest)
     branches = branches.flatMap((branch) =>
       'at' in branch ? descend(branch.at, branch.kind, part, () => branch.kind) : [branch],

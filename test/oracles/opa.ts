@@ -6,7 +6,7 @@ import type { StoredLabelRule, StoredRule } from '../../src/policy/rule.ts'
 import type { Label } from '../../src/policy/types.ts'
 import type { Answer, Oracle } from './agree.ts'
 import type { LabelOracle } from './label-suite.ts'
-import { kindOf, kinds, placeReading, wantedPlace } from './places.ts'
+import { kindOf, kinds, placeReading, readParams, wantedPlace } from './places.ts'
 import { idOf, type Reading, readingOf, ruleDomains, suffixes, writtenAddress } from './texts.ts'
 
 /** The known readings of texts and domains, for rules and calls that are not in texts.ts. */
@@ -74,7 +74,7 @@ function readingsOf(call: Call, known: Known) {
   const readings: Record<string, object> = Object.fromEntries(
     textsIn(call.params).map((text) => [text, known.readingOf(text)]),
   )
-  const params = Object.entries(call.params).map(([param, value]) => {
+  const params = Object.entries(readParams(call)).map(([param, value]) => {
     const kind = kindOf(call, param)
     if (kind === null) return [param, value]
     const marked = eachText(value, (text) => {

@@ -1,4 +1,5 @@
 import type { Call } from '../../src/policy/decide.ts'
+import type { JsonObject } from '../../src/policy/types.ts'
 
 /**
  * Texts that name places, and their readings by a careful person. People wrote these readings, not our code: the
@@ -36,6 +37,8 @@ const rows: Readonly<Record<Kind, readonly Row[]>> = {
     ['https://github.com/acme/open#acme/secret', 'github.com', 'acme/open'],
     ['https://github.com/acme/open/../secret', 'github.com', null],
     ['http://github.com/acme/secret', 'github.com', null],
+    ['https://git.acme.test/acme/secret', 'git.acme.test', null],
+    ['git.acme.test/acme/open', 'git.acme.test', null],
     ['secret', null, null],
   ],
   channel: [
@@ -99,6 +102,19 @@ const ordinary: Readonly<Record<Kind, Readonly<Record<string, string>>>> = {
   },
 }
 
+/** The numbers of issues in links to a repository. */
+const numberOf: Readonly<Record<string, number>> = { 'https://github.com/Acme/Secret/issues/7': 7 }
+
+/** The parameters of a call as the tool reads them: `repo` can name the issue too. */
+export function readParams({ source, tool, params }: Call): JsonObject {
+  const [commenting, repo] = placeOfKind.repository
+  const text = params[repo]
+  const number = typeof text === 'string' ? numberOf[text] : undefined
+  return source === 'workflows' && tool === commenting && number !== undefined
+    ? { number, ...params }
+    : params
+}
+
 const placeOf = (kind: Kind, text: string): string | null => {
   const row = rows[kind].find(([each]) => each === text)
   return row === undefined ? (ordinary[kind][text] ?? null) : row[2]
@@ -106,7 +122,12 @@ const placeOf = (kind: Kind, text: string): string | null => {
 
 /** Texts of rules that are a part of a place, with this part. */
 const parts: Readonly<Record<Kind, Readonly<Record<string, string>>>> = {
-  repository: { 'acme/': 'acme/', 'https://github.com/Acme/': 'acme/', SECRET: 'secret' },
+  repository: {
+    'acme/': 'acme/',
+    'https://github.com/Acme/': 'acme/',
+    'https://git.acme.test/acme/': 'https://git.acme.test/acme/',
+    SECRET: 'secret',
+  },
   channel: { '#ann': '#ann', ann: 'ann' },
   issue: { 'ops-': 'OPS-', 'https://jira.example/browse/OPS-': 'OPS-' },
   card: { AbC: 'AbC', 'https://trello.com/c/AbC': 'AbC' },
@@ -115,6 +136,18 @@ const parts: Readonly<Record<Kind, Readonly<Record<string, string>>>> = {
 
 /** The author of a rule surely means the channel without capital letters. A list of exceptions is read strictly. */
 const meant: Readonly<Record<string, string>> = { Announcements: '#announcements', X: '#x' }
+
+/**
+ * Links in rules to a host that only the connection of an organization knows. The repository or the part of one that
+ * they name if this is the host of the connection.
+ */
+const onHostOfConnection: Readonly<Record<string, { readonly whole: string | null; readonly part: string }>> =
+  {
+    'http://github.com/acme/secret': { whole: 'acme/secret', part: 'acme/secret' },
+    'https://git.acme.test/acme/secret': { whole: 'acme/secret', part: 'acme/secret' },
+    'git.acme.test/acme/open': { whole: 'acme/open', part: 'acme/open' },
+    'https://git.acme.test/acme/': { whole: null, part: 'acme/' },
+  }
 
 export const placeTexts = (kind: Kind): readonly string[] => rows[kind].map(([text]) => text)
 export const partTexts = (kind: Kind): readonly string[] => Object.keys(parts[kind])
@@ -149,6 +182,8 @@ export interface WantedPlace {
   /** The same in a list of exceptions. */
   readonly exactly: string | null
   readonly parts: readonly string[]
+  /** Places and parts that the text also names where this restricts. */
+  readonly restricting: { readonly wholes: readonly string[]; readonly parts: readonly string[] }
 }
 
 /** A text of a rule, compared with places of this kind. */
@@ -156,7 +191,18 @@ export function wantedPlace(kind: Kind, text: string): WantedPlace {
   const exactly = placeOf(kind, text)
   const whole = exactly ?? (kind === 'channel' ? (meant[text] ?? null) : null)
   const part = parts[kind][text] ?? folded(kind, text)
-  return { whole, exactly, parts: whole === null ? [part] : [part, whole] }
+  return {
+    whole,
+    exactly,
+    parts: whole === null ? [part] : [part, whole],
+    restricting: restricting(kind, text),
+  }
+}
+
+function restricting(kind: Kind, text: string): WantedPlace['restricting'] {
+  const linked = kind === 'repository' ? onHostOfConnection[text] : undefined
+  if (linked === undefined) return { wholes: [], parts: [] }
+  return { wholes: linked.whole === null ? [] : [linked.whole], parts: [linked.part] }
 }
 
 /** Repositories do not differ by case, and keys of issues are in capital letters. */

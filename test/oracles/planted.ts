@@ -25,6 +25,10 @@ export const planted: Readonly<Record<string, (one: Case) => ReturnType<typeof d
   'a text that no reader of places can read is another place': onCalls((call) =>
     onPlaces(call, (_, whole) => whole === null),
   ),
+  'a link of another host in a rule names no place': onRules((rule) => ({
+    ...rule,
+    params: rule.params?.map((each) => ({ ...each, value: withoutHost(each.value) })),
+  })),
   'only the first recipient of a text counts': onCalls((call) => ({
     ...call,
     params: eachValue(call.params, (value) =>
@@ -84,6 +88,9 @@ export const planted: Readonly<Record<string, (one: Case) => ReturnType<typeof d
     return { ...answer, deciding: last ?? null }
   },
 }
+
+const withoutHost = (value: Json): Json =>
+  eachValue(value, (text) => (typeof text === 'string' && /^http:|git\.acme\.test/.test(text) ? 'zz' : text))
 
 const elsewhere = {
   repository: 'zz/zz',

@@ -6,7 +6,7 @@
 # data.policy: rules and label_rules (as saved, in order), approvals_enabled, and how people read texts (texts.ts): ids {text of
 # a rule: the form in which it is compared}, written {text of a rule: {whole, parts}, where addresses are
 # compared}, domains {as written: normal form}, suffixes {host: public suffix}, places {kind: {text of a rule: {whole, exactly,
-# parts}}} (places.ts).
+# parts, restricting: {wholes, parts}}}} (places.ts).
 # input: call {source, tool, side_effect, params, labels, origins: null or [{path, labels}]}, readings {text of the call:
 # {id, hosts, addresses}}. A text that names a place is marked, and its reading also has {text, place: {kind, whole,
 # spellings}}.
@@ -214,7 +214,7 @@ judge(condition, strict, leaf) := true if {
 	is_refused(condition, leaf)
 } else := true if {
 	some value in listed(condition.value)
-	names_place(condition.operator, value, leaf)
+	names_place(condition.operator, value, leaf, strict)
 } else := false
 
 is_outside(condition, strict, leaf) := false if {
@@ -223,7 +223,7 @@ is_outside(condition, strict, leaf) := false if {
 	is_refused(condition, leaf)
 } else := false if {
 	some value in listed(condition.value)
-	names_place("not_in", value, leaf)
+	names_place("not_in", value, leaf, strict)
 } else := true
 
 # The tool refuses a text that should name a place. A rule with numbers alone says nothing about places.
@@ -233,40 +233,55 @@ is_refused(condition, leaf) if {
 	input.readings[leaf.value].place.whole == null
 }
 
-names_place(operator, value, leaf) if {
+names_place(operator, value, leaf, strict) if {
 	operator in {"equals", "in"}
-	is_same_place(value, leaf)
+	is_same_place(value, leaf, strict)
 }
 
-names_place("not_in", value, leaf) if {
+names_place("not_in", value, leaf, _) if {
 	place := input.readings[leaf.value].place
 	place.whole == data.policy.places[place.kind][value].exactly
 }
 
-names_place("contains", value, leaf) if {
+# To allow, an exception also holds where it would restrict.
+names_place("not_in", value, leaf, false) if restricts_at(value, leaf)
+
+names_place("contains", value, leaf, strict) if {
 	leaf.in_list
-	is_same_place(value, leaf)
+	is_same_place(value, leaf, strict)
 }
 
-names_place("contains", value, leaf) if {
+names_place("contains", value, leaf, strict) if {
 	not leaf.in_list
-	place := input.readings[leaf.value].place
-	some part in data.policy.places[place.kind][value].parts
-	some spelling in place.spellings
+	some part in parts_of(value, leaf, strict)
+	some spelling in input.readings[leaf.value].place.spellings
 	contains(spelling, part)
 }
 
-names_place("startswith", value, leaf) if {
-	place := input.readings[leaf.value].place
-	some part in data.policy.places[place.kind][value].parts
-	some spelling in place.spellings
+names_place("startswith", value, leaf, strict) if {
+	some part in parts_of(value, leaf, strict)
+	some spelling in input.readings[leaf.value].place.spellings
 	startswith(spelling, part)
 }
 
-is_same_place(value, leaf) if {
+is_same_place(value, leaf, _) if {
 	place := input.readings[leaf.value].place
 	place.whole == data.policy.places[place.kind][value].whole
 }
+
+is_same_place(value, leaf, true) if restricts_at(value, leaf)
+
+# The rule's text may name the place, if its link leads to the host of the connection.
+restricts_at(value, leaf) if {
+	place := input.readings[leaf.value].place
+	place.whole in data.policy.places[place.kind][value].restricting.wholes
+}
+
+parts_of(value, leaf, true) := array.concat(wanted.parts, wanted.restricting.parts) if {
+	wanted := data.policy.places[input.readings[leaf.value].place.kind][value]
+}
+
+parts_of(value, leaf, false) := data.policy.places[input.readings[leaf.value].place.kind][value].parts
 
 # A text of the call without the mark of a place.
 unmarked(value) := object.get(input.readings, [value, "text"], value)

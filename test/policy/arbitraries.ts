@@ -96,7 +96,7 @@ const condition = fc.oneof(
   {
     weight: 2,
     arbitrary: conditionOn(
-      fc.constantFrom(...placed, '*'),
+      fc.constantFrom(...placed, 'number', '*'),
       fc.oneof(place, fc.constantFrom('acme/', 'OPS-', '#')),
     ),
   },

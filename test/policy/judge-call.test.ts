@@ -8,13 +8,13 @@ import { analyzePlan } from '../../src/policy/plan.ts'
 import { compileToolAccess } from '../../src/policy/tool-access.ts'
 import { type JsonObject, type Label, type Verdict, unionLabels } from '../../src/policy/types.ts'
 import { accessTo, limitsOf, role } from './access-arbitraries.ts'
-import { labels, source, value } from './arbitraries.ts'
+import { labels, place, source, value } from './arbitraries.ts'
 
 /* A call whose values are all known gets one verdict, whether a plan, a preview or a run asks. */
 
-const tools = ['mail_send', 'mail_send1', 'mail_send12']
+const tools = ['mail_send', 'mail_send1', 'mail_send12', 'github_comment']
 const params = fc.record(
-  { to: value, body: value, list: value },
+  { to: value, body: value, list: value, repo: place },
   { requiredKeys: [] },
 ) as fc.Arbitrary<JsonObject>
 const frozen = fc.constantFrom(...Array.from({ length: 20 }, () => null), 'why')

@@ -31,8 +31,8 @@ describe.each(all)('a rule on a %s', (_, each) => {
       expect(matches(each, 'in', ['x', place], text, { on })).toBe(true)
       expect(matches(each, 'contains', [place], text, { on })).toBe(true)
       expect(matches(each, 'startswith', place, text, { on })).toBe(true)
-      expect(matches(each, 'not_in', [place], text, { on })).toBe(false)
     }
+    expect(matches(each, 'not_in', [place], text)).toBe(false)
     expect(matches(each, 'equals', text, place)).toBe(true)
     expect(matches(each, 'equals', place, text, { verdict: 'allow' })).toBe(true)
     expect(matches(each, 'not_in', [place], text, { verdict: 'allow' })).toBe(false)
@@ -107,6 +107,42 @@ describe('parts of a place', () => {
   ] as const)('%s: `%s` %s `%s` does not hold for `%s`', (tool, param, operator, value, text) => {
     expect(matches({ tool, param }, operator, value, text)).toBe(false)
   })
+
+  test.each([
+    'https://git.acme.example/acme/secret',
+    'HTTPS://git:8443/Acme/Secret/issues/1',
+    'git.acme.example/acme/secret',
+    'http://github.com/acme/secret',
+  ])('a rule with a link of another host, `%s`, may mean the repository there, if this restricts', (link) => {
+    for (const verdict of ['deny', 'require_approval'] as const) {
+      expect(matches(repository, 'equals', link, 'acme/secret', { verdict })).toBe(true)
+      expect(matches(repository, 'in', [link], 'acme/secret', { verdict })).toBe(true)
+      expect(matches(repository, 'contains', [link], 'acme/secret', { verdict })).toBe(true)
+      expect(matches(repository, 'startswith', link, 'acme/secret', { verdict })).toBe(true)
+      expect(matches(repository, 'not_in', [link], 'acme/secret', { verdict })).toBe(true)
+    }
+    expect(matches(repository, 'equals', link, 'acme/open')).toBe(false)
+    expect(matches(repository, 'contains', [link], 'acme/open')).toBe(false)
+    for (const operator of ['equals', 'startswith'])
+      expect(matches(repository, operator, link, 'acme/secret', { verdict: 'allow' })).toBe(false)
+    expect(matches(repository, 'not_in', [link], 'acme/secret', { verdict: 'allow' })).toBe(false)
+    expect(matches(repository, 'not_in', [link], 'acme/open', { verdict: 'allow' })).toBe(true)
+  })
+
+  test('a rule on the owner in a link of another host holds for the repositories of this owner', () => {
+    const owner = 'https://git.acme.example/acme/'
+    expect(matches(repository, 'startswith', owner, 'Acme/x')).toBe(true)
+    expect(matches(repository, 'startswith', owner, 'other/x')).toBe(false)
+    expect(matches(repository, 'startswith', owner, 'Acme/x', { verdict: 'allow' })).toBe(false)
+  })
+
+  test.each(['https://git.acme.example/', 'https://git.acme.example/app', 'v1.2/app', 'https:///acme/app'])(
+    'a rule on `%s`, which names no owner, leaves repositories alone',
+    (text) => {
+      expect(matches(repository, 'contains', [text], 'acme/app')).toBe(false)
+      expect(matches(repository, 'startswith', text, 'acme/app')).toBe(false)
+    },
+  )
 
   test('a list of exceptions is read strictly', () => {
     const onChannel = { tool: 'slack_send_message', param: 'channel' } as const

@@ -180,7 +180,7 @@ describe('the law of plan analysis', () => {
       fc.constantFrom('', 'acme/', 'Acme/', 'https://', 'https://github.com/', '#'),
     )
     const template = fc.tuple(start, fc.constantFrom('', '{{input.a}}', '{{input.a}}{{input.b}}'), text)
-    const on = fc.constantFrom(...placed, 'to', '*')
+    const on = fc.constantFrom(...placed, 'to', 'number', '*')
     const condition = conditionOn(on, fc.oneof(place, fc.constantFrom('acme/', 'OPS-', '#', 'FILE1')))
     let definite = 0
     fc.assert(

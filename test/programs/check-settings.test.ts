@@ -180,6 +180,24 @@ describe('checkSettings', () => {
     )
   })
 
+  test('in production warns about servers that are not named, because `npm start` runs its own', () => {
+    const warned = (env: NodeJS.ProcessEnv): string[] =>
+      checkSettings(env).warnings.filter((line) =>
+        /^(?:DATABASE_URL|TEMPORAL_ADDRESS) is not set: /.test(line),
+      )
+    const production = {
+      APP_ENV: 'production',
+      ...own,
+      SESSION_SECRET_KEY: 'x'.repeat(32),
+      TRUSTED_PROXY_HOSTS: '10.0.0.5',
+    }
+    expect(checkSettings(production).wrong).toEqual([])
+    expect(warned(production)).toEqual([expect.stringContaining('TEMPORAL_ADDRESS')])
+    expect(warned({ ...production, TEMPORAL_ADDRESS: 'temporal:7233' })).toEqual([])
+    expect(warned({ ...production, DATABASE_URL: '' })).toHaveLength(2)
+    expect(warned({ APP_ENV: 'staging' })).toEqual([])
+  })
+
   test('in production asks for a session key before anything is started; staging warns', () => {
     const named = expect.stringContaining('SESSION_SECRET_KEY must have at least 32 characters')
     expect(checkSettings({ APP_ENV: 'production' }).wrong).toContainEqual(named)

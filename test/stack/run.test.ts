@@ -67,6 +67,9 @@ describe('npm start', () => {
     const dataDir = newHome()
     const stack = await start(dataDir)
     expect(stack.output().trimEnd().split('\n').at(-1)).toBe(`ready ${stack.baseUrl}`)
+    expect(stack.output()).toContain(
+      `\nconsole: ${stack.baseUrl}/console/\nsign in: ${join(dataDir, 'bootstrap.json')} has`,
+    )
     expect(stack.output()).toMatch(/PostgreSQL: done \(\d+\.\d s\)[^]*API and worker: done/)
     const bootstrap = stack.bootstrap<Bootstrap>()
     expect(bootstrap).toMatchObject({ base_url: stack.baseUrl, organization_id: 'org_fixture' })

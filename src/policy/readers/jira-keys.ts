@@ -1,5 +1,4 @@
-/** Longer texts are not read. */
-const longestText = 4096
+import { longestText } from './priced.ts'
 
 const project = /^[a-z][a-z\d_]{0,254}$/i
 const issue = /^[a-z][a-z\d_]{0,254}-[1-9]\d{0,9}$/i

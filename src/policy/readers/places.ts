@@ -2,7 +2,8 @@ import type { Budget } from '../budget.ts'
 import { channelOf } from './channels.ts'
 import { calendarIdOf, fileIdOf } from './google-links.ts'
 import { issueKeyOf, partOfKey, projectKeyOf } from './jira-keys.ts'
-import { longestText, partOfRepository, repositoryOf } from './repositories.ts'
+import { priced } from './priced.ts'
+import { asGithubLink, partOfRepository, repositoryOf } from './repositories.ts'
 import { boardIdOf, cardIdOf, partOfId } from './trello-ids.ts'
 
 /*
@@ -17,6 +18,11 @@ interface Reader {
   part(text: string): string
   /** A text of a rule that `read` cannot read, read as its author surely meant it. */
   guess?(text: string): string | null
+  /**
+   * The text of a rule, read as a link to the host of the connection. Rules do not know this host, so the reading counts
+   * only where it restricts.
+   */
+  ifOfConnection?(text: string): string
   /** Other spellings of the place that a part of a text is looked for in. */
   others?(place: string): readonly string[]
 }
@@ -25,7 +31,7 @@ const asWritten = (text: string): string => text
 
 /** Links of Jira's sites are read without their host. The tools refuse links to another site than the connected one. */
 const readers = {
-  repository: { read: repositoryOf, part: partOfRepository },
+  repository: { read: repositoryOf, part: partOfRepository, ifOfConnection: asGithubLink },
   channel: {
     read: channelOf,
     part: asWritten,
@@ -52,37 +58,32 @@ export function placeOf(kind: PlaceKind, text: string): string | null {
   return readers[kind].read(text)
 }
 
-type PricedReader = (text: string, budget: Budget) => readonly (string | null)[]
-
-/**
- * Readers that spend budget in proportion to their work, so that a plan with thousands of long texts ends early. They
- * are constants of this module, because a budget caches the results of each reader.
- */
-const priced = Object.fromEntries(
-  placeKinds.map((kind): [PlaceKind, PricedReader] => [
-    kind,
-    (text, budget) => {
-      budget.spend(Math.min(text.length, longestText) >> 2)
-      return [placeOf(kind, text)]
-    },
-  ]),
-) as Readonly<Record<PlaceKind, PricedReader>>
+const pricedReaders = Object.fromEntries(
+  placeKinds.map((kind) => [kind, priced((text) => placeOf(kind, text))]),
+) as Readonly<Record<PlaceKind, ReturnType<typeof priced<string | null>>>>
 
 /** Like `placeOf`. Each text is read once for all rules and steps that share the budget. */
 export function placeWithin(kind: PlaceKind, text: string, budget: Budget): string | null {
-  return budget.once(text, priced[kind])[0] ?? null
+  return budget.once(text, pricedReaders[kind])[0] ?? null
 }
 
 /** The texts of a rule, as places. They are read once for each kind, when the first call needs them. */
 export class WantedPlaces {
   readonly #texts: readonly string[]
   readonly #isNegative: boolean
+  /** Whether the rule restricts more with each further place. */
+  readonly #isWide: boolean
   readonly #wholes = new Map<PlaceKind, ReadonlySet<string>>()
   readonly #parts = new Map<PlaceKind, ReadonlySet<string>>()
 
-  constructor(values: readonly unknown[], isNegative = false) {
+  /**
+   * @param isRestrictive whether the rule denies or holds
+   * @param isNegative whether the texts are a list of exceptions
+   */
+  constructor(values: readonly unknown[], isRestrictive: boolean, isNegative = false) {
     this.#texts = values.filter((value) => typeof value === 'string')
     this.#isNegative = isNegative
+    this.#isWide = isRestrictive !== isNegative
   }
 
   /** Whether the rule has a text. A rule with numbers alone says nothing about places. */
@@ -94,7 +95,7 @@ export class WantedPlaces {
   wholes(kind: PlaceKind): ReadonlySet<string> {
     let known = this.#wholes.get(kind)
     if (known === undefined) {
-      known = new Set(this.#texts.flatMap((text) => this.#read(kind, text) ?? []))
+      known = new Set(this.#readings(kind).flatMap((text) => this.#read(kind, text) ?? []))
       this.#wholes.set(kind, known)
     }
     return known
@@ -104,11 +105,17 @@ export class WantedPlaces {
   parts(kind: PlaceKind): ReadonlySet<string> {
     let known = this.#parts.get(kind)
     if (known === undefined) {
-      const parts = this.#texts.map((text) => readers[kind].part(text))
+      const parts = this.#readings(kind).map((text) => readers[kind].part(text))
       known = new Set([...parts, ...this.wholes(kind)])
       this.#parts.set(kind, known)
     }
     return known
+  }
+
+  #readings(kind: PlaceKind): readonly string[] {
+    const { ifOfConnection }: Reader = readers[kind]
+    if (!this.#isWide || ifOfConnection === undefined) return this.#texts
+    return this.#texts.flatMap((text) => [text, ifOfConnection(text)])
   }
 
   /** A guess only adds places, so a list of exceptions gets none. */

@@ -1,7 +1,6 @@
+import { longestText } from './priced.ts'
 import { normalized } from './unicode.ts'
 
-/** Longer texts are not read. */
-export const longestText = 4096
 /**
  * Longer searches are not read, and GitHub refuses them. Up to this length, reading a search of unclosed quotes is
  * cheap.
@@ -36,6 +35,44 @@ export function repositoryOf(text: string): string | null {
 /** The part of a repository that a part of a text names, in lower case: `acme/` for `https://github.com/Acme/`. */
 export function partOfRepository(text: string): string {
   return text.replace(/^(?:https:\/\/)?(?:www\.)?github\.com\/(?=.)/i, '').toLowerCase()
+}
+
+/**
+ * A link of any host that begins with an owner, as a link of github.com. Other texts stay as they are. Only the
+ * connection of an organization knows its host, such as that of GitHub Enterprise. Without a scheme, the host must have
+ * a dot or a colon, which no owner has.
+ */
+export function asGithubLink(text: string): string {
+  const [, scheme = '', host = '', rest = ''] = linkOfAnyHost.exec(text) ?? []
+  return host !== '' && (scheme !== '' || /[.:]/.test(host)) ? `https://github.com/${rest}` : text
+}
+
+const linkOfAnyHost = /^(https?:\/\/)?([^/?#\\]+)\/([^/?#\\]+\/.*)$/is
+
+/** What a link into a repository names besides the repository. null: the link has a `%` that encodes nothing. */
+export interface LinkedInside {
+  readonly number?: number
+  readonly path?: string | null
+  readonly ref?: string | null
+}
+
+/** The issue, pull request or file that a link names. The link has the form that `asGithubLink` returns. */
+export function linkedInside(link: string): LinkedInside {
+  if (link.length > longestText || !link.startsWith('https://github.com/')) return {}
+  const path = link.slice('https://github.com/'.length).split(/[?#]/, 1)[0] ?? ''
+  const [kind = '', first = '', ...rest] = path.split('/').slice(2)
+  if (kind === 'issues' || kind === 'pull')
+    return /^[1-9]\d{0,9}$/.test(first) ? { number: Number(first) } : {}
+  if ((kind !== 'blob' && kind !== 'raw') || rest.length === 0) return {}
+  return { path: decoded(rest.join('/')), ref: decoded(first) }
+}
+
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return null
+  }
 }
 
 /** A repository of a policy: `owner/name`, or `owner/*` for all repositories of the owner. In lower case. */

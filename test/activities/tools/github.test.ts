@@ -113,6 +113,8 @@ describe('parameters that name no one thing with certainty are refused before an
     ['github_get_file', { repo, path: '../../user' }],
     ['github_get_file', { repo, path: 'a/%2e%2e/b' }],
     ['github_get_file', { repo, path: '/a' }],
+    ['github_get_file', { repo, path: 'notes//a.md' }],
+    ['github_get_file', { repo, path: './a.md' }],
     ['github_get_file', { repo, path: 'a', ref: '../x' }],
     ['github_get_file', { repo }],
     ['github_get_issue', { repo }],

@@ -1,4 +1,9 @@
-import { climbs, repositoryOf } from '../../../policy/readers/repositories.ts'
+import {
+  climbs,
+  type LinkedInside,
+  linkedInside,
+  repositoryOf,
+} from '../../../policy/readers/repositories.ts'
 import { invalidParams, ToolError } from '../executor.ts'
 import { localLink } from './links.ts'
 
@@ -9,8 +14,7 @@ export interface Repository {
 }
 
 interface Named extends Repository {
-  /** The parts of a link that come after the repository; none for `owner/name`. */
-  readonly behind: readonly string[]
+  readonly inside: LinkedInside
 }
 
 /**
@@ -28,8 +32,7 @@ function named(text: string, pages: string): Named {
   const [owner, repo] = repositoryOf(local)?.split('/') ?? []
   if (owner === undefined || repo === undefined)
     throw invalidParams(`\`repo\` must be \`owner/name\`, or a link of \`${pages}\` into the repository`)
-  const path = local.replace('https://github.com/', '').split(/[?#]/, 1)[0] ?? ''
-  return { owner, repo, behind: path.split('/').slice(2) }
+  return { owner, repo, inside: linkedInside(local) }
 }
 
 /** Throws the same errors as `named`. */
@@ -43,9 +46,8 @@ export function issueAt(
   params: { readonly repo: string; readonly number?: number | undefined },
   pages: string,
 ): Repository & { readonly issue_number: number } {
-  const { behind, ...repository } = named(params.repo, pages)
-  const [kind = '', digits = ''] = behind
-  const linked = /^(?:issues|pull)$/.test(kind) && /^[1-9]\d{0,9}$/.test(digits) ? Number(digits) : undefined
+  const { inside, ...repository } = named(params.repo, pages)
+  const linked = inside.number
   const issue_number = params.number ?? linked
   if (issue_number === undefined) throw invalidParams('give `number`, or a link with a number as `repo`')
   if (linked !== undefined && linked !== issue_number)
@@ -62,23 +64,17 @@ export function fileAt(
   },
   pages: string,
 ): Repository & { readonly path: string; readonly ref: string | undefined } {
-  const { behind, ...repository } = named(params.repo, pages)
-  const [kind = '', linkedRef, ...linkedPath] = behind
-  const isLink = (kind === 'blob' || kind === 'raw') && linkedPath.length > 0
-  const path = params.path ?? (isLink ? decoded(linkedPath.join('/')) : undefined)
-  const ref = params.ref ?? (isLink && linkedRef !== undefined ? decoded(linkedRef) : undefined)
+  const { inside, ...repository } = named(params.repo, pages)
+  const path = params.path ?? inside.path
+  const ref = params.ref ?? inside.ref
+  if (path === null || ref === null)
+    throw invalidParams('the link in `repo` has a `%` that encodes nothing: copy it again')
   if (path === undefined) throw invalidParams('give `path`, or a link to a file as `repo`')
-  if (climbs(path) || path.startsWith('/'))
-    throw invalidParams('`path` must stay in its repository: no `..`, no `/` first')
+  if (climbs(path)) throw invalidParams('`path` must stay in its repository: no `..`')
+  // Rules compare the path as text, so a file must have one spelling.
+  if (path.split('/').some((part) => part === '' || part === '.'))
+    throw invalidParams('`path` must be plain: no `.` as a part, no `//`, no `/` at its ends')
   if (ref !== undefined && climbs(ref))
     throw invalidParams('`ref` must be the name of a branch or tag, or a commit')
   return { ...repository, path, ref }
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    throw invalidParams('the link in `repo` has a `%` that encodes nothing: copy it again')
-  }
 }

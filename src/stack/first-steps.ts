@@ -1,0 +1,20 @@
+import { join } from 'node:path'
+import { readIdentities } from './bootstrap.ts'
+import type { StackSettings } from './settings.ts'
+
+/** What a person does first after a start: where the console is, and who can sign in. Shows no password and no key. */
+export function firstSteps(
+  { publicUrl, database, production }: Pick<StackSettings, 'publicUrl' | 'database' | 'production'>,
+  dataDir: string,
+  baseUrl: string,
+): string[] {
+  const consoleLine = `console: ${new URL('/console/', publicUrl ?? baseUrl).href}`
+  if (database !== null)
+    return [
+      consoleLine,
+      'first owner: `npm run create-owner -- EMAIL` makes one, with a password and an API key',
+    ]
+  const path = join(dataDir, 'bootstrap.json')
+  if (production || readIdentities(path) === null) return [consoleLine]
+  return [consoleLine, `sign in: ${path} has five people with their passwords and API keys`]
+}
