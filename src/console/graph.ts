@@ -1,6 +1,6 @@
 import { Graph, layout } from '@dagrejs/dagre'
 import { LRUCache } from 'lru-cache'
-import { railOf, type Rail } from './rail.ts'
+import { railOf, type GraphStep, type Rail } from './rail.ts'
 
 /*
  * Positions of the boxes and lines in a picture of steps. They depend only on the definition, so they are computed once
@@ -18,11 +18,6 @@ const mostBoxes = 60
  * process: with 300 it is about 70 milliseconds (docs/decisions/0127).
  */
 const mostCrossed = 300
-
-export interface GraphStep {
-  readonly id: string
-  readonly depends_on: readonly string[]
-}
 
 export interface Layout {
   readonly width: number

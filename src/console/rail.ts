@@ -1,12 +1,15 @@
-import type { GraphStep } from './graph.ts'
-
 /*
  * The picture of steps for narrow screens. The steps stand below each other, and lines at their left lead from each step
  * to the steps that wait for it.
  */
 
+export interface GraphStep {
+  readonly id: string
+  readonly depends_on: readonly string[]
+}
+
 /** Distance between the tops of two boxes, in units of the picture. The style sheet has the same. */
-export const pitch = 64
+const pitch = 64
 const boxHeight = 56
 /** Distance of a line's ends from the middle of its box: lines begin below the middle and end above it. */
 const apart = 9

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
-import { box, createLayouts, layoutOf, type GraphStep } from '../../src/console/graph.ts'
-import { railOf } from '../../src/console/rail.ts'
+import { box, createLayouts, layoutOf } from '../../src/console/graph.ts'
+import { railOf, type GraphStep } from '../../src/console/rail.ts'
 
 const layouts = createLayouts()
 const steps = (...dependencies: number[][]): GraphStep[] =>

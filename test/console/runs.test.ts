@@ -268,7 +268,7 @@ describe('in a browser', () => {
     await isInside(page, '.rail .box.hold', '.rail')
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(360)
     const tops = `[...document.querySelectorAll('.rail .box')].map((each) => each.getBoundingClientRect().top)`
-    const found = (await page.evaluate(tops)) as number[]
+    const found = await page.evaluate<number[]>(tops)
     expect(found.toSorted((a, b) => a - b)).toEqual(found)
     expect(new Set(found).size).toBe(6)
   })

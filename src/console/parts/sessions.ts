@@ -122,7 +122,6 @@ function Row({ session, now }: { readonly session: AgentSessionView; readonly no
           ', last call ',
           h(Time, { at: session.last_seen_at, now }),
         ]),
-        h('span', null, countsOf(session)),
       ]),
       unapproved === 0
         ? null
@@ -134,7 +133,10 @@ function Row({ session, now }: { readonly session: AgentSessionView; readonly no
               word: `${unapproved} ${unapproved === 1 ? 'call' : 'calls'} without a decision`,
             }),
           ),
-      labels.length === 0 ? null : h(Labels, { labels }),
+      h('div', { class: 'meta' }, [
+        h('span', null, countsOf(session)),
+        labels.length === 0 ? null : h(Labels, { labels }),
+      ]),
     ]),
     h('p', { class: 'row-state badges' }, [
       h(Check, { session }),

@@ -54,10 +54,10 @@ describe('the list of sessions', () => {
       ['doctor-4711-1764111731', 'Impostor'],
     ] as const)
       await ask(id, name)
-    const marks = async (name: string) =>
-      (await rowsOf(name)).map((row) => row.includes('Installation check')).toSorted()
-    expect(await marks('doctor')).toEqual([false, false, true])
-    expect(await marks('Impostor')).toEqual([false])
+    const marked = async (name: string) =>
+      (await rowsOf(name)).filter((row) => row.includes('Installation check')).length
+    expect(await marked('doctor')).toBe(1)
+    expect(await marked('Impostor')).toBe(0)
     const [check] = (await api('/agent-sessions?session_id=doctor-4711-1764111730')).data
     expect(plain(await main(`/console/sessions/${check.id}`))).toContain('Installation check')
   })
