@@ -120,9 +120,12 @@ function editOf(params: JsonObject): Pick<Preview, 'diff' | 'note'> {
   }
 }
 
-/** The tool's own preview, else its description. The tool may no longer accept parameters of an older version. */
+/**
+ * The tool's own preview, else the first sentence of its description. The tool may no longer accept parameters of an
+ * older version.
+ */
 function draftOf(tool: ToolDeclaration, given: JsonObject) {
   const parsed = tool.preview === undefined ? null : parseParams(tool, given)
   if (tool.preview !== undefined && parsed?.ok === true) return tool.preview(parsed.params)
-  return { title: tool.description }
+  return { title: tool.description.replace(/[.;] .*/s, '').replace(/\.$/, '') }
 }

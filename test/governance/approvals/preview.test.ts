@@ -47,16 +47,16 @@ describe('the preview of a call', () => {
     ])
   })
 
-  test('of a read shows its description and parameters', () => {
+  test('of a read shows the first sentence of its description, and its parameters', () => {
     expect(shown('web_search', { query: 'words' })).toEqual({
-      title: getTool('web_search')?.description,
+      title: 'Searches the web',
       fields: [{ name: 'query', value: 'words' }],
     })
   })
 
   test('of parameters that the tool does not take now shows them all', () => {
     expect(shown('mail_send', { to: 'b@x.example', old: 1 })).toMatchObject({
-      title: expect.stringContaining('Sends an email'),
+      title: 'Sends an email',
       fields: [
         { name: 'to', value: 'b@x.example' },
         { name: 'old', value: '1' },
