@@ -75,8 +75,12 @@ describe('a whole run', () => {
 
 describe('an agent’s call', () => {
   test('that edits a file is drawn as a change, and nobody claims to know whether it can be undone', async () => {
-    const id = await home.held({ file_path: '/etc/hosts', old_string: 'a\nb', new_string: 'a\nc' }, 'mcp__x__send_edit')
+    const { organization_id: organization, users } = home.server.identities
+    const rule = { name: 'Edits wait', verdict: 'require_approval', applies_to: ['agents'], tools: ['Edit'] }
+    await home.server.call(users.admin.api_key, 'POST', `/organizations/${organization}/rules`, rule)
+    const id = await home.held({ file_path: '/etc/hosts', old_string: 'a\nb', new_string: 'a\nc' }, 'Edit')
     const html = await (await home.get(`/console/approvals/${id}`)).text()
+    expect(plain(html)).toContain('Edit “/etc/hosts”')
     expect(html).toMatch(/class="diff-line removed"/)
     expect(html).toMatch(/class="diff-line added"/)
     expect(plain(html)).toContain('Both texts come from the agent.')
