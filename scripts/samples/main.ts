@@ -54,7 +54,7 @@ process.exit(
     stage.atEnd('emulators', running.close)
     if (stage.stack.isOthers && named.includes('weekly-report'))
       throw new Error(
-        'weekly-report runs only on a stack of its own, because the address of Jira is a setting of the stack: ' +
+        'weekly-report runs only on a Countersign of its own, because the operator sets the address of Jira: ' +
           'run it with DATA_DIR set to an empty folder',
       )
     const tag = Math.random().toString(36).slice(2, 8)

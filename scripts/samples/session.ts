@@ -65,7 +65,7 @@ export async function connectServices(session: Session): Promise<void> {
   const own = await ownConnection(session, requester, emulatorName, replaced)
   if (own !== null)
     throw new Error(
-      `the ${requester} of this stack has a connection to ${own.integration}, which the samples would replace: ` +
+      `the ${requester} of this Countersign has a connection to ${own.integration}, which the samples would replace: ` +
         `revoke it with \`DELETE /connections/${own.id}\`, or set DATA_DIR to an empty folder`,
     )
   for (const [tool, credential] of Object.entries(services.credentials))

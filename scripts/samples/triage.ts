@@ -58,7 +58,7 @@ function loseOneAnswer({ stack, services, tell }: Session): { sent: number; look
         stack.killWorker?.()
         tell.line(
           stack.killWorker === null
-            ? '... when the connection breaks (this stack ran before, so its worker is not killed)'
+            ? '... when the connection breaks (this Countersign ran before, so its worker is not killed)'
             : '... when the worker is killed with SIGKILL',
         )
       },

@@ -42,7 +42,7 @@ export async function createInCrash(stage: Stage, { onUndo }: Changes): Promise<
     stack.killWorker?.()
     tell.line(
       stack.killWorker === null
-        ? '... when the connection breaks (this stack ran before, so its worker is not killed)'
+        ? '... when the connection breaks (this Countersign ran before, so its worker is not killed)'
         : '... when the worker is killed with SIGKILL',
     )
   })

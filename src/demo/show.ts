@@ -166,10 +166,10 @@ function stoppable(client: Client, signal: Signal): Client {
 async function open(name: string, tell: Teller): Promise<DemoStack> {
   const found = await findStack(process.env)
   if (found !== null) {
-    print(`using the stack that runs at ${found.bootstrap.base_url}`)
+    print(`using the Countersign that runs at ${found.bootstrap.base_url}`)
     return found
   }
-  print(`no stack runs here: starting one for the ${name}, in a temporary folder`)
+  print(`Countersign does not run here: starting one for the ${name}, in a temporary folder`)
   const own = await startOwnStack(process.env, tell.line)
   print(`it answers at ${own.bootstrap.base_url}`)
   return own

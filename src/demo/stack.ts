@@ -74,7 +74,7 @@ export async function startOwnStack(
       },
     )
     const { pid } = child
-    if (pid === undefined) throw new Error('the stack could not be started')
+    if (pid === undefined) throw new Error('Countersign could not be started')
     recordProcess(outer, 'stack', pid)
     const exited = new Promise<false>((ended) => child.once('close', () => ended(false)))
     const ready = new Promise<true>((isReady) => {
@@ -88,9 +88,9 @@ export async function startOwnStack(
         }
       })
     })
-    if (!(await Promise.race([ready, exited]))) throw new Error('the stack ended before it was ready')
+    if (!(await Promise.race([ready, exited]))) throw new Error('Countersign ended before it was ready')
     const bootstrap = readBootstrap(dataDir)
-    if (bootstrap === null) throw new Error('the stack wrote no bootstrap.json')
+    if (bootstrap === null) throw new Error('Countersign wrote no bootstrap.json')
     return {
       bootstrap,
       bootstrapFile: bootstrapIn(dataDir),

@@ -36,6 +36,7 @@ test('the commands in docs/agents.md do what the page says', async () => {
     curl,
     ls,
     servers,
+    removed,
     cleaned,
   ] = await readDocsPage('docs/agents.md', {
     before: `mkdir bin; printf '#!/bin/sh\\necho 2.1.329\\n' >bin/claude; chmod +x bin/claude; PATH="$PWD/bin:$PATH"`,
@@ -46,7 +47,7 @@ test('the commands in docs/agents.md do what the page says', async () => {
   expect(installed).not.toContain('csk_live_')
   expect(tried).toMatch(/\nworks$/)
   expect(starter?.match(/^done: save the rule `Agents: .*` \(require_approval, shadow\)$/gm)).toHaveLength(4)
-  expectShownParts([installed, tried, starter])
+  expectShownParts([installed, tried, starter, removed])
   expect(gatewayFiles).toBe('')
   const exact = [
     rule,

@@ -82,7 +82,7 @@ describe('with a running stack', () => {
     await client.get('owner', 'POST', `${organization}/tool-policies`, policy)
     before = await governed()
     const { code, output } = await runDemo({ DATA_DIR: home.dataDir })
-    expect(output).toContain(`using the stack that runs at ${stack.baseUrl}`)
+    expect(output).toContain(`using the Countersign that runs at ${stack.baseUrl}`)
     expect(output).toContain('approved by approver and owner')
     expect(output).toContain('A limit on a tool holds, whatever the rules allow')
     expect(output).toMatch(/403 run_denied, .*only recipients in `larkspur\.example` \(`allowed_domains`\)/)
@@ -117,7 +117,7 @@ describe('with a running stack', () => {
     before = await governed()
     const args = ['weekly-report']
     const { code, output } = await runShow('scripts/samples/main.ts', { DATA_DIR: home.dataDir }, undefined, { args }) // prettier-ignore
-    expect(output).toContain('weekly-report runs only on a stack of its own')
+    expect(output).toContain('weekly-report runs only on a Countersign of its own')
     expect(output).not.toContain('every check passed')
     expect(code).toBe(1)
   })

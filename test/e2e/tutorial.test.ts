@@ -42,7 +42,8 @@ test('the commands of the tutorial, of docs/workflows.md and of docs/previews.md
   const ran = await runBlocks(blocks, folder, home.dataDir)
   const cleaned = ran.splice(-last.length)
   expect(ran.splice(-previews.length)).toEqual(['', ...shownOutputs('docs/previews.md')])
-  const [setup, on, rule, workflow, held, self, approved, mail, receipt = '', proof = '', ...more] = ran
+  const [setup, on, rule, workflow, held, self, approved, mail, receipt = '', proof = '', denied, ...more] =
+    ran
   expect(readdirSync(folder)).toEqual(['samples'])
   expect(more).toEqual(shownOutputs('docs/workflows.md'))
   const name = 'internal data leaves with a second person'
@@ -62,7 +63,7 @@ test('the commands of the tutorial, of docs/workflows.md and of docs/previews.md
     'approver@countersign.test approve',
   ])
   expect(JSON.parse(proof)).toMatchObject({ valid: true, first_mismatch: null })
-  const outputs = [on, rule, workflow, held, self, approved, mail, receipt, ...cleaned]
+  const outputs = [on, rule, workflow, held, self, approved, mail, receipt, denied, ...cleaned]
   expect(shownOutputs('docs/tutorial.md').map(withoutIds)).toEqual(outputs.map(withoutIds))
 })
 
