@@ -16,17 +16,25 @@ const mostInProgress = 100
 /** The most calls of one organization at work (`working`), while the worker serves other organizations too. */
 const mostAtWork = 2
 /**
- * While the thread is busy, an organization that uses more than its part must pause after each call, for this multiple
- * of the call's time at work.
- */
-const restFactor = 8
-/** Milliseconds. */
-const longestRest = 2_000
-/**
  * A body that runs longer than this many milliseconds waits for something outside. Its call no longer counts as at
  * work.
  */
 const longBody = 100
+/** The most calls with long bodies, of all organizations. The other slots stay free for short calls. */
+const mostOutside = 100
+/**
+ * While the thread is busy, an organization that uses more than its part must pause after each call, for this multiple
+ * of the call's time at work.
+ */
+const restFactor = 4
+/** Milliseconds. */
+const longestRest = 1_000
+/** Milliseconds between two looks at whether a pause is still needed. */
+const restStep = 50
+/** An organization pauses only for others that were served in this many milliseconds. */
+const besideMilliseconds = 2_000
+/** The thread counts as busy if it worked for more than this part of the time. */
+const busyShare = 0.5
 /** An organization counts as served for this many milliseconds after one of its calls last arrived or ended. */
 const rememberedMilliseconds = 10_000
 /** If all slots are in use for this many milliseconds, one waiting call gives its slot back. */
@@ -70,7 +78,7 @@ interface Organization {
 
 export function createCallPlaces(
   clock: () => number = () => performance.now(),
-  isBusy: () => boolean = createBusyThread(),
+  isBusy: () => boolean = createBusyThread(busyShare),
 ): CallPlaces {
   return new Places(clock, isBusy)
 }
@@ -82,6 +90,10 @@ class Places implements CallPlaces {
   readonly #organizations = new Map<string, Organization>()
   /** The number of calls of all organizations that are at work or have long bodies. */
   #inProgress = 0
+  /** The number of calls of all organizations that have long bodies. */
+  #outside = 0
+  /** Long bodies that could not stop counting as at work, because too many slots were in use. */
+  readonly #longBodies = new Set<() => void>()
   #waiting = 0
   #full: NodeJS.Timeout | undefined
 
@@ -159,18 +171,24 @@ class Places implements CallPlaces {
 
   #place(organizationId: string, organization: Organization): CallPlace {
     const began = this.#clock()
-    let workedUntil: number | null = null
     let counted: 'working' | 'outside' = 'working'
+    let worked: number | null = null
     let hasLeft = false
     let timer: NodeJS.Timeout | undefined
     const goOutside = (): void => {
+      worked ??= this.#clock() - began
       // An organization may have at most as many long bodies as there are free slots. So several organizations together
       // never take all slots.
-      if (organization.outside >= callSlots - this.#inProgress) return
+      const hasRoom = this.#outside < mostOutside && organization.outside < callSlots - this.#inProgress
+      if (!hasRoom) {
+        this.#longBodies.add(goOutside)
+        return
+      }
+      this.#longBodies.delete(goOutside)
       organization.working -= 1
       organization.outside += 1
+      this.#outside += 1
       counted = 'outside'
-      workedUntil = this.#clock()
       this.#admit(organization)
     }
     return {
@@ -181,25 +199,44 @@ class Places implements CallPlaces {
         if (hasLeft) return
         hasLeft = true
         clearTimeout(timer)
+        this.#longBodies.delete(goOutside)
         this.#inProgress -= 1
         organization.servedAt = this.#clock()
-        const rest = this.#restAfter(organizationId, (workedUntil ?? this.#clock()) - began)
-        const free = (): void => {
-          organization[counted] -= 1
+        const rest = this.#restAfter(organizationId, worked ?? this.#clock() - began)
+        if (counted === 'outside') {
+          organization.outside -= 1
+          this.#outside -= 1
           this.#admit(organization)
-        }
-        if (rest > 0 && counted === 'working') setTimeout(free, rest).unref()
-        else free()
+        } else this.#free(organization, rest)
+        for (const each of this.#longBodies) each()
         this.#noteFull()
       },
     }
   }
 
-  /** Milliseconds for which the place of a call that has ended stays taken. */
+  /** Milliseconds for which the place of a call that has ended may stay taken. */
   #restAfter(organizationId: string, worked: number): number {
     const isUnfair = this.#use.usesTooMuch(organizationId, worked)
-    if (!isUnfair || !this.#use.isContended() || !this.#isBusy()) return 0
-    return Math.min(worked * restFactor, longestRest)
+    return isUnfair ? Math.min(worked * restFactor, longestRest) : 0
+  }
+
+  /** Frees a place after a pause, which ends earlier if nobody needs it. */
+  #free(organization: Organization, rest: number): void {
+    if (rest <= 0 || !this.#isBusy() || !this.#hasCompany(organization)) {
+      organization.working -= 1
+      this.#admit(organization)
+      return
+    }
+    const step = Math.min(rest, restStep)
+    setTimeout(() => this.#free(organization, rest - step), step).unref()
+  }
+
+  /** Whether another organization waits for a place, or was served lately. */
+  #hasCompany(organization: Organization): boolean {
+    const since = this.#clock() - besideMilliseconds
+    for (const each of this.#organizations.values())
+      if (each !== organization && (each.waiting.length > 0 || each.servedAt > since)) return true
+    return false
   }
 
   /**

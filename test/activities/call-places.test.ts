@@ -95,12 +95,12 @@ describe('places for calls', () => {
       return inside
     }
 
-    test('a place rests for eight times its call, if the organization uses more than its part', async () => {
+    test('a place rests for four times its call, if the organization uses more than its part', async () => {
       await use('b', 1)
       const inside = await called('a', 3)
       jest.advanceTimersByTime(50)
       inside[0]?.leave()
-      jest.advanceTimersByTime(399)
+      jest.advanceTimersByTime(199)
       await settled()
       expect(inside).toHaveLength(2)
       jest.advanceTimersByTime(1)
@@ -108,12 +108,37 @@ describe('places for calls', () => {
       expect(inside).toHaveLength(3)
     })
 
-    test('a place rests for two seconds at most', async () => {
+    test('a place rests for a second at most', async () => {
       await use('b', 1)
       const inside = await called('a', 3)
-      jest.advanceTimersByTime(5_000)
+      jest.advanceTimersByTime(1_900)
       inside[0]?.leave()
+      const rests = await called('b', 1)
+      jest.advanceTimersByTime(999)
+      await settled()
+      expect([rests.length, inside.length]).toEqual([1, 2])
+      jest.advanceTimersByTime(1)
+      await settled()
+      expect(inside).toHaveLength(3)
+    })
+
+    test('a pause ends once the thread is idle', async () => {
+      await use('b', 1)
+      const inside = await called('a', 3)
+      jest.advanceTimersByTime(90)
+      inside[0]?.leave()
+      isBusy = false
+      jest.advanceTimersByTime(50)
+      await settled()
+      expect(inside).toHaveLength(3)
+    })
+
+    test('nobody pauses for an organization that was not served in two seconds', async () => {
+      await use('b', 1)
       jest.advanceTimersByTime(2_000)
+      const inside = await called('a', 3)
+      jest.advanceTimersByTime(50)
+      inside[0]?.leave()
       await settled()
       expect(inside).toHaveLength(3)
     })
@@ -122,7 +147,7 @@ describe('places for calls', () => {
       await use('b', 1)
       const inside = await called('a', 3)
       inside[0]?.bodyBegins()
-      jest.advanceTimersByTime(5_000)
+      jest.advanceTimersByTime(1_000)
       await settled()
       expect(inside).toHaveLength(3)
       inside[0]?.leave()
@@ -144,6 +169,39 @@ describe('places for calls', () => {
       await settled()
       expect(inside).toHaveLength(first + 1)
     })
+  })
+
+  test('long bodies of many organizations leave slots for others', async () => {
+    calls('honest', 1)
+    await settled()
+    const hanging = async (organizationId: string): Promise<number> => {
+      const { inside } = calls(organizationId, 100)
+      for (let begun = 0; ;) {
+        await settled()
+        if (begun === inside.length) return inside.length
+        for (const place of inside.slice(begun)) place.bodyBegins()
+        begun = inside.length
+        jest.advanceTimersByTime(100)
+      }
+    }
+    let taken = 0
+    for (let n = 0; n < 8; n += 1) taken += await hanging(`hanging ${n}`)
+    // The last organizations have two calls at work each, which do not count as outside.
+    expect(taken).toBeLessThan(callSlots)
+  })
+
+  test('a long body that found no free slot leaves the calls at work once a slot is free', async () => {
+    const others = Array.from({ length: 59 }, (_, n) => calls(`other ${n}`, 2).inside)
+    const mine = calls('a', 2).inside
+    await settled()
+    for (const place of mine) place.bodyBegins()
+    jest.advanceTimersByTime(100)
+    const next = calls('a', 2).inside
+    await settled()
+    expect(next).toHaveLength(0)
+    for (const place of others.flat()) place.leave()
+    await settled()
+    expect(next).toHaveLength(2)
   })
 
   test('a body that takes long makes room for the next call; a short one does not', async () => {

@@ -38,6 +38,9 @@ export function inPreviewOrder(tool: ToolDeclaration | undefined, params: JsonOb
 /** The parameters of agents' tools that describe a call best, in this order. */
 const telling = ['command', 'file_path', 'path', 'notebook_path', 'url', 'query', 'to', 'subject', 'title']
 
+/** Names of the parameter with the path of a file. */
+const pathNames = ['file_path', 'filePath', 'path', 'notebook_path', 'notebookPath']
+
 /** The titles of common tools of agents' clients: a verb, and the parameter that says on what the tool works. */
 const titles: ReadonlyMap<string, readonly [verb: string, param: string]> = new Map([
   ['Bash', ['Run', 'command']],
@@ -75,10 +78,13 @@ export function agentPreviewOf(tool: string | null, params: JsonObject): Preview
 }
 
 function agentTitle(tool: string | null, params: JsonObject): string {
-  const textOf = (name: string): string => {
+  const given = (name: string): string => {
     const value = Object.hasOwn(params, name) ? params[name] : undefined
     return typeof value === 'string' ? value.trim() : ''
   }
+  // A tool reads one of several paths, and ignores the others. So a title with one of them could name the wrong file.
+  const isUnclear = new Set(pathNames.map(given).filter((path) => path !== '')).size > 1
+  const textOf = (name: string): string => (isUnclear && pathNames.includes(name) ? '' : given(name))
   const [verb, param = ''] = titles.get(tool ?? '') ?? []
   if (verb !== undefined && textOf(param) !== '') return `${verb} ${quoted(textOf(param))}`
   const name = tool ?? 'a tool'
@@ -94,7 +100,8 @@ const writers = new Set(['write', 'write_file', 'create_file'])
 /**
  * The change of a file by an agent's client. The service sees only the texts that the client sends. A tool ignores
  * parameters that it does not know, so an agent could add some that describe a harmless change. Therefore the tool
- * decides which parameters are the change, and an edit that is spelled in two ways is not shown as a change.
+ * decides which parameters are the change. Our hook sends an edit in both spellings: if their texts differ, no change
+ * is shown.
  */
 function changeOf(tool: string | null, params: JsonObject): Pick<Preview, 'diff' | 'note'> {
   const name = tool?.toLowerCase() ?? ''
@@ -108,10 +115,10 @@ function changeOf(tool: string | null, params: JsonObject): Pick<Preview, 'diff'
 }
 
 function editOf(params: JsonObject): Pick<Preview, 'diff' | 'note'> {
-  const found = edits.filter((names) => names.some((name) => Object.hasOwn(params, name)))
-  const [[from, to] = edits[0]] = found
-  const [before, after] = [params[from], params[to]]
-  if (found.length !== 1 || typeof before !== 'string' || typeof after !== 'string') return {}
+  const given = edits.filter((names) => names.some((name) => Object.hasOwn(params, name)))
+  const [[before, after] = [], ...others] = given.map(([from, to]) => [params[from], params[to]] as const)
+  if (typeof before !== 'string' || typeof after !== 'string') return {}
+  if (others.some(([from, to]) => from !== before || to !== after)) return {}
   const every = params['replace_all'] === true || params['replaceAll'] === true
   const where = every ? 'every place with the old text' : 'the place with the old text'
   return {

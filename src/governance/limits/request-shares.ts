@@ -47,6 +47,9 @@ const longestRest = 2_000
  * time.
  */
 const refusalRest = 50
+/** The thread counts as busy if it worked for more than this part of the time. */
+const busyShare = 0.35
+
 interface Lane {
   working: number
   readonly waiting: (() => void)[]
@@ -150,7 +153,7 @@ const tooManyWaiting = (): DomainError =>
 
 export function createShares(
   clock: () => number = () => performance.now(),
-  isBusy: () => boolean = createBusyThread(),
+  isBusy: () => boolean = createBusyThread(busyShare),
 ): Shares {
   const lanes = new Map<string, Lane>()
   const thread = createWorkClock(clock)

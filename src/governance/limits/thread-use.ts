@@ -2,8 +2,6 @@ import { performance } from 'node:perf_hooks'
 
 /** An organization counts as served for this many milliseconds after its last request. */
 const rememberedMilliseconds = 10_000
-/** The thread counts as busy if it worked for more than this part of the time. */
-const busyShare = 0.35
 /** Milliseconds between two measurements of whether the thread is busy. */
 const busyWindow = 100
 /** Milliseconds after which an organization's use counts half. */
@@ -28,8 +26,8 @@ function addTo(used: Used, amount: number, now: number): number {
   return used.amount
 }
 
-/** Returns a function that tells whether the thread was busy (`busyShare`) in the latest measurement. */
-export function createBusyThread(): () => boolean {
+/** Returns a function that tells whether the thread worked for more than `share` of the time, in the latest measurement. */
+export function createBusyThread(share: number): () => boolean {
   let before = performance.eventLoopUtilization()
   let lookedAt = 0
   let isBusy = false
@@ -38,7 +36,7 @@ export function createBusyThread(): () => boolean {
     if (now - lookedAt < busyWindow) return isBusy
     lookedAt = now
     const present = performance.eventLoopUtilization()
-    isBusy = performance.eventLoopUtilization(present, before).utilization > busyShare
+    isBusy = performance.eventLoopUtilization(present, before).utilization > share
     before = present
     return isBusy
   }

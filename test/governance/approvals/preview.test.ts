@@ -78,6 +78,9 @@ describe('the preview of an agent’s call', () => {
     ['Edit', { filePath: 'a.txt' }, 'Call Edit with filePath “a.txt”'],
     ['Write', { file_path: ' ', content: 7 }, 'Call Write'],
     ['mcp__fs__edit', { file_path: 'a.txt' }, 'Call mcp__fs__edit with file_path “a.txt”'],
+    ['edit', { filePath: '/etc/passwd', file_path: 'a.txt', note: 'n' }, 'Call edit with note “n”'],
+    ['Edit', { filePath: '/etc/passwd', file_path: 'a.txt' }, 'Call Edit'],
+    ['Edit', { filePath: 'a.txt', file_path: 'a.txt' }, 'Edit “a.txt”'],
     ['constructor', {}, 'Call constructor'],
     [null, { to: 'bo' }, 'Call a tool with to “bo”'],
   ])('of %s %j has the title %s', (tool, params, title) => {
@@ -87,6 +90,8 @@ describe('the preview of an agent’s call', () => {
   test.each([
     ['Edit', { file_path: 'a.txt', old_string: 'one', new_string: 'two' }, 'the place with'],
     ['edit', { filePath: 'a.txt', oldString: 'one', newString: 'two', replaceAll: true }, 'every place with'],
+    // Our hook adds the other spelling.
+    ['Edit', { old_string: 'one', new_string: 'two', oldString: 'one', newString: 'two' }, 'the place with'],
   ] as const)('%s of a file is a change', (tool, params, where) => {
     const { diff, note } = agentPreviewOf(tool, params)
     expect(diff).toEqual({ before: 'one', after: 'two', skipped: 0 })
@@ -111,6 +116,7 @@ describe('the preview of an agent’s call', () => {
     ['Edit', { old_string: 'one', new_string: 2 }],
     [null, { content: 'x' }],
     ['Edit', { old_string: 'teh', new_string: 'the', oldString: 'true', newString: 'false' }],
+    ['Edit', { old_string: 'teh', new_string: 'the', oldString: 'teh' }],
     ['mcp__disk__format', { old_string: 'teh', new_string: 'the' }],
   ] as const)('of %s %j is no change of a file', (tool, params) => {
     expect(agentPreviewOf(tool, params)).not.toHaveProperty('diff')
