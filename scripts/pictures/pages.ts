@@ -36,7 +36,7 @@ export async function waitingPages(camera: Camera, world: World, page: Page): Pr
   await page.locator('summary', { hasText: 'Filter' }).click()
   await camera.take(page, 'approvals-filter', most)
   await page.goto(at(world, '/runs'))
-  await page.locator('summary', { hasText: 'Search' }).click()
+  await page.locator('summary', { hasText: 'Filter' }).click()
   await camera.take(page, 'runs-filter')
 }
 

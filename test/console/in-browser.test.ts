@@ -154,6 +154,36 @@ describe('the pages of an approval and of the list', () => {
     await call('POST', `/approvals/${id}/reject`, {})
   })
 
+  inBrowser(
+    'show how many calls are chosen, and that different ones cannot be approved together',
+    async () => {
+      const ids = [
+        await heldCall(server, { command: 'git push origin one' }),
+        await heldCall(server, { command: 'git push origin two' }),
+        await heldCall(server, { to: 'a@b.example' }, 'mcp__mail__send_mail'),
+      ]
+      const { page } = await signedInAt(server, 'approver', '/console/approvals')
+      const approve = page.getByRole('button', { name: 'Approve the chosen' })
+      expect(await approve.isVisible()).toBe(false)
+      await page.locator(`#choose-${ids[0]}`).check()
+      await approve.waitFor()
+      await page.locator(`#choose-${ids[1]}`).check()
+      await page.locator('.bulk').getByText('(2 chosen)').waitFor()
+      expect(await approve.isEnabled()).toBe(true)
+      const mixed = page.getByText('so they cannot be approved together')
+      expect(await mixed.isVisible()).toBe(false)
+      await page.locator(`#choose-${ids[2]}`).check()
+      await mixed.waitFor()
+      expect(await approve.isEnabled()).toBe(false)
+      expect(await page.getByRole('button', { name: 'Reject the chosen' }).isEnabled()).toBe(true)
+      expect(await violations(page)).toEqual([])
+      await page.locator(`#choose-${ids[2]}`).uncheck()
+      await approve.click()
+      await page.getByText('You approved 2 calls.').waitFor()
+      await call('POST', `/approvals/${ids[2]}/reject`, {})
+    },
+  )
+
   inBrowser('change by themselves when somebody else decides, and keep what was written', async () => {
     const id = await heldCall(server)
     const { page } = await signedInAt(server, 'approver', `/console/approvals/${id}`)

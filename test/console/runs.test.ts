@@ -68,6 +68,7 @@ describe('the list of runs', () => {
     ])
       expect([query, await shows(query)]).toEqual([query, false])
     expect(await main('/console/runs?workflow_name=nothing-like-it')).toContain('No run matches.')
+    expect(plain(await main('/console/runs'))).toMatch(/Organization: \S/)
     expect((await get('/console/runs?from=yesterday')).status).toBe(422)
   })
 
@@ -282,7 +283,7 @@ describe('in a browser', () => {
   inBrowser('everything works without JavaScript', async () => {
     const id = await unknownRun(server, 1)
     const { page } = await signedInAt(server, 'admin', '/console/runs', { javaScriptEnabled: false })
-    await page.getByText('Search').click()
+    await page.getByText('Filter').click()
     await page.getByLabel('Workflow').fill('pay the')
     await page.getByRole('button', { name: 'Show' }).click()
     await page.locator(`a[href="/console/runs/${id}"]`).click()

@@ -92,7 +92,8 @@ function whatOf(subject: Subject): string {
   const workflow = `workflow ${code(workflowName ?? '')}`
   if (asks === 'run') return `the whole run of ${workflow}`
   if (asks === 'agent_call') return `${code(tool ?? '')}, called by the agent ${code(agentName ?? '')}`
-  const item = itemIndex === null ? '' : `item ${itemIndex} of `
+  // Pages count items from 1 too.
+  const item = itemIndex === null ? '' : `item ${itemIndex + 1} of `
   return `${code(tool ?? '')} in ${item}step ${code(stepId ?? '')} of ${workflow}`
 }
 

@@ -60,6 +60,7 @@ function replaceParts(fresh) {
     if (focused !== '') document.getElementById(focused)?.focus({ preventScroll: true })
   }
   showTimes()
+  showChosen()
 }
 
 /**
@@ -173,6 +174,30 @@ document.addEventListener('keydown', (event) => {
   }
 })
 
+/**
+ * Shows the number of chosen rows. Rows that differ too much cannot be approved together: this is said before somebody
+ * tries.
+ */
+function showChosen() {
+  const form = document.querySelector('.bulk')
+  if (form === null) return
+  const chosen = [...document.querySelectorAll('.choose input:checked')]
+  const count = form.querySelector('[data-chosen]')
+  if (count !== null) count.textContent = chosen.length === 0 ? '' : ` (${chosen.length} chosen)`
+  const isMixed = new Set(chosen.map((each) => each.getAttribute('data-alike'))).size > 1
+  form.querySelector('[data-mixed]')?.toggleAttribute('hidden', !isMixed)
+  form.querySelector('[value=approve]')?.toggleAttribute('disabled', isMixed)
+}
+
+/** The first chosen row unfolds the form, except on a phone, where the form would hide the rows. */
+document.addEventListener('change', ({ target }) => {
+  if (!(target instanceof HTMLInputElement) || target.closest('.choose') === null) return
+  const isFirst = target.checked && document.querySelectorAll('.choose input:checked').length === 1
+  if (isFirst && matchMedia('(min-width: 48rem)').matches)
+    document.querySelector('.bulk')?.toggleAttribute('open', true)
+  showChosen()
+})
+
 /** The server has the same format. */
 const dates = new Intl.DateTimeFormat('en-GB', {
   day: 'numeric',
@@ -198,8 +223,9 @@ const units = [
  * @returns {readonly [number, Intl.RelativeTimeFormatUnit]}
  */
 function largest(seconds) {
-  const fits = (/** @type {number} */ count) => count >= 1.9 || Math.abs(count - 1) < 0.02
-  const [unit, size] = units.find(([, size]) => fits(Math.abs(seconds) / size)) ?? ['second', 1]
+  const fits = (/** @type {number} */ count, /** @type {string} */ unit) =>
+    count >= 1.9 || Math.abs(count - 1) < 0.02 || (unit === 'minute' && count >= 1)
+  const [unit, size] = units.find(([unit, size]) => fits(Math.abs(seconds) / size, unit)) ?? ['second', 1]
   return [Math.round(seconds / size), unit]
 }
 
@@ -260,6 +286,7 @@ function showOpenBox() {
 
 showOpenBox()
 showTimes()
+showChosen()
 setInterval(showTimes, tick)
 
 if (/^#(approve|reject)$/.test(location.hash)) document.getElementById(location.hash.slice(1))?.focus()

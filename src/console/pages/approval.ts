@@ -3,6 +3,7 @@ import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import { Approval, sentenceOf } from '../parts/approval.ts'
 import { onceOf } from '../parts/ask.ts'
+import { commentMissing } from '../parts/decide.ts'
 import type { RunSummary } from '../parts/outcome.ts'
 import { capital } from '../parts/words.ts'
 import type { Form, PersonsVisit, Problem, Result, Shown } from '../visit.ts'
@@ -53,11 +54,11 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
   const id = visit.params['id'] ?? ''
   const decision = form.get('decision') ?? ''
   const comment = (form.get('comment') ?? '').replaceAll('\r\n', '\n')
-  const refuse = (message: string): Promise<Shown> =>
-    approvalPage(visit, { status: 422, code: 'validation_error', message }, comment)
+  const refuse = (message: string, code = 'validation_error'): Promise<Shown> =>
+    approvalPage(visit, { status: 422, code, message }, comment)
   if (!decisions.has(decision)) return refuse('No decision was sent: press one of the buttons.')
   if (decision === 'request_changes' && comment.trim() === '')
-    return refuse('Say in the comment what should change.')
+    return refuse('Say in the comment what should change.', commentMissing)
   const hidden = decision === 'approve' ? await hiddenFrom(visit, form.get('read') === id) : null
   if (hidden !== null) return refuse(hidden)
   const voted = await visit.api.call<ApprovalView>(

@@ -3,6 +3,7 @@ import { inboxPath } from '../../contract/pages.ts'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { WaitingSummary } from '../../governance/approvals/summary.ts'
 import type { Page as ListPage } from '../../governance/page.ts'
+import { traitsOf, type Traits } from '../alike.ts'
 import { chooserOf } from '../may-decide.ts'
 import { Inbox, type Done } from '../parts/inbox.ts'
 import { onceOf } from '../parts/ask.ts'
@@ -167,14 +168,8 @@ function whyApart(visit: PersonsVisit, approval: ApprovalView, first: Traits): s
   if (isTooLong(coveredBy(visit, approval, null))) return 'it is too long for a page: open it'
   const traits = traitsOf(approval)
   const names = (['tool', 'rule', 'labels'] as const).filter((name) => traits[name] !== first[name])
-  return names.length === 0 ? null : `differs from the first one in ${names.join(' and ')}`
+  return names.length === 0 ? null : `differs from the first one in ${listed.format(names)}`
 }
 
-/** What must be the same in calls that are approved together. */
-type Traits = Readonly<Record<'tool' | 'rule' | 'labels', string>>
-
-const traitsOf = ({ kind, tool, rule_id, labels }: ApprovalView): Traits => ({
-  tool: JSON.stringify([kind, tool]),
-  rule: rule_id ?? '',
-  labels: JSON.stringify([...labels].sort()),
-})
+/** `tool, rule and labels`. */
+const listed = new Intl.ListFormat('en-GB')

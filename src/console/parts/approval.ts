@@ -6,7 +6,8 @@ import { hasRole, roleIn } from '../role.ts'
 import type { PersonsVisit, Problem } from '../visit.ts'
 import { Alert } from './alert.ts'
 import { Contents } from './contents.ts'
-import { Decide } from './decide.ts'
+import { commentMissing, Decide } from './decide.ts'
+import { itemNumber } from './items.ts'
 import { Outcome, type RunSummary } from './outcome.ts'
 import { SessionId } from './session-id.ts'
 import { ApprovalState, Badge, Effect, Risk } from './state.ts'
@@ -46,6 +47,7 @@ export function Approval(props: ApprovalProps): ComponentChild {
   const { approval, rule, run, call, visit, refused, comment, isCut } = props
   const { now } = visit
   const isOpen = approval.status === 'pending'
+  const isAboutComment = isOpen && refused?.code === commentMissing
   const events = approval.run_id !== null && approval.kind !== 'agent_call'
   const isEnded =
     !isOpen &&
@@ -75,7 +77,7 @@ export function Approval(props: ApprovalProps): ComponentChild {
           h(Reversible, { approval }),
         ]),
       ]),
-      h(Alert, { message: refused?.message ?? null }),
+      h(Alert, { message: refused === null || isAboutComment ? null : refused.message }),
       h('div', { class: 'columns' }, [
         h('div', { class: 'column' }, [
           isOpen ? null : h(Outcome, { approval, run, call, now }),
@@ -89,7 +91,9 @@ export function Approval(props: ApprovalProps): ComponentChild {
         ]),
         h('div', { class: 'column' }, [
           h(Votes, { approval, now }),
-          isOpen ? h(Decide, { approval, visit, comment, isCut }) : null,
+          isOpen
+            ? h(Decide, { approval, visit, comment, isCut, problem: isAboutComment ? refused.message : null })
+            : null,
         ]),
       ]),
     ],
@@ -175,11 +179,11 @@ function Asked({
             approval.kind === 'run' ? 'this run' : h(Words, { text: approval.workflow_name ?? 'a workflow' }),
           ),
           step_id === null ? null : [', step ', h('strong', null, h(Words, { text: step_id }))],
-          item_index === null ? null : `, item ${item_index} (counted from 0)`,
+          item_index === null ? null : `, item ${itemNumber(item_index)}`,
         ],
     '.',
     approval.status !== 'pending' || approval.expires_at === null
       ? null
-      : [' Expires ', h(Time, { at: approval.expires_at, now }), '.'],
+      : [' Expires ', h(Time, { at: approval.expires_at, now, exact: true }), '.'],
   ])
 }

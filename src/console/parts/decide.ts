@@ -4,12 +4,16 @@ import type { PersonsVisit } from '../visit.ts'
 import { OnceField, PostForm } from './layout.ts'
 import { Message } from './words.ts'
 
+/** The code of a form that was refused because it needs a comment. */
+export const commentMissing = 'comment_missing'
+
 /** The form for a vote, or the reason why the person cannot vote. */
 export function Decide({
   approval,
   visit,
   comment,
   isCut,
+  problem,
 }: {
   readonly approval: ApprovalView
   readonly visit: PersonsVisit
@@ -17,6 +21,8 @@ export function Decide({
   readonly comment: string
   /** Whether the page shows only the beginning of what the approval covers. */
   readonly isCut: boolean
+  /** What is wrong with the comment of the refused form. */
+  readonly problem: string | null
 }): ComponentChild {
   const refused = approval.detail?.vote_refused ?? null
   if (refused !== null)
@@ -27,9 +33,22 @@ export function Decide({
   return h(PostForm, { action: `/console/approvals/${approval.id}`, token: visit.token, class: 'decide' }, [
     h(OnceField, null),
     isCut ? h(HaveRead, { id: approval.id }) : null,
+    problem === null ? null : h('p', { id: 'comment-problem', class: 'alert', role: 'alert' }, problem),
     h('div', { class: 'comment' }, [
       h('label', { for: 'comment' }, 'Comment'),
-      h('textarea', { id: 'comment', name: 'comment', rows: 1, maxlength: 2000 }, comment),
+      h(
+        'textarea',
+        {
+          id: 'comment',
+          name: 'comment',
+          rows: 1,
+          maxlength: 2000,
+          ...(problem === null
+            ? {}
+            : { autofocus: true, 'aria-invalid': 'true', 'aria-describedby': 'comment-problem' }),
+        },
+        comment,
+      ),
     ]),
     h('div', { class: 'buttons' }, [
       h('button', { id: 'approve', name: 'decision', value: 'approve', class: 'primary' }, 'Approve'),
@@ -40,8 +59,17 @@ export function Decide({
         'Reject',
       ),
     ]),
+    approval.kind === 'step' ? h(EndsRun, null) : null,
   ])
 }
+
+/** The end of a step that was rejected; docs/workflows.md describes it for every bad end. */
+const EndsRun = (): ComponentChild =>
+  h('p', { class: 'quiet small ends-run' }, [
+    'Reject and Request changes also end the run, and its other held calls are withdrawn, unless the step has ',
+    h('code', null, 'on_error: continue'),
+    '.',
+  ])
 
 /** Without this check mark, nobody approves what the page cannot show. */
 const HaveRead = ({ id }: { readonly id: string }): ComponentChild =>

@@ -1,8 +1,10 @@
 import { h, type ComponentChild } from 'preact'
 import { inboxPath } from '../../contract/pages.ts'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
+import { traitsOf } from '../alike.ts'
 import { whoDecides, type Chooser } from '../may-decide.ts'
 import { sentenceOf } from './approval.ts'
+import { inItemOrder, itemNumber } from './items.ts'
 import { Labels } from './labels.ts'
 import { OnceField, PostForm } from './layout.ts'
 import { Live } from './live.ts'
@@ -19,12 +21,15 @@ export interface Kept {
 
 /** The waiting approvals, with the form that decides several of them. The part is also there without approvals. */
 export function Waiting(props: WaitingProps): ComponentChild {
-  const { chosen, items, next } = props
+  const { chosen, next } = props
+  const items = inItemOrder(props.items)
   const version = [...items.map(({ id, votes }) => `${id}${votes.length}`), next ?? ''].join(' ')
   return h(
     Live,
     { name: 'waiting', version, 'data-poll': '' },
-    items.length > 0 ? h(Form, props) : h(Nothing, { isFiltered: Object.keys(chosen).length > 0 }),
+    items.length > 0
+      ? h(Form, { ...props, items })
+      : h(Nothing, { isFiltered: Object.keys(chosen).length > 0 }),
   )
 }
 
@@ -69,7 +74,9 @@ function Form({ chooser, chosen, items, next, kept }: WaitingProps): ComponentCh
         { class: 'inbox' },
         rows.map((row) => h(Item, { ...row, now: visit.now })),
       ),
-      rows.every(({ instead }) => instead !== null) ? null : h(Together, { kept }),
+      rows.every(({ instead }) => instead !== null)
+        ? null
+        : h(Together, { kept, hasSteps: items.some(({ kind }) => kind === 'step') }),
     ]),
     h(Pager, {
       path: inboxPath,
@@ -83,9 +90,16 @@ function Form({ chooser, chosen, items, next, kept }: WaitingProps): ComponentCh
 }
 
 /** One decision for all chosen rows. */
-function Together({ kept }: { readonly kept: Kept | null }): ComponentChild {
+function Together({
+  kept,
+  hasSteps,
+}: {
+  readonly kept: Kept | null
+  /** Whether a call of a run is in the list. */
+  readonly hasSteps: boolean
+}): ComponentChild {
   return h('details', { class: 'card bulk', open: kept !== null }, [
-    h('summary', null, 'Decide the chosen ones together'),
+    h('summary', null, ['Decide the chosen ones together', h('span', { 'data-chosen': '' })]),
     h('div', { class: 'stack' }, [
       h(
         'p',
@@ -94,10 +108,22 @@ function Together({ kept }: { readonly kept: Kept | null }): ComponentChild {
       ),
       h('label', { for: 'comment' }, 'Comment'),
       h('textarea', { id: 'comment', name: 'comment', rows: 2, maxlength: 2000 }, kept?.comment ?? ''),
+      h(
+        'p',
+        { class: 'alert', 'data-mixed': '', hidden: true },
+        'The chosen calls differ in tool, rule or labels, so they cannot be approved together.',
+      ),
       h('div', { class: 'buttons' }, [
-        h('button', { name: 'decision', value: 'approve' }, 'Approve the chosen'),
+        h('button', { name: 'decision', value: 'approve', class: 'primary' }, 'Approve the chosen'),
         h('button', { name: 'decision', value: 'reject', class: 'danger' }, 'Reject the chosen'),
       ]),
+      hasSteps
+        ? h('p', { class: 'quiet small' }, [
+            'To reject a call of a run also ends the run: its other held calls are withdrawn, unless the step has ',
+            h('code', null, 'on_error: continue'),
+            '. To reject a call of an agent ends only that call.',
+          ])
+        : null,
     ]),
   ])
 }
@@ -113,13 +139,17 @@ function Place({
   const step = [
     workflow === null ? null : h(Words, { text: workflow, most: 120 }),
     step_id === null ? null : [', step ', h(Words, { text: step_id })],
-    item_index === null ? null : `, item ${item_index}`,
+    item_index === null ? null : `, item ${itemNumber(item_index)}`,
   ]
   if (workflow === null && rule_name === null) return null
   return h('span', null, [
     step,
-    workflow === null ? 'Rule ' : rule_name === null ? null : ' · rule ',
-    rule_name === null ? null : h(Words, { text: rule_name, most: 120 }),
+    rule_name === null
+      ? null
+      : [
+          workflow === null ? 'Rule ' : ' · Rule ',
+          h('strong', null, h(Words, { text: rule_name, most: 120 })),
+        ],
   ])
 }
 
@@ -148,6 +178,7 @@ function Item({
             value: id,
             checked: isChosen,
             id: `choose-${id}`,
+            'data-alike': JSON.stringify(traitsOf(approval)),
             'aria-label': `Choose ${visible(sentenceOf(approval)).slice(0, 100)}`,
           }),
         ),

@@ -3,6 +3,7 @@ import type { ApprovalView } from '../../governance/approvals/read.ts'
 import { inboxPath } from '../../contract/pages.ts'
 import type { Page } from '../../governance/page.ts'
 import type { PersonsVisit } from '../visit.ts'
+import { itemNumber } from './items.ts'
 import { Live } from './live.ts'
 import { Pager } from './pager.ts'
 import { sentenceOf } from './approval.ts'
@@ -55,7 +56,7 @@ function Calls({ unknown, chosen, visit }: UnknownProps): ComponentChild {
             h(Words, { text: each.requester_email ?? each.requested_by }),
             each.workflow_name === null ? null : [' · ', h(Words, { text: each.workflow_name, most: 120 })],
             each.step_id === null ? null : [', step ', h(Words, { text: each.step_id })],
-            each.item_index === null ? null : `, item ${each.item_index}`,
+            each.item_index === null ? null : `, item ${itemNumber(each.item_index)}`,
             ' · sent ',
             h(Time, { at: each.created_at, now: visit.now }),
           ]),

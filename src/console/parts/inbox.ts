@@ -7,6 +7,7 @@ import { sentenceOf } from './approval.ts'
 import { InboxFilters } from './inbox-filters.ts'
 import { Waiting, type Kept } from './inbox-list.ts'
 import { Unknown } from './inbox-unknown.ts'
+import { OrganizationName } from './organization.ts'
 import { Message, Words } from './words.ts'
 
 /** The result of a form with several decisions. */
@@ -39,7 +40,7 @@ export function Inbox({ chooser, chosen, items, waiting, next, unknown, done }: 
     h('header', { class: 'headline' }, [
       h('h1', null, 'Waiting for a decision'),
       h('p', { class: 'quiet' }, [
-        organization === null ? null : h(Words, { text: organization.name }),
+        organization === null ? null : h(OrganizationName, { name: organization.name }),
         waiting === null ? null : h(Count, { total: waiting.total, isAfter: organization !== null }),
       ]),
     ]),

@@ -21,3 +21,43 @@ export function itemWords({
     whole: total === 0 ? 'no items' : `${number(total)} ${noun}: ${parts.join(', ')}`,
   }
 }
+
+/** The number of an item on a page. Pages count items from 1, the API from 0. */
+export const itemNumber = (index: number): string => (index + 1).toLocaleString('en')
+
+/** Item numbers in the sentences of the API: `item 0 of step`, and `at item 0 of 6 (counted from 0)`. */
+const apiItem = /\bitem (\d+) of (?:step $|\d+ \(counted from 0\))/g
+
+/** A sentence of the API about a run, with the item numbers of the pages. Names in backticks stay as they are. */
+export const countedFromOne = (text: string): string =>
+  text
+    .split('`')
+    .map((part, index) =>
+      index % 2 === 1
+        ? part
+        : part.replaceAll(apiItem, (found: string, item: string) =>
+            found.replace(item, itemNumber(Number(item))).replace(' (counted from 0)', ''),
+          ),
+    )
+    .join('`')
+
+interface OfItem {
+  readonly step_id: string | null
+  readonly item_index: number | null
+}
+
+/** The list with the items of each step in order. They take the places that they have in the list. */
+export function inItemOrder<T extends OfItem & { readonly run_id?: string | null }>(
+  list: readonly T[],
+): readonly T[] {
+  const groups = new Map<string, T[]>()
+  const keyOf = ({ run_id, step_id }: T): string => `${run_id ?? ''}#${step_id ?? ''}`
+  for (const each of list)
+    if (each.item_index !== null) groups.set(keyOf(each), [...(groups.get(keyOf(each)) ?? []), each])
+  for (const [key, group] of groups)
+    groups.set(
+      key,
+      group.toSorted((a, b) => (a.item_index ?? 0) - (b.item_index ?? 0)),
+    )
+  return list.map((each) => (each.item_index === null ? each : (groups.get(keyOf(each))?.shift() ?? each)))
+}

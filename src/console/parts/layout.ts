@@ -3,6 +3,7 @@ import { renderToString } from 'preact-render-to-string'
 import { accountPath, homePath } from '../../contract/pages.ts'
 import { placesOf } from '../home.ts'
 import type { Page, Person } from '../visit.ts'
+import { OrganizationName } from './organization.ts'
 import { Icon } from './state.ts'
 import { visible, Words } from './words.ts'
 
@@ -92,7 +93,11 @@ function OrganizationSwitch({
 }): ComponentChild {
   const { organization, organizations } = person
   if (organizations.length < 2)
-    return h('p', null, organization === null ? 'No organization' : h(Words, { text: organization.name }))
+    return h(
+      'p',
+      null,
+      organization === null ? 'No organization' : h(OrganizationName, { name: organization.name }),
+    )
   return h(PostForm, { action: '/console/organization', token }, [
     h('label', { for: 'organization' }, 'Organization'),
     h(

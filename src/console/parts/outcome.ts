@@ -2,10 +2,12 @@ import { h, type ComponentChild } from 'preact'
 import { inboxPath } from '../../contract/pages.ts'
 import type { ApprovalView } from '../../governance/approvals/read.ts'
 import type { RunView } from '../../governance/runs/read/read.ts'
+import { itemNumber } from './items.ts'
 import { Report } from './receipts.ts'
+import { RunReason } from './run-reason.ts'
 import { Badge, RunState } from './state.ts'
 import { Time } from './time.ts'
-import { Message, Words } from './words.ts'
+import { Words } from './words.ts'
 
 /** The fields of a run that show the result of an approved call, or what a whole run would do. */
 export const summaryFields = ['id', 'status', 'status_reason', 'steps', 'inputs', 'input_labels'] as const
@@ -82,7 +84,7 @@ function InRun({
             h(RunState, { status: call ?? step.status }),
             ' ',
             h(Words, { text: step.id }),
-            item === null ? null : `, item ${item}`,
+            item === null ? null : `, item ${itemNumber(item)}`,
           ]),
         ]),
     h('div', { class: 'field' }, [
@@ -90,7 +92,7 @@ function InRun({
       h('dd', null, [
         h(RunState, { status: run.status }),
         ' ',
-        h(Message, { text: run.status_reason, most: 600 }),
+        h(RunReason, { run, most: 600 }),
         ' ',
         h('a', { href: `/console/runs/${run.id}` }, 'Open the run'),
       ]),

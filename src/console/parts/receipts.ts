@@ -1,6 +1,7 @@
 import { h, type ComponentChild } from 'preact'
 import type { ReceiptDecision, ReceiptView } from '../../governance/runs/read/receipt.ts'
 import type { PersonsVisit, Problem } from '../visit.ts'
+import { inItemOrder, itemNumber } from './items.ts'
 import { Labels } from './labels.ts'
 import { Live } from './live.ts'
 import { chosenOf, Pager } from './pager.ts'
@@ -22,7 +23,7 @@ export interface ReceiptsProps {
 /** Every decision with its call, the verdict of the rules, the approvers, and the outcome. */
 export function Receipts({ receipt, path, visit, words, mayOpenApprovals }: ReceiptsProps): ComponentChild {
   const chosen = chosenOf(visit.query, ['receipts'])
-  const list = 'decisions' in receipt ? receipt.decisions : []
+  const list = 'decisions' in receipt ? inItemOrder(receipt.decisions) : []
   const version = list
     .map(({ decision_id, outcome, approval, executed_at }) =>
       [decision_id, outcome ?? '', approval?.status ?? '', executed_at ?? ''].join(' '),
@@ -85,7 +86,7 @@ function Decision({
           ? null
           : [
               h('strong', null, h(Words, { text: step_id, most: 100 })),
-              item_index === null ? ' ' : `, item ${item_index} `,
+              item_index === null ? ' ' : `, item ${itemNumber(item_index)} `,
             ],
         h('code', null, h(Words, { text: decision.tool, most: 120 })),
       ]),
@@ -98,7 +99,7 @@ function Decision({
     h(
       'p',
       { class: 'small' },
-      h(Message, { text: explanation === '' ? decision.reason : explanation, most: 600 }),
+      h(Message, { text: explanation === '' ? decision.reason : withoutId(explanation), most: 600 }),
     ),
     approval === null ? null : h(ApprovalLine, { approval, mayOpenApprovals }),
     h('div', { class: 'meta' }, [
@@ -108,6 +109,13 @@ function Decision({
     ]),
   ])
 }
+
+/** The explanation without the id of the approval, because a link to the approval stands below it. */
+const withoutId = (explanation: string): string =>
+  explanation.replace(
+    / Its approval `apr_\w+` lets this one call through\.$/,
+    ' Its approval lets this one call through.',
+  )
 
 /** What an agent's client reported of its call. */
 export function Report({ outcome }: { readonly outcome: string }): ComponentChild {

@@ -8,9 +8,11 @@ import { Alert } from './alert.ts'
 import { Ask } from './ask.ts'
 import { Facts } from './facts.ts'
 import { Inputs } from './inputs.ts'
+import { countedFromOne } from './items.ts'
 import { Live } from './live.ts'
 import { Picture } from './picture.ts'
 import { Receipts, type ReceiptsProps } from './receipts.ts'
+import { partlyDone, RunReason } from './run-reason.ts'
 import { Risk, RunState } from './state.ts'
 import { Steps } from './steps.ts'
 import { duration, Time } from './time.ts'
@@ -43,7 +45,7 @@ export function Run({ run, role, part, receipt, sentences, visit, refused }: Run
   )
   return h('article', { class: 'page' }, [
     h(Head, { run, isOpen, visit }),
-    h(Alert, { message: refused?.message ?? null }),
+    h(Alert, { message: refused === null ? null : countedFromOne(refused.message) }),
     h('div', { class: 'columns' }, [
       h('div', { class: 'column' }, [
         h(Waiting, { run: { id: run.id, waiting_for: inOrder(run) }, role, visit, sentences }),
@@ -110,7 +112,7 @@ function Head({
     Live,
     {
       name: 'run-head',
-      version: `${run.status}/${run.status_reason}`,
+      version: `${run.status}/${run.status_reason}/${partlyDone(run)}`,
       ...(isOpen ? { 'data-poll': '', 'data-events': `/api/v1/runs/${run.id}/events` } : {}),
     },
     [
@@ -127,7 +129,7 @@ function Head({
             text: run.workflow_name ?? (run.workflow_id === null ? 'An agent’s session' : 'A run'),
           }),
         ),
-        h('p', null, h(Message, { text: run.status_reason })),
+        h('p', null, h(RunReason, { run })),
         h('p', { class: 'quiet small' }, [
           h(Words, { text: run.requester_email }),
           ' started it ',

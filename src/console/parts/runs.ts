@@ -2,7 +2,9 @@ import { h, type ComponentChild } from 'preact'
 import type { RunHead } from '../../governance/runs/read/read.ts'
 import { runEnded, runStatuses } from '../../contract/status.ts'
 import { Choice, Field, Filters } from './filters.ts'
+import { countedFromOne } from './items.ts'
 import { Live } from './live.ts'
+import { OrganizationName } from './organization.ts'
 import { Pager } from './pager.ts'
 import { RunState, wordOf } from './state.ts'
 import { duration, Time } from './time.ts'
@@ -28,7 +30,7 @@ export function Runs({ runs, next, chosen, organization, now }: RunsProps): Comp
   return h('article', { class: 'page' }, [
     h('header', { class: 'headline' }, [
       h('h1', null, 'Runs'),
-      organization === null ? null : h('p', { class: 'quiet' }, h(Words, { text: organization })),
+      organization === null ? null : h('p', { class: 'quiet' }, h(OrganizationName, { name: organization })),
     ]),
     h(Search, { chosen }),
     h(Live, { name: 'runs', version, ...(isMoving ? { 'data-poll': '' } : {}) }, [
@@ -52,7 +54,7 @@ export function Runs({ runs, next, chosen, organization, now }: RunsProps): Comp
 
 function Search({ chosen }: { readonly chosen: Readonly<Record<string, string>> }): ComponentChild {
   const states = runStatuses.map((each) => [each, wordOf(each)] as const)
-  return h(Filters, { path: runsPath, chosen, names: runFilters, title: 'Search' }, [
+  return h(Filters, { path: runsPath, chosen, names: runFilters, title: 'Filter' }, [
     h(Field, { name: 'workflow_name', label: 'Workflow', chosen }),
     h(Choice, { name: 'status', label: 'State', chosen, options: states }),
     h(Field, { name: 'requester_email', label: 'Started by', chosen }),
@@ -67,7 +69,7 @@ function Nothing({ isSearch }: { readonly isSearch: boolean }): ComponentChild {
   if (isSearch)
     return h('div', { class: 'card stack' }, [
       h('p', null, h('strong', null, 'No run matches.')),
-      h('p', null, ['Change the search, or ', h('a', { href: runsPath }, 'show all runs'), '.']),
+      h('p', null, ['Change the filter, or ', h('a', { href: runsPath }, 'show all runs'), '.']),
     ])
   return h('div', { class: 'card stack' }, [
     h('p', null, h('strong', null, 'Nothing has run yet.')),
@@ -94,7 +96,7 @@ function Row({ run, now }: { readonly run: RunHead; readonly now: Date }): Compo
       plainStates.has(status)
         ? null
         : h('p', { class: 'small' }, [
-            h(Message, { text: status_reason, most: 300 }),
+            h(Message, { text: countedFromOne(status_reason), most: 300 }),
             waiting_since === null
               ? null
               : [' For ', h(Time, { at: waiting_since, now, isLength: true }), '.'],

@@ -3,6 +3,7 @@ import type { AgentSessionView } from '../../governance/agents/read.ts'
 import { Choice, Field, Filters } from './filters.ts'
 import { Labels } from './labels.ts'
 import { Live } from './live.ts'
+import { OrganizationName } from './organization.ts'
 import { Pager } from './pager.ts'
 import { SessionId } from './session-id.ts'
 import { Badge, type Tone } from './state.ts'
@@ -50,9 +51,9 @@ export function Sessions({ sessions, next, chosen, organization, now }: Sessions
   return h('article', { class: 'page' }, [
     h('header', { class: 'headline' }, [
       h('h1', null, 'Sessions of agents'),
-      organization === null ? null : h('p', { class: 'quiet' }, h(Words, { text: organization })),
+      organization === null ? null : h('p', { class: 'quiet' }, h(OrganizationName, { name: organization })),
     ]),
-    h(Filters, { path: sessionsPath, chosen, names: sessionFilters, title: 'Search' }, [
+    h(Filters, { path: sessionsPath, chosen, names: sessionFilters, title: 'Filter' }, [
       h(Choice, {
         name: 'status',
         label: 'State',
@@ -87,7 +88,7 @@ function Nothing({ isSearch }: { readonly isSearch: boolean }): ComponentChild {
     isSearch
       ? [
           h('p', null, h('strong', null, 'No session matches.')),
-          h('p', null, ['Change the search, or ', h('a', { href: sessionsPath }, 'show all sessions'), '.']),
+          h('p', null, ['Change the filter, or ', h('a', { href: sessionsPath }, 'show all sessions'), '.']),
         ]
       : [
           h('p', null, h('strong', null, 'No agent has asked yet.')),

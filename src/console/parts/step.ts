@@ -6,7 +6,7 @@ import type { StepView } from '../../governance/runs/read/read.ts'
 import type { Json, JsonObject, Role } from '../../policy/types.ts'
 import { hasRole } from '../role.ts'
 import type { PersonsVisit, Result } from '../visit.ts'
-import { itemWords } from './items.ts'
+import { itemNumber, itemWords } from './items.ts'
 import { Labels } from './labels.ts'
 import { Live } from './live.ts'
 import { chosenOf, Pager } from './pager.ts'
@@ -120,7 +120,6 @@ function Calls({
 }): ComponentChild {
   return h('section', { class: 'card', 'aria-labelledby': 'calls' }, [
     h('h2', { id: 'calls' }, 'Calls'),
-    items === null ? null : h('p', { class: 'quiet small' }, 'Items are counted from 0.'),
     calls.ok ? null : h('p', null, h(Message, { text: calls.message })),
     calls.ok && calls.body.data.length === 0 ? h('p', { class: 'quiet' }, 'The tool was not called.') : null,
     h(
@@ -150,7 +149,7 @@ function Call({
   const { approval_id, duration_ms, error, item_index, labels, params, started_at } = call
   return h('li', { class: 'row' }, [
     h('p', { class: 'split' }, [
-      h('strong', null, item_index === null ? 'The call' : `Item ${item_index}`),
+      h('strong', null, item_index === null ? 'The call' : `Item ${itemNumber(item_index)}`),
       h(RunState, { status: call.status }),
     ]),
     h('div', { class: 'meta' }, [

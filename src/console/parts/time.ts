@@ -9,14 +9,15 @@ const units = [
 
 /**
  * A number of seconds in the largest unit that says it well: `7 days` also a few seconds before the seventh day ends,
- * and `36 hours` in place of `1 day`. The script has the same rule.
+ * and `36 hours` in place of `1 day`. From one minute on, seconds are not counted. The script has the same rule.
  */
 function largest(seconds: number): readonly [number, string] {
-  const [name, size] = units.find(([, size]) => fits(seconds / size)) ?? ['second', 1]
+  const [name, size] = units.find(([name, size]) => fits(seconds / size, name)) ?? ['second', 1]
   return [Math.round(seconds / size), name]
 }
 
-const fits = (count: number): boolean => count >= 1.9 || Math.abs(count - 1) < 0.02
+const fits = (count: number, unit: string): boolean =>
+  count >= 1.9 || Math.abs(count - 1) < 0.02 || (unit === 'minute' && count >= 1)
 
 /** The distance between two times: `3 hours`. */
 export function distance(milliseconds: number): string {

@@ -41,11 +41,7 @@ export function Votes({
             ]),
           ),
         ),
-    expires_at === null
-      ? h('p', { class: 'quiet' }, 'It does not expire.')
-      : status === 'pending'
-        ? h('p', null, ['Expires ', h(Time, { at: expires_at, now, exact: true })])
-        : null,
+    expires_at === null ? h('p', { class: 'quiet' }, 'It does not expire.') : null,
   ])
 }
 

@@ -3,6 +3,7 @@ import type { WaitingView } from '../../governance/runs/read/read.ts'
 import type { Role } from '../../policy/types.ts'
 import { hasRole } from '../role.ts'
 import type { PersonsVisit } from '../visit.ts'
+import { itemNumber } from './items.ts'
 import { Live } from './live.ts'
 import { callFields, OutcomeChoices } from './outcome-choices.ts'
 import type { RunShown } from '../run-shown.ts'
@@ -63,7 +64,7 @@ export function Waiting({
   ])
 }
 
-/** `step send, item 3`; else the tool, or the whole run. */
+/** `step send, item 3` (counted from 1); else the tool, or the whole run. */
 function Place({
   waiting: { step_id, item_index, tool },
 }: {
@@ -76,7 +77,7 @@ function Place({
   return [
     'step ',
     h('code', null, h(Words, { text: step_id, most: 100 })),
-    item_index === null ? null : `, item ${item_index}`,
+    item_index === null ? null : `, item ${itemNumber(item_index)}`,
   ]
 }
 
@@ -111,7 +112,9 @@ function Held({ now, ...props }: HeldProps): ComponentChild {
     ]),
     h('p', { class: 'quiet small' }, [
       place === null ? null : ['In ', place, ' · '],
-      rule_name === null ? null : ['Rule ', h(Words, { text: rule_name, most: 200 }), ' · '],
+      rule_name === null
+        ? null
+        : ['Rule ', h('strong', null, h(Words, { text: rule_name, most: 200 })), ' · '],
       'Held ',
       h(Time, { at: since, now }),
       expires_at === null ? null : [' · expires ', h(Time, { at: expires_at, now })],
@@ -149,7 +152,7 @@ function Unknown({
       role,
       visit,
       fields: callFields(waiting),
-      of: item === null ? '' : `, item ${item}`,
+      of: item === null ? '' : `, item ${itemNumber(item)}`,
     }),
   ])
 }

@@ -239,6 +239,17 @@ describe('items of a step', () => {
     expect(await textsOf('member', runId)).toEqual([expect.stringMatching(/^\*8 items are decided\*/)])
   }) // prettier-ignore
 
+  test('are counted from 1, as on the pages', async () => {
+    const { engine } = home
+    await engine.rules(holdRule())
+    const runId = await engine.run()
+    await engine.context.db.updateTable('run_steps').set({ item_count: 8 }).where('run_id', '=', runId).execute()
+    await engine.decide(opOf(runId, { item: 2 }))
+    await home.settle()
+    const own = await engine.context.db.selectFrom('approvals').select('id').where('run_id', '=', runId).execute()
+    expect(await textsOf('owner', own[0]?.id ?? '')).toEqual([expect.stringMatching(/ in item 3 of step `s` of /)])
+  }) // prettier-ignore
+
   test('say which of them the reader has approved, while others must vote', async () => {
     const { engine } = home
     await engine.settings({ approval_threshold: 2 })

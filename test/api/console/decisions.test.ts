@@ -103,7 +103,9 @@ describe('a request for changes', () => {
     const path = `/console/approvals/${id}`
     const token = await home.tokenOf(path)
     const empty = await home.post(path, { token, decision: 'request_changes', comment: ' ' })
-    expect([empty.status, (await empty.text()).includes('Say in the comment')]).toEqual([422, true])
+    const form = (await empty.text()).split('class="decide"')[1] ?? ''
+    expect([empty.status, form.includes('Say in the comment')]).toEqual([422, true])
+    expect(form).toMatch(/<textarea[^>]* autofocus[^>]* aria-describedby="comment-problem"/)
     expect(
       (await home.post(path, { token, decision: 'request_changes', comment: 'use a branch' })).status,
     ).toBe(303)

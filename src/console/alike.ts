@@ -1,0 +1,15 @@
+import type { ApprovalView } from '../governance/approvals/read.ts'
+
+/** What must be the same in calls that are approved together. */
+export type Traits = Readonly<Record<'tool' | 'rule' | 'labels', string>>
+
+export const traitsOf = ({
+  kind,
+  tool,
+  rule_id,
+  labels,
+}: Pick<ApprovalView, 'kind' | 'tool' | 'rule_id' | 'labels'>): Traits => ({
+  tool: JSON.stringify([kind, tool]),
+  rule: rule_id ?? '',
+  labels: JSON.stringify([...labels].sort()),
+})
