@@ -81,7 +81,7 @@ function inWords(problem: Problem): Problem {
 /** The reason why the person has not seen all that the approval covers; null if they have. */
 async function hiddenFrom(visit: PersonsVisit, hasRead: boolean): Promise<string | null> {
   const found = await readApproval(visit)
-  if (!found.ok) return null
+  if (!found.ok) return 'Nothing was decided, because the approval could not be read. Load the page again.'
   const run = found.body.kind === 'run' ? await readRun(visit, found.body) : null
   if (run?.ok === false) return 'Nothing was decided, because the run could not be read. Load the page again.'
   return !hasRead && isTooLong(coveredBy(visit, found.body, run?.body ?? null))

@@ -15,15 +15,15 @@ function headingOf({ kind, status, side_effect }: ApprovalView, isDone: boolean)
   const what = past[side_effect ?? 'write'] ?? 'done'
   if (kind === 'run') return status === 'pending' ? 'What would run' : 'What was asked for'
   const isAgents = kind === 'agent_call'
-  if (isDone) return isAgents ? 'What the agent did' : `What was ${what}`
+  if (isDone) return isAgents ? 'What the agent did, as its client reports' : `What was ${what}`
   if (status === 'approved') return isAgents ? 'What the agent may do' : 'What was approved'
   if (status !== 'pending') return 'What was asked for'
   return isAgents ? 'What the agent would do' : `What would be ${what}`
 }
 
 /** The title of the exact parameters. It claims no more than the heading. */
-function exactTitle({ status }: ApprovalView, isDone: boolean): string {
-  if (isDone) return 'Exactly as it ran'
+function exactTitle({ kind, status }: ApprovalView, isDone: boolean): string {
+  if (isDone) return kind === 'agent_call' ? 'Exactly as it was allowed' : 'Exactly as it ran'
   if (status === 'pending') return 'Exactly as it will run'
   return status === 'approved' ? 'Exactly as it was approved' : 'Exactly as it was asked for'
 }
@@ -46,44 +46,51 @@ export function Contents(props: ContentsProps): ComponentChild {
   ])
 }
 
-/** Maximum number of steps that the page lists. */
-const mostSteps = 100
+/** Maximum number of steps that are open at first. The others are folded, because an approval covers all of them. */
+const mostOpen = 100
 
-function WholeRun({ approval: { run_id }, run, mayDecide }: ContentsProps): ComponentChild {
+function WholeRun({ run, mayDecide }: ContentsProps): ComponentChild {
   const rest = 'A rule may still hold a single call.'
   if (run === null) return h('p', null, `All steps of the workflow. ${rest}`)
   const { steps } = run
-  const left = steps.length - mostSteps
+  const folded = steps.slice(mostOpen)
   return [
     h('p', null, `${steps.length === 1 ? 'This step' : `These ${steps.length} steps`}. ${rest}`),
-    h(
-      'ol',
-      { class: 'rows' },
-      steps
-        .slice(0, mostSteps)
-        .map((step) =>
-          h('li', { class: 'row' }, [
-            h('p', null, [
-              h('strong', null, h(Words, { text: step.id, most: 100 })),
-              ' ',
-              h('code', null, h(Words, { text: step.tool, most: 100 })),
-            ]),
-            step.summary === null ? null : h('p', null, h(Words, { text: step.summary, most: 500 })),
-            h('div', { class: 'meta' }, h(After, { step })),
-          ]),
-        ),
-    ),
-    left > 0
-      ? h('p', { class: 'quiet' }, [
-          `and ${left.toLocaleString('en')} more: `,
-          h('a', { href: `/console/runs/${run_id ?? ''}` }, 'open the run'),
-        ])
-      : null,
+    h(StepRows, { steps: steps.slice(0, mostOpen), start: 1 }),
+    folded.length === 0
+      ? null
+      : h('details', null, [
+          h('summary', null, `${folded.length.toLocaleString('en')} more steps`),
+          h(StepRows, { steps: folded, start: mostOpen + 1 }),
+        ]),
     h('h3', null, 'Inputs of the run'),
     h(Inputs, { run, areShown: mayDecide }),
     mayDecide ? null : h('p', { class: 'quiet' }, 'Only people who may decide see the values.'),
   ]
 }
+
+interface StepRowsProps {
+  readonly steps: RunSummary['steps']
+  /** The number of the first of these steps. */
+  readonly start: number
+}
+
+const StepRows = ({ steps, start }: StepRowsProps): ComponentChild =>
+  h(
+    'ol',
+    { class: 'rows', start },
+    steps.map((step) =>
+      h('li', { class: 'row' }, [
+        h('p', null, [
+          h('strong', null, h(Words, { text: step.id, most: 100 })),
+          ' ',
+          h('code', null, h(Words, { text: step.tool, most: 100 })),
+        ]),
+        step.summary === null ? null : h('p', null, h(Words, { text: step.summary, most: 500 })),
+        h('div', { class: 'meta' }, h(After, { step })),
+      ]),
+    ),
+  )
 
 function OneCall({ approval, isDone }: ContentsProps): ComponentChild {
   const { params, params_hash, tool, summary, preview } = approval

@@ -24,13 +24,16 @@ export function SessionState({ status }: Pick<AgentSessionView, 'status'>): Comp
   return h(Badge, { tone, word })
 }
 
-/** Whether the session is a check by `doctor`, which tests an installed hook (adapters/src/hook/doctor_tries.py). */
+/**
+ * Whether the session calls itself a check by `doctor`, which tests an installed hook
+ * (adapters/src/hook/doctor_tries.py). Any agent can do so.
+ */
 const isCheck = ({ agent, session_id }: AgentSessionView): boolean =>
   agent.name === 'doctor' && session_id.startsWith('doctor-')
 
-/** Marks a session that no agent has opened. */
+/** Marks such a session, so that people can tell it from the sessions of their agents. */
 export const Check = ({ session }: { readonly session: AgentSessionView }): ComponentChild =>
-  isCheck(session) ? h(Badge, { tone: 'off', word: 'Installation check' }) : null
+  isCheck(session) ? h(Badge, { tone: 'off', word: 'Calls itself a check by doctor' }) : null
 
 export interface SessionsProps {
   readonly sessions: readonly AgentSessionView[]

@@ -120,7 +120,11 @@ describe('an agent’s call', () => {
     await ask()
     await home.server.call(key, 'POST', '/authorize/observe', { ...asked, outcome: 'ok' })
     const text = await pageOf(id)
-    for (const words of ['Reported as done', 'What the agent did', 'Exactly as it ran'])
+    for (const words of [
+      'Reported as done',
+      'What the agent did, as its client reports',
+      'Exactly as it was allowed',
+    ])
       expect(text).toContain(words)
   })
 })

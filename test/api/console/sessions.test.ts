@@ -55,11 +55,11 @@ describe('the list of sessions', () => {
     ] as const)
       await ask(id, name)
     const marked = async (name: string) =>
-      (await rowsOf(name)).filter((row) => row.includes('Installation check')).length
+      (await rowsOf(name)).filter((row) => row.includes('Calls itself a check by doctor')).length
     expect(await marked('doctor')).toBe(1)
     expect(await marked('Impostor')).toBe(0)
     const [check] = (await api('/agent-sessions?session_id=doctor-4711-1764111730')).data
-    expect(plain(await main(`/console/sessions/${check.id}`))).toContain('Installation check')
+    expect(plain(await main(`/console/sessions/${check.id}`))).toContain('Calls itself a check by doctor')
   })
 })
 
