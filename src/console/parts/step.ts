@@ -67,7 +67,6 @@ export function Step({ run, step, place, calls, output, role, visit }: StepProps
           h(Output, { run, step, output }),
           h(Calls, {
             calls,
-            items,
             path: `${path}/steps/${step.id}`,
             mayOpenApprovals: hasRole(role, 'member'),
             visit,
@@ -107,13 +106,11 @@ const mostParams = 100_000
 
 function Calls({
   calls,
-  items,
   path,
   mayOpenApprovals,
   visit,
 }: {
   readonly calls: Result<ListPage<CallView>>
-  readonly items: ReturnType<typeof itemWords>
   readonly path: string
   readonly mayOpenApprovals: boolean
   readonly visit: PersonsVisit
