@@ -26,7 +26,7 @@ const mostOutside = 100
  * While the thread is busy, an organization that uses more than its part must pause after each call, for this multiple
  * of the call's time at work.
  */
-const restFactor = 4
+const restFactor = 8
 /** Milliseconds. */
 const longestRest = 1_000
 /** Milliseconds between two looks at whether a pause is still needed. */
@@ -34,7 +34,7 @@ const restStep = 50
 /** An organization pauses only for others that were served in this many milliseconds. */
 const besideMilliseconds = 2_000
 /** The thread counts as busy if it worked for more than this part of the time. */
-const busyShare = 0.5
+const busyShare = 0.35
 /** An organization counts as served for this many milliseconds after one of its calls last arrived or ended. */
 const rememberedMilliseconds = 10_000
 /** If all slots are in use for this many milliseconds, one waiting call gives its slot back. */

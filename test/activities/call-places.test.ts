@@ -95,12 +95,12 @@ describe('places for calls', () => {
       return inside
     }
 
-    test('a place rests for four times its call, if the organization uses more than its part', async () => {
+    test('a place rests for eight times its call, if the organization uses more than its part', async () => {
       await use('b', 1)
       const inside = await called('a', 3)
       jest.advanceTimersByTime(50)
       inside[0]?.leave()
-      jest.advanceTimersByTime(199)
+      jest.advanceTimersByTime(399)
       await settled()
       expect(inside).toHaveLength(2)
       jest.advanceTimersByTime(1)
