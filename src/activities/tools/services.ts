@@ -38,41 +38,45 @@ export function createToolServices(
     },
     slackAccount: ({ organizationId, requester }) =>
       slackAccountOf(context.db, { organizationId, userId: requester.userId }),
-    memory: {
-      async get(organizationId, key) {
-        const row = await context.db
-          .selectFrom('memory')
-          .select(['value as plain', 'value_sealed as sealed', 'labels'])
-          .where('organization_id', '=', organizationId)
-          .where('key', '=', key)
-          .where('deleted_at', 'is', null)
-          .executeTakeFirst()
-        if (row === undefined) return null
-        const text = (await openKept(context.sealer, memoryPlace(organizationId, key), row)) ?? 'null'
-        if (isTooLarge(text))
-          throw new ToolError('output_too_large', `the value has more than ${mostValues} values`, {
-            retryable: false,
-          })
-        return { value: JSON.parse(text) as Json, labels: row.labels }
-      },
-      async state(organizationId, key) {
-        const row = await context.db
-          .selectFrom('memory')
-          .select(['value as plain', 'value_sealed as sealed', 'labels', 'revision', 'deleted_at'])
-          .where('organization_id', '=', organizationId)
-          .where('key', '=', key)
-          .executeTakeFirst()
-        const state = { labels: row?.labels ?? [], revision: memoryRevision(row) }
-        if (row === undefined || row.deleted_at !== null) return { ...state, text: null, isBroken: false }
-        try {
-          const text = await openKept(context.sealer, memoryPlace(organizationId, key), row)
-          return { ...state, text, isBroken: false }
-        } catch (error) {
-          if (!(error instanceof UnsealError)) throw error
-          return { ...state, text: null, isBroken: true }
-        }
-      },
-      seal: (organizationId, key, text) => context.sealer.seal(memoryPlace(organizationId, key), text),
+    memory: memoryOf(context),
+  }
+}
+
+function memoryOf({ db, sealer }: Pick<Context, 'db' | 'sealer'>): ToolServices['memory'] {
+  return {
+    async get(organizationId, key) {
+      const row = await db
+        .selectFrom('memory')
+        .select(['value as plain', 'value_sealed as sealed', 'labels'])
+        .where('organization_id', '=', organizationId)
+        .where('key', '=', key)
+        .where('deleted_at', 'is', null)
+        .executeTakeFirst()
+      if (row === undefined) return null
+      const text = (await openKept(sealer, memoryPlace(organizationId, key), row)) ?? 'null'
+      if (isTooLarge(text))
+        throw new ToolError('output_too_large', `the value has more than ${mostValues} values`, {
+          retryable: false,
+        })
+      return { value: JSON.parse(text) as Json, labels: row.labels }
     },
+    async state(organizationId, key) {
+      const row = await db
+        .selectFrom('memory')
+        .select(['value as plain', 'value_sealed as sealed', 'labels', 'revision', 'deleted_at'])
+        .where('organization_id', '=', organizationId)
+        .where('key', '=', key)
+        .executeTakeFirst()
+      const state = { labels: row?.labels ?? [], revision: memoryRevision(row) }
+      if (row === undefined || row.deleted_at !== null) return { ...state, text: null, isBroken: false }
+      try {
+        const text = await openKept(sealer, memoryPlace(organizationId, key), row)
+        return { ...state, text, isBroken: false }
+      } catch (error) {
+        if (!(error instanceof UnsealError)) throw error
+        return { ...state, text: null, isBroken: true }
+      }
+    },
+    seal: (organizationId, key, text) => sealer.seal(memoryPlace(organizationId, key), text),
   }
 }
