@@ -13,6 +13,8 @@ const found = (text: string, pattern: RegExp): string[] =>
 /** Services whose tools make their codes with `failuresOf` or `watch`. */
 const services = ['github', 'google', 'jira', 'llm', 'search', 'slack', 'trello']
 const ends = ['rate_limited', 'unavailable', 'unreachable', 'bad_answer', 'redirected', 'refused']
+/** Resend makes these codes with `failuresOf` too. The others are unknown outcomes, because a mail must not be sent twice. */
+const ofMail = ['rate_limited', 'redirected', 'unreachable'].map((end) => `mail_${end}`)
 /** Errors of messages in chats, which are no errors of steps. */
 const ofMessages = ['slack_unclear', 'slack_unknown']
 
@@ -30,7 +32,7 @@ function codesInSource(): ReadonlySet<string> {
   )
   const made = services.flatMap((service) => ends.map((end) => `${service}_${end}`))
   const others = new Set<string>([...Object.keys(catalog), ...ofMessages])
-  return new Set([...named, ...ofRest, ...made].filter((code) => !others.has(code)))
+  return new Set([...named, ...ofRest, ...made, ...ofMail].filter((code) => !others.has(code)))
 }
 
 test('each error code of a tool says whose fault it is', () => {
