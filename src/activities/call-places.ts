@@ -220,7 +220,7 @@ class Places implements CallPlaces {
     return isUnfair ? Math.min(worked * restFactor, longestRest) : 0
   }
 
-  /** Frees a place after a pause, which ends earlier if nobody needs it. */
+  /** Frees a place after a pause. The pause ends early if the thread is idle, or if no other organization is served. */
   #free(organization: Organization, rest: number): void {
     if (rest <= 0 || !this.#isBusy() || !this.#hasCompany(organization)) {
       organization.working -= 1

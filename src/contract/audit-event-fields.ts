@@ -29,11 +29,10 @@ export const callFields = {
 
 export const itemsFields = { step_id: text, items: number, too_many_labels: flag } as const
 
+const approvalFields = { approval_id: text, step_id: text, item_index: number, session_id: text } as const
+
 export const requestFields = {
-  approval_id: text,
-  step_id: text,
-  item_index: number,
-  session_id: text,
+  ...approvalFields,
   rule_name: text,
   risk: text,
   supersedes_id: text,
@@ -41,10 +40,7 @@ export const requestFields = {
 } as const
 
 export const voteFields = {
-  approval_id: text,
-  step_id: text,
-  item_index: number,
-  session_id: text,
+  ...approvalFields,
   counting: number,
   needed: number,
   params_hash: text,

@@ -168,7 +168,7 @@ export const auditEvents = {
     metadata: { decision_id: text },
   },
   'agent.unapproved_call': {
-    when: 'An agent reports a call that nobody allowed.',
+    when: 'An agent reports a call that Countersign did not allow.',
     metadata: { session_id: text, side_effect: text, labels: list, params_hash: text },
   },
   'agent_session.ended': {

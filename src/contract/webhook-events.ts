@@ -15,7 +15,7 @@ export const webhookEvents = {
   'run.expired': 'A run ended because nobody decided in time.',
   'run.cancelled': 'A run was cancelled.',
   'effect.unknown': 'Nobody can know whether a call took effect. A person must say what became of it.',
-  'agent.unapproved_call': 'An agent reports a call that nobody allowed.',
+  'agent.unapproved_call': 'An agent reports a call that Countersign did not allow.',
   'webhook.test': 'An owner asked for a test. Every webhook gets it.',
 } as const satisfies Readonly<Record<string, string>>
 

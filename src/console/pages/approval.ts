@@ -25,7 +25,7 @@ export async function approvalPage(
     runOf(visit, approval),
     callOf(visit, approval),
   ])
-  // Nobody can approve a run whose steps and inputs cannot be shown.
+  // The page offers no approval of a run if it cannot show the run's steps and inputs.
   if (run?.ok === false && approval.status === 'pending') return problemPage(run, visit.place)
   const known = run?.ok === true ? run.body : null
   return {

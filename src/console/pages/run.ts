@@ -37,7 +37,7 @@ export async function runPage(visit: PersonsVisit, refused: Problem | null = nul
   }
 }
 
-/** What the run's waiting calls would do. Viewers cannot read approvals. */
+/** Returns one sentence for each waiting call of the run. Viewers get none, because they cannot read approvals. */
 const sentencesIn = (visit: PersonsVisit, { id, organization_id, waiting_for }: RunShown) =>
   hasRole(roleIn(visit, organization_id), 'member') && waiting_for.some((each) => each.approval_id !== null)
     ? sentencesOf(visit, { run_id: id, organization_id })

@@ -5,7 +5,10 @@ import type { PersonsVisit } from '../visit.ts'
 /** Maximum number of waiting calls whose sentences are read. Others are named by their step or tool. */
 const most = '50'
 
-/** What these waiting approvals would do, by id, in the words of the list of approvals. `query` filters the list. */
+/**
+ * Returns the sentence of each waiting approval, by the approval's id. The list of approvals shows the same sentences.
+ * `query` filters the approvals.
+ */
 export async function sentencesOf(
   { api }: PersonsVisit,
   query: Readonly<Record<string, string>>,

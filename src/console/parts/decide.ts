@@ -21,7 +21,7 @@ export function Decide({
   readonly comment: string
   /** Whether the page shows only the beginning of what the approval covers. */
   readonly isCut: boolean
-  /** What is wrong with the comment of the refused form. */
+  /** The reason why the comment of the previous form was refused; null if it was not. */
   readonly problem: string | null
 }): ComponentChild {
   const refused = approval.detail?.vote_refused ?? null

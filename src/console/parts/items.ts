@@ -50,14 +50,11 @@ interface OfItem {
 export function inItemOrder<T extends OfItem & { readonly run_id?: string | null }>(
   list: readonly T[],
 ): readonly T[] {
-  const groups = new Map<string, T[]>()
   const keyOf = ({ run_id, step_id }: T): string => `${run_id ?? ''}#${step_id ?? ''}`
-  for (const each of list)
-    if (each.item_index !== null) groups.set(keyOf(each), [...(groups.get(keyOf(each)) ?? []), each])
-  for (const [key, group] of groups)
-    groups.set(
-      key,
-      group.toSorted((a, b) => (a.item_index ?? 0) - (b.item_index ?? 0)),
-    )
+  const items = list.filter(({ item_index: index }) => index !== null)
+  const groups = Map.groupBy(
+    items.toSorted((a, b) => (a.item_index ?? 0) - (b.item_index ?? 0)),
+    keyOf,
+  )
   return list.map((each) => (each.item_index === null ? each : (groups.get(keyOf(each))?.shift() ?? each)))
 }
