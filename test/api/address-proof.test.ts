@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import type { SmtpSink } from '../support/smtp-sink.ts'
 import { until } from '../stack/until.ts'
 import { Browser, totp } from './browser.ts'
+import { waitsForLock } from '../governance/support.ts'
 import { addKey, addOrganization } from './fixtures.ts'
 import type { TestServer } from './server.ts'
 import { useMailingServer } from './signed-in.ts'
@@ -78,6 +79,40 @@ describe('before the address is confirmed', () => {
       expect(rowCount).toBe(0)
     },
   )
+})
+
+describe('while the address is being confirmed', () => {
+  const requests = {
+    'a key': () => ({ path: '/api-keys', body: { name: 'later', scopes: ['runs:read'] } }),
+    'an invitation': (organizationId: string) => ({
+      path: `/organizations/${organizationId}/invitations`,
+      body: { email: 'x@acme.test' },
+    }),
+  }
+  test.each(Object.entries(requests))('%s is refused', async (_, requestIn) => {
+    const { at, id } = await hijack()
+    const { body: acme } = await at.send('POST', '/organizations', { name: 'Acme' })
+    const { path, body } = requestIn(acme.id)
+    const { pool } = server.context
+    const proof = await pool.connect()
+    try {
+      await proof.query('begin')
+      await proof.query('update users set email_verified = true where id = $1', [id])
+      const answer = at.send('POST', path, body)
+      await waitsForLock(server.adminUrl)
+      await proof.query('delete from auth_sessions where user_id = $1', [id])
+      await proof.query('commit')
+      expect((await answer).status).toBe(409)
+    } finally {
+      proof.release(true)
+    }
+    const { rows } = await pool.query(
+      `select (select count(*)::int from api_keys where user_id = $1) as keys,
+              (select count(*)::int from invitations where invited_by = $1) as invitations`,
+      [id],
+    )
+    expect(rows).toEqual([{ keys: 0, invitations: 0 }])
+  })
 })
 
 describe.each(Object.entries(proofs))('%s confirms it, and', (_, prove) => {

@@ -3,11 +3,12 @@ import { revokeKeysOf } from '../../db/queries/access/revoke-keys.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
+import type { PresentCaller } from './recheck.ts'
 
 /**
- * Records that the acting person reads the mail of the account's address. The first proof ends all earlier access to
- * the account, in one transaction, because another person may have signed up with the address (docs/decisions/0045).
- * Only the session with `keptToken` stays.
+ * Records that the acting person receives the mail of the account's address. In the same transaction, the first proof
+ * ends what was made before: sign-in sessions, second factors, unfinished sign-ins and API keys. Another person may
+ * have signed up with this address and made them (docs/decisions/0045). Only the session with `keptToken` stays.
  */
 export async function proveAddress(db: Db, userId: string, keptToken: string | null): Promise<void> {
   await db.transaction().execute(async (trx) => {
@@ -40,8 +41,9 @@ export async function endHalfSignIns(db: Db, userId: string): Promise<void> {
 }
 
 /**
- * Throws `conflict` if the person's address is not confirmed. Runs under the chain's lock and locks the person's row,
- * so the caller's change cannot commit after a proof that would have ended it.
+ * Throws `conflict` if the person's address is not confirmed. Call this function under the chain's lock. The function
+ * locks the person's row. So a concurrent `proveAddress` has ended before this check, or waits until the caller's
+ * transaction has ended.
  */
 export async function requireProvenAddress(tx: Pick<ChainTx, 'trx'>, userId: string): Promise<void> {
   const row = await tx.trx
@@ -53,9 +55,22 @@ export async function requireProvenAddress(tx: Pick<ChainTx, 'trx'>, userId: str
   if (row?.email_verified !== true) throw addressNotProven()
 }
 
+/**
+ * Throws `conflict` if the caller's address is not confirmed now, or was not when the caller's rights were read (see
+ * `runAs`). If a `proveAddress` commits between these two moments, it ends the caller's sign-in session after that
+ * session was found valid. So a confirmed address alone is not enough.
+ */
+export async function requireProvenCaller(
+  tx: Pick<ChainTx, 'trx'>,
+  present: Pick<PresentCaller, 'isConfirmed' | 'userId'>,
+): Promise<void> {
+  await requireProvenAddress(tx, present.userId)
+  if (!present.isConfirmed) throw addressNotProven()
+}
+
 export const addressNotProven = (): DomainError => new DomainError('conflict', confirmFirst)
 
-/** The reason of a denial. */
+/** The reason of the denial if an agent asks for a person whose address is not confirmed. */
 export const addressNotConfirmed = 'address not confirmed'
 
 export const confirmFirst =

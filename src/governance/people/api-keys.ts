@@ -6,7 +6,7 @@ import { DomainError, notFound, type ErrorDetail } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, newApiKey, type Caller } from '../access/identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
-import { requireProvenAddress } from '../access/address-proof.ts'
+import { requireProvenCaller } from '../access/address-proof.ts'
 import { requiresFactor } from '../access/second-factor.ts'
 import { covers, hasRole, roleOfScope } from '../access/scopes.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -17,7 +17,7 @@ import { keyView, type KeyView } from './key-view.ts'
 export interface KeyChange {
   readonly name?: string | undefined
   readonly scopes?: readonly string[] | undefined
-  /** null means never. */
+  /** null: the key never expires. */
   readonly expiresAt?: Date | null | undefined
   /** false revokes the key, true restores it. */
   readonly active?: boolean | undefined
@@ -26,10 +26,14 @@ export interface KeyChange {
 }
 
 /**
- * Creates a key for the caller in the organization. The new key's scopes may not exceed the caller's scopes and role,
- * and it may not end later than the key that makes it. Otherwise throws `missing_scope` or `insufficient_role`, with a
- * detail for each scope. Throws `validation_error` for an end in the past. Throws `conflict` while the caller's address
- * is not confirmed, because its true owner would then have this key in their account.
+ * Creates a key for the caller in the organization.
+ *
+ * - Throws `missing_scope` or `insufficient_role`, with a detail for each scope, if the new key's scopes exceed the
+ *   caller's scopes or role.
+ * - Throws `insufficient_role` if the new key expires later than the key that the caller uses.
+ * - Throws `validation_error` if the new key expires in the past.
+ * - Throws `conflict` while the caller's address is not confirmed. Its true owner may take over the account later, and
+ *   would then have this key in it.
  */
 export async function createApiKey(
   context: Acting,
@@ -45,7 +49,7 @@ export async function createApiKey(
       requireWithin(present, input.scopes)
       requireNotAfter(present, input.expiresAt)
       requireAhead(tx.now, input.expiresAt)
-      await requireProvenAddress(tx, caller.userId)
+      await requireProvenCaller(tx, present)
       const row = {
         id: newId('key'),
         organization_id: caller.organizationId,
@@ -93,8 +97,8 @@ export async function listApiKeys(db: Db, caller: Caller, page: PageRequest): Pr
 /**
  * Changes one of the caller's keys. An owner may change any key of the organization. Throws `not_found` for other keys.
  * The changed key is checked against the caller's rights like a new key, but revoking is always allowed. An owner may
- * only reduce the rights of another person's key. Otherwise throws `insufficient_role`. Throws `conflict` for a deleted
- * key.
+ * only reduce the rights of another person's key, and gets `insufficient_role` for more rights. Throws `conflict` for a
+ * deleted key.
  */
 export async function changeApiKey(
   context: Acting,
@@ -145,8 +149,8 @@ export async function changeApiKey(
 
 /**
  * Confirms one of the caller's keys with a second factor. An organization that requires a second factor then accepts
- * the key again. The access table requires a session that was opened with a second factor. Throws `insufficient_role`
- * for another person's key.
+ * the key again. The access table requires a sign-in session that was opened with a second factor. Throws
+ * `insufficient_role` for another person's key.
  */
 export async function confirmApiKey(
   context: Acting,
@@ -170,7 +174,7 @@ export async function confirmApiKey(
   })
 }
 
-/** Revokes a key for good. Every process refuses the key after the commit. */
+/** Revokes a key, which can never become active again. Every process refuses the key after the commit. */
 export async function removeApiKey(context: Acting, caller: Caller, id: string): Promise<void> {
   await changeApiKey(context, caller, id, { active: false, isDeletion: true })
 }
@@ -184,7 +188,7 @@ function verbOf(
 }
 
 function requireWithin(caller: Caller, scopes: readonly string[]): void {
-  // A session has all scopes. The check of the role below limits the key's scopes.
+  // A sign-in session has all scopes. The check of the role below then limits the key's scopes.
   const held = caller.keyId === null ? scopes : caller.scopes
   const beyond = scopes.filter((scope) => !covers(held, scope))
   if (beyond.length > 0) {
@@ -206,7 +210,8 @@ function requireWithin(caller: Caller, scopes: readonly string[]): void {
 }
 
 /**
- * Keys that are made or changed with a key may not end later than this key. Throws `insufficient_role` for a later end.
+ * If the caller uses a key, a key that the caller makes or changes may not expire later than the caller's own key.
+ * Throws `insufficient_role` for a later time.
  */
 function requireNotAfter({ keyExpiresAt }: PresentCaller, expiresAt: Date | null): void {
   if (!lastsLonger(expiresAt, keyExpiresAt)) return
@@ -215,8 +220,8 @@ function requireNotAfter({ keyExpiresAt }: PresentCaller, expiresAt: Date | null
 }
 
 /**
- * Throws `validation_error` for an end in the past. `now` is from the database's clock, which also decides when a key
- * ends.
+ * Throws `validation_error` if a key would expire in the past. `now` is from the database's clock, which also decides
+ * when a key expires.
  */
 function requireAhead(now: Date, expiresAt: Date | null): void {
   if (expiresAt === null || expiresAt > now) return
@@ -241,7 +246,10 @@ function moreIn(row: Selectable<ApiKeysTable>, change: KeyChange): ErrorDetail[]
   return details
 }
 
-/** null means never. */
+/**
+ * Returns whether a key that expires at `next` lasts longer than a key that expires at `before`. null: the key never
+ * expires.
+ */
 const lastsLonger = (next: Date | null, before: Date | null): boolean =>
   before !== null && (next === null || next > before)
 

@@ -11,11 +11,14 @@ import { DomainError, notFound } from '../errors.ts'
 import type { Once } from '../idempotency.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
-import { addressNotProven, requireProvenAddress } from '../access/address-proof.ts'
+import { addressNotProven, requireProvenCaller } from '../access/address-proof.ts'
 import { requireRole, requireStillValid, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
 import { growAs } from '../limits/storage.ts'
 
-/** An invitation in the API's answers. Never contains its token, because only a hash is stored. */
+/**
+ * An invitation in the API's answers. It never contains the token, because the database stores only a hash of the
+ * token.
+ */
 export interface InvitationView {
   readonly id: string
   readonly organization_id: string
@@ -28,9 +31,13 @@ export interface InvitationView {
 }
 
 /**
- * Invites the person with this address, and replaces the person's open invitation. Only this call returns the token.
- * Throws `conflict` in a personal organization, for a member, and while the inviter's address is not confirmed. Throws
- * `insufficient_role` for a role above the inviter's.
+ * Invites the person with this address. An open invitation of the same person is revoked. Only this call returns the
+ * new invitation's token.
+ *
+ * - Throws `insufficient_role` if the caller is not an owner.
+ * - Throws `conflict` if the organization is personal, if the person is already a member, or if the caller's own
+ *   address is not confirmed.
+ * - Throws `quota_exceeded` if the caller's invitations have caused too many mails.
  */
 export async function invite(
   context: Acting,
@@ -48,10 +55,10 @@ export async function invite(
   return growAs(context, caller, 'org.change', {
     action: 'invite',
     async work(tx, now) {
-      const { role } = await now()
-      requireRole(role, 'owner')
-      requireRole(role, input.role)
-      await requireProvenAddress(tx, caller.userId)
+      const present = await now()
+      requireRole(present.role, 'owner')
+      requireRole(present.role, input.role)
+      await requireProvenCaller(tx, present)
       const name = await requireShared(tx)
       await requireNoMember(tx, email)
       if (input.mailed) await requireMailsLeft(tx, caller, email)
@@ -103,8 +110,8 @@ export async function listInvitations(
 }
 
 /**
- * Revokes an open invitation. Throws `conflict` for an accepted invitation, because then the member must be removed
- * instead.
+ * Revokes an open invitation. Throws `conflict` if the person has already accepted it, because then an owner must
+ * remove the member.
  */
 export async function revokeInvitation(context: Acting, caller: Caller, id: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx) => {
@@ -124,9 +131,11 @@ export async function revokeInvitation(context: Acting, caller: Caller, id: stri
 }
 
 /**
- * Accepts an invitation by its token, which works once. Throws `not_found` for a token that is unknown, used, revoked,
- * expired, for another address, or from a person who is no longer an owner. Throws `conflict` while the address is not
- * confirmed.
+ * Accepts an invitation by its token, which works once.
+ *
+ * - Throws `not_found` if the token is unknown, used, revoked or expired.
+ * - Throws `not_found` if the invitation is for another address, or if its sender is no longer an owner.
+ * - Throws `conflict` if the caller's address is not confirmed, or if the caller is already a member.
  */
 export async function acceptInvitation(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
@@ -150,7 +159,8 @@ export async function acceptInvitation(
       .where('id', '=', found.id)
       .executeTakeFirstOrThrow()
     const made = { organization_id: tx.organizationId, role: row.role }
-    // This comes first, because another request with this idempotency key may have accepted the invitation meanwhile.
+    // `markActed` comes before the checks, because another request with this idempotency key may have accepted the
+    // invitation meanwhile.
     await once?.markActed(tx.trx, made)
     const inviter = await roleUnderLock(tx, row.invited_by)
     if (statusOf(row, tx.now) !== 'pending' || inviter !== 'owner') throw noInvitation()
@@ -173,7 +183,9 @@ const noInvitation = () => new DomainError('not_found', 'there is no such invita
 const isMember = () =>
   new DomainError('conflict', 'this person is already a member: change their role instead')
 
-/** Throws `conflict` for a personal organization, which has one member. Otherwise returns the organization's name. */
+/**
+ * Returns the organization's name. Throws `conflict` for a personal organization, because it can have only one member.
+ */
 async function requireShared(tx: ChainTx): Promise<string> {
   const { name, personal } = await tx.trx
     .selectFrom('organizations')
@@ -188,10 +200,12 @@ async function requireShared(tx: ChainTx): Promise<string> {
   return name
 }
 
-/** The most mails per hour for one person's invitations: to one address, and in all. */
+/**
+ * The invitations of one person cause at most this many mails per hour: to one address, and to all addresses together.
+ */
 export const mailsAnHour = { address: 5, all: 100 }
 
-/** Throws `quota_exceeded` above these limits, so that invitations do not become a nuisance to strangers. */
+/** Throws `quota_exceeded` if a limit of `mailsAnHour` is reached, so that nobody can flood strangers with mails. */
 async function requireMailsLeft(tx: ChainTx, { userId }: Caller, email: string): Promise<void> {
   const { rows } = await sql<{ address: number; all: number }>`
     select count(*)::int as all, (count(*) filter (where email = ${email}))::int as address

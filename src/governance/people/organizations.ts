@@ -22,8 +22,9 @@ export interface OrganizationView {
 }
 
 /**
- * Creates an organization on plan `free`. The caller becomes its owner. Throws `quota_exceeded` above the limit per
- * person, and `conflict` if addresses must be confirmed and the caller's address is not.
+ * Creates an organization on plan `free`. The caller becomes its owner. Throws `quota_exceeded` if the person has
+ * created as many organizations as allowed. Throws `conflict` if addresses must be confirmed and the caller's address
+ * is not.
  */
 export async function createOrganization(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
@@ -70,8 +71,8 @@ export async function healPersonalOrganization(
 }
 
 /**
- * Inserts a row for an organization of this person, after checking the limit in the same transaction. A row without
- * members from an interrupted request is used again, so a crash does not count towards the limit.
+ * Inserts a row for a new organization of this person. The same transaction checks the limit. If an interrupted request
+ * has left a row without members, this row is used again. So a crash does not count towards the limit.
  */
 async function reserve(
   { db, config }: Pick<Context, 'config' | 'db'>,
@@ -80,8 +81,8 @@ async function reserve(
 ): Promise<string> {
   const { mustBeConfirmed, organizationsPerPerson: most } = config.people
   return db.transaction().execute(async (trx) => {
-    // Takes the exclusive lock first, because two transactions with a shared lock would block each other. The second
-    // transaction then sees the row of the first.
+    // Takes the exclusive lock of the person's row at once. If two transactions took a shared lock first, they would
+    // block each other. The second transaction waits here, and then sees the organization of the first.
     await sql`select from users where id = ${userId} for no key update`.execute(trx)
     if (mustBeConfirmed) await requireProvenAddress({ trx }, userId)
     const { rows } = await takeUnusedOrganization({ userId, name, unusedAfter }).execute(trx)
@@ -91,12 +92,12 @@ async function reserve(
   })
 }
 
-/** Longer than any request lasts. */
+/** After this time, a row without members belongs to no running request, because no request takes so long. */
 const unusedAfter = sql`interval '1 hour'`
 
 /**
- * Throws `quota_exceeded` above the limit per person. An organization counts for ever, even after its creator has left
- * it. Otherwise a person could create and leave organizations without end.
+ * Throws `quota_exceeded` if the person has created as many organizations as allowed. An organization counts for ever,
+ * even after its creator has left it. Otherwise a person could create and leave organizations without end.
  */
 async function requireFewer(db: Db, userId: string, most: number | null): Promise<void> {
   if (most === null) return
@@ -114,7 +115,7 @@ async function requireFewer(db: Db, userId: string, most: number | null): Promis
   )
 }
 
-/** Asking again soon is useless, because only an operator can raise the limit. */
+/** The time for `Retry-After`. It is long, because only an operator can raise the limit. */
 const secondsUntilAsked = 24 * 3600
 
 interface NewRow {
@@ -124,7 +125,9 @@ interface NewRow {
   readonly createdBy: string | null
 }
 
-/** An organization without members is invisible, so a crash only leaves an unused row. */
+/**
+ * Inserts an organization without members. Nobody can see such an organization, so a crash only leaves an unused row.
+ */
 async function insertRow(
   trx: Transaction<Database>,
   { id, name, personalOf, createdBy }: NewRow,
@@ -162,15 +165,16 @@ async function addOwner(
     readonly name: string
     readonly personal: boolean
     readonly userId: string
-    /** null: the service itself. */
+    /** The caller, whose rights are checked again. null: Countersign creates the organization by itself. */
     readonly sender: Sender | null
     readonly actor: Actor
     readonly once: Once | null
   },
 ): Promise<OrganizationView> {
   return context.combiner.run(id, 'org.change', async (tx) => {
-    if (sender !== null) await requireStillValid(context, tx, sender)
+    // This check comes first, because it locks the person's row: nothing can end the sender's session unseen after it.
     if (!personal && context.config.people.mustBeConfirmed) await requireProvenAddress(tx, userId)
+    if (sender !== null) await requireStillValid(context, tx, sender)
     const { numInsertedOrUpdatedRows } = await tx.trx
       .insertInto('memberships')
       .values({ organization_id: id, user_id: userId, role: 'owner' })
