@@ -1,10 +1,8 @@
 import { createHash } from 'node:crypto'
 import pg from 'pg'
+import { advisoryLocks } from './advisory-locks.ts'
 import { grantStatements } from './migrations/grants.ts'
 import { migrations } from './migrations/index.ts'
-
-/** Held while migrating, so that processes that start together migrate once. */
-const migrationLock = 7_236_001
 
 export interface MigrateOptions {
   /** Connection of the role that owns the tables (or may create them). */
@@ -15,16 +13,18 @@ export interface MigrateOptions {
 }
 
 /**
- * Migrates the database to this version and sets the application role's rights. Many processes may call it at once,
- * also on an up-to-date database. Each migration commits alone with its row in `schema_migrations`, which stores a
- * checksum. Throws, without any change, if a migration of the same name ran with another text. Throws also if the
- * database has a migration that this version does not know.
+ * Migrates the database to this version and sets the rights of the application's role. Many processes may call it at
+ * once. Each migration is a transaction, which also inserts its name and checksum into `schema_migrations`. Throws and
+ * migrates nothing:
+ *
+ * - if a migration of the same name ran with another text,
+ * - if the database has a migration that this version does not know.
  */
 export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
   const client = new pg.Client({ connectionString: options.url, application_name: 'countersign-migrate' })
   await client.connect()
   try {
-    await client.query('select pg_advisory_lock($1)', [migrationLock])
+    await client.query('select pg_advisory_lock($1)', [advisoryLocks.migration])
     await client.query(
       `create table if not exists schema_migrations
          (name text primary key, checksum text not null, applied_at timestamptz not null default now())`,
@@ -62,9 +62,12 @@ export async function migrate(options: MigrateOptions): Promise<{ applied: strin
   }
 }
 
-/** Checksums by name; null for rows written before checksums existed. */
+/**
+ * Reads the checksums of the applied migrations, by name. A checksum is null if the row is from before checksums
+ * existed.
+ */
 async function appliedBefore(client: pg.Client): Promise<ReadonlyMap<string, string | null>> {
-  // Read as JSON, because `schema_migrations` of the oldest databases lacks the column `checksum`.
+  // The row is read as JSON, because `schema_migrations` of the oldest databases lacks the column `checksum`.
   const { rows } = await client.query<{ name: string; checksum: string | null }>(
     "select name, to_jsonb(m)->>'checksum' as checksum from schema_migrations as m order by name",
   )
@@ -96,10 +99,11 @@ async function grantTo(client: pg.Client, appRole: string): Promise<void> {
   const { rowCount } = await client.query('select 1 from pg_roles where rolname = $1', [appRole])
   if (rowCount === 0) {
     await client.query(`create role ${role} nologin`).catch((error: pg.DatabaseError) => {
-      if (error.code === '42710' || error.code === '23505') return // another database's migration created it just now
+      if (error.code === '42710' || error.code === '23505') return // the migration of another database just created it
       throw error
     })
-    // Owner and service can then use one connection string: the service does SET ROLE to the application's role.
+    // The owner may then do SET ROLE to the application's role. So the owner and the service can use one connection
+    // string.
     await client.query(`grant ${role} to current_user`)
   }
   await inTransaction(client, async () => {

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { advisoryLocks } from '../../db/advisory-locks.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 import { newId } from '../../contract/ids.ts'
@@ -26,7 +27,9 @@ export interface BootstrapUser {
   readonly api_key: string
 }
 
-/** Shown only once, because only hashes are stored. */
+/**
+ * The new identities with their passwords and keys. They are shown only once, because the database stores only hashes.
+ */
 export interface BootstrapIdentities {
   readonly organization_id: string
   readonly users: Readonly<Record<BootstrapName, BootstrapUser>>
@@ -37,9 +40,6 @@ interface Person extends BootstrapUser {
   readonly name: BootstrapName
   readonly passwordHash: string
 }
-
-/** An advisory lock. If several processes start at the same time, only one creates the first organization. */
-const bootstrapLock = 7_236_002
 
 /**
  * Creates the first organization (plan `enterprise`) with its five people, their keys and an agent key. Returns null if
@@ -86,12 +86,12 @@ export async function bootstrapIdentities(
 }
 
 /**
- * Returns the organization to fill: a new one, or one without members that an interrupted start has left. Returns null
- * if the first organization has members. Personal organizations do not count.
+ * Returns the id of the first organization if it has no members yet. The organization is new, or an interrupted start
+ * has left it behind. Returns null if the first organization has members. Personal organizations do not count.
  */
 export async function emptyOrganization(db: Db, name = 'Countersign'): Promise<string | null> {
   return db.transaction().execute(async (trx) => {
-    await sql`select pg_advisory_xact_lock(${bootstrapLock})`.execute(trx)
+    await sql`select pg_advisory_xact_lock(${advisoryLocks.bootstrap})`.execute(trx)
     const { rows } = await sql<{ id: string; members: boolean }>`
       select id, exists (select 1 from memberships where organization_id = o.id) as members
       from organizations as o where not personal order by id limit 1`.execute(trx)

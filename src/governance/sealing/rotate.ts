@@ -1,4 +1,5 @@
 import type pg from 'pg'
+import { advisoryLocks } from '../../db/advisory-locks.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Config } from '../../shared/config.ts'
 import type { Log } from '../../shared/log.ts'
@@ -9,15 +10,13 @@ import { createKeyring, isWrappedWith, makeKey, wrapped, type Keyring } from './
 import { resealColumn } from './reseal.ts'
 import { sealerOf } from './sealer.ts'
 
-/** Advisory lock of the running rotation. */
-const rotationLock = 7_236_002
-/** The pause between two passes, in which locked rows can become free. */
+/** The pause between two passes. Other transactions can unlock their rows meanwhile. */
 const passPauseMilliseconds = 1_000
 
 export interface RotationOptions {
   /** Whether to wrap the existing data keys with DATA_ENCRYPTION_KEY instead of making a data key. */
   readonly installationKey: boolean
-  /** How long an older key may still seal values after a new one was made; at least `leaseMilliseconds`. */
+  /** How long an older data key may still seal values after a new key was made; at least `leaseMilliseconds`. */
   readonly settleMilliseconds: number
   readonly say: (line: string) => void
 }
@@ -40,23 +39,28 @@ export interface Rotation {
   /** Number of data keys that are now wrapped with DATA_ENCRYPTION_KEY instead of another key. */
   readonly wrapped: number
   /**
-   * These rows have values that no key opens. The values do not change, and while there are such values, no key is
-   * retired.
+   * Names of the rows with values that no key opens. These values do not change. No key is retired while there are such
+   * values.
    */
   readonly unreadable: readonly string[]
 }
 
 /**
- * Makes a new data key, reseals every value with it, and then marks the older keys as retired. After a kill, the next
- * call continues. Processes keep running: they open values of any key, and use the new one within seconds
- * (`leaseMilliseconds`). Throws `conflict` while another call runs. With `installationKey`, also throws `conflict` if
- * the data keys are already wrapped with DATA_ENCRYPTION_KEY and no old key is set. Throws WrongKey, and an error if no
- * installation key opens a data key.
+ * Makes a new data key, reseals every value with it, and then marks the older keys as retired. If the process is
+ * killed, the next call continues. Other processes keep running: they open values of any key, and use the new key
+ * within seconds (`leaseMilliseconds`).
+ *
+ * - Throws `conflict` if another call is running.
+ * - Throws `conflict` with `installationKey`, if the data keys are already wrapped with DATA_ENCRYPTION_KEY and no old
+ *   key is set.
+ * - Throws WrongKey, or another error if no installation key opens a data key.
  */
 export async function rotateKey(context: Rotating, options: RotationOptions): Promise<Rotation> {
   const client = await context.pool.connect()
   try {
-    const { rows } = await client.query('select pg_try_advisory_lock($1) as is_ours', [rotationLock])
+    const { rows } = await client.query('select pg_try_advisory_lock($1) as is_ours', [
+      advisoryLocks.rotation,
+    ])
     if (rows[0].is_ours !== true)
       throw new DomainError('conflict', 'another `npm run rotate-key` is running: wait until it ends')
     const keyring = createKeyring({
@@ -64,7 +68,7 @@ export async function rotateKey(context: Rotating, options: RotationOptions): Pr
       installationKeys: context.config.encryptionKeys,
       log: context.log,
     })
-    // Makes the first key if none exists; throws WrongKey.
+    // Makes the first data key if none exists. Throws WrongKey.
     await keyring.current()
     const count = options.installationKey ? await wrapAgain(client, context) : 0
     if (!options.installationKey) await startRotation(context, options)
@@ -74,9 +78,9 @@ export async function rotateKey(context: Rotating, options: RotationOptions): Pr
     const retired = unreadable.length === 0 ? await retire(context, generation) : []
     return { data_key: id, retired, sealed, wrapped: count, unreadable }
   } finally {
-    // The server ends a closed session only a moment later. So the lock is released here, for a call that follows at
-    // once.
-    await client.query('select pg_advisory_unlock($1)', [rotationLock]).catch(() => undefined)
+    // PostgreSQL ends a closed session only a moment later. The lock is released here, so that a call that follows at
+    // once can take it.
+    await client.query('select pg_advisory_unlock($1)', [advisoryLocks.rotation]).catch(() => undefined)
     client.release(true)
   }
 }
@@ -108,9 +112,11 @@ async function startRotation(context: Rotating, { say }: RotationOptions): Promi
 }
 
 /**
- * Wraps all data keys with the installation key, in one transaction. Returns how many data keys were wrapped with
- * another key before. If this number is 0 and no old key is set, the new key is missing, and `conflict` is thrown. If
- * it is 0 and an old key is set, the call is a repetition, and 0 is correct.
+ * Wraps all data keys with DATA_ENCRYPTION_KEY, in one transaction. Returns how many data keys were wrapped with
+ * another key before.
+ *
+ * If there was no such data key and no old key is set, throws `conflict`, because the operator has not set a new key.
+ * If there was none but an old key is set, an earlier call has done the work, and 0 is correct.
  */
 async function wrapAgain(client: pg.PoolClient, context: Rotating): Promise<number> {
   const [newKey, ...oldKeys] = context.config.encryptionKeys
@@ -158,8 +164,8 @@ async function find(keyring: Keyring, id: string): Promise<DataKey> {
 }
 
 /**
- * Repeats passes over all columns, until a pass finds nothing. The last pass must begin at least `settleMilliseconds`
- * after the newest key was made.
+ * Repeats passes over all columns, until a pass finds no value to reseal. The last pass must begin at least
+ * `settleMilliseconds` after the newest key was made.
  */
 async function resealAll(
   context: Rotating,
@@ -206,7 +212,8 @@ const sleep = (milliseconds: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, milliseconds))
 
 /**
- * Marks older keys as retired. Their rows stay, so late writes of a stopped process and restored backups still open.
+ * Marks older keys as retired. Their rows stay, because they can still be needed: to open values of a restored backup,
+ * or values that a suspended process writes late.
  */
 async function retire({ db }: Rotating, generation: number): Promise<string[]> {
   const rows = await db
