@@ -3,23 +3,23 @@ import type { Program, Shell } from '../types.ts'
 import { has, readOptions, valueOf } from './options.ts'
 
 /*
- * Programs that only fetch count as a write, unless the requested name contains the output of a command, which the
- * server would read.
+ * Programs that only fetch count as harmless. They count as egress if the name that they request contains the output of
+ * a command, because the server reads this name.
  */
 
 const asks = (shell: Shell, name: string): void =>
   shell.note('egress', `\`${name}\` asks for a name that is made of what a command prints`)
 
 /**
- * Whether an image name made of a command's output goes to a named registry. Requests to the public registry are
- * visible to nobody else.
+ * Whether an image name contains the output of a command and names its registry. The public registry is used if no
+ * registry is named; nobody else sees such a request.
  */
 const ownRegistry = (image: string): boolean => {
   const host = /^(?:\w+:\/\/)?([^/]+)\//.exec(image)?.[1] ?? ''
   return image.includes(output) && (/[.:]/.test(host) || host.includes(output))
 }
 
-/** `docker pull`, `skopeo inspect` and similar. */
+/** Reads the image names of `docker pull`, `skopeo inspect` and similar commands. */
 export function readImages(name: string, words: readonly string[], shell: Shell): void {
   if (words.some(ownRegistry)) asks(shell, name)
 }
@@ -27,11 +27,14 @@ export function readImages(name: string, words: readonly string[], shell: Shell)
 const options = {
   anywhere: true,
   values: 'ifrcetd',
-  long: 'index-url extra-index-url find-links requirement constraint editable target dest prefix root src log cache-dir proxy cert python platform python-version implementation abi only-binary no-binary report config-settings timeout retries trusted-host index registry default-index',
+  long: 'index-url extra-index-url find-links requirement constraint editable target dest prefix root src log cache-dir proxy cert python platform python-version implementation abi only-binary no-binary report config-settings timeout retries trusted-host index registry default-index directory project',
   flags: 'UqvIh',
 }
 
-/** Reads pip and uv. An index that the command chooses sees the names of the requested packages. */
+/**
+ * Reads the arguments of pip. If the command chooses a package index, the server of this index sees the names of the
+ * requested packages.
+ */
 export const installer: Program = (args, shell, _, name) => {
   const read = readOptions(args, options)
   const index = valueOf(
@@ -49,9 +52,16 @@ export const installer: Program = (args, shell, _, name) => {
   if (has(read, 'proxy') && valueOf(read, 'proxy')?.includes(output) === true) asks(shell, name)
 }
 
+/** Reads the arguments of uv, whose subcommands `pip`, `add` and `tool install` request packages as pip does. */
+export const uvInstaller: Program = (args, shell, call, name) => {
+  const [first, second] = readOptions(args, options).rest
+  if (first === 'pip' || first === 'add' || (first === 'tool' && second === 'install'))
+    installer(args, shell, call, name)
+}
+
 const elsewhere = /^(?:git::)?(?:\w+:\/\/|[\w.-]+\.\w+[/:]|[\w.-]+@)/
 
-/** terraform: `init` loads modules and state from given places. */
+/** Reads the arguments of terraform. `terraform init` loads modules and state from addresses in the arguments. */
 export function readSources(name: string, args: readonly string[], shell: Shell): void {
   for (const arg of args) {
     const value = /^--?(?:from-module|backend-config|source|terragrunt-source)=(?:\w+=)?(.*)$/s.exec(arg)?.[1]

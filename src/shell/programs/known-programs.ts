@@ -13,7 +13,7 @@ import { ed, emacs, pager, script, terminal } from './editors.ts'
 import { fileTools } from './file-tools.ts'
 import { fd, find, lookup, rg } from './finders.ts'
 import { forgeApi, gh, vercel } from './forge.ts'
-import { installer } from './fetchers.ts'
+import { installer, uvInstaller } from './fetchers.ts'
 import { git } from './git.ts'
 import { interpreter, shellProgram, sourced } from './interpreters.ts'
 import { chain, chainNames } from './languages.ts'
@@ -34,7 +34,7 @@ import {
 import { vim } from './vim.ts'
 import { parallel, su, wrapper, xargs } from './wrappers.ts'
 
-/** A sender: egress, unless it only prints its version or help. */
+/** Reads the arguments of a sender. The command counts as egress, unless it only prints the version or help. */
 const sends: Program = (args, shell, _, name) => {
   if (args.length === 1 && /^(--version|--help|-V|-h|--manual|-version)$/.test(args[0] ?? '')) return
   shell.note('egress', `\`${name}\` sends data out`)
@@ -45,7 +45,10 @@ const named = (names: string, program: Program): [string, Program][] =>
 const each = (names: Iterable<string>, program: Program): [string, Program][] =>
   [...names].map((name) => [name, program])
 
-/** Every known program. If a name has several readers, the last and most specific one is used. */
+/**
+ * Every known program with its reader, the function that reads its arguments. If a program is listed several times, the
+ * last reader is used, because it is the most specific.
+ */
 const programs: ReadonlyMap<string, Program> = new Map([
   ...each(sendingPaths.keys(), bySubcommand),
   ...each(interpreters.keys(), interpreter),
@@ -69,7 +72,10 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...named('vercel', vercel),
   ...named('npm yarn pnpm', packageManager),
   ...named('npx pnpx bunx uvx dlx', runner),
-  ...named('uv', runnerBehind(['run', 'tool run', 'x'])),
+  ...named('uv', (...call) => {
+    uvInstaller(...call)
+    runnerBehind(['run', 'tool run', 'x'])(...call)
+  }),
   ...named('pip pip3', installer),
   ...named('pipx', runnerBehind(['run'])),
   ...named('poetry pipenv pdm hatch rye', runnerBehind(['run', 'shell'])),
@@ -102,10 +108,13 @@ const programs: ReadonlyMap<string, Program> = new Map([
   ...named('script', script),
 ])
 
-/** Names that count as senders if a pattern in place of a command name matches them. */
+/**
+ * A pattern can stand in place of a command name (`cu?l`). If it matches one of these names, the command counts as a
+ * sender.
+ */
 const senderNames = [...senders, 'git', 'aws', 'gh', 'npm']
 
-/** Folders of installed programs, which are known by name. Every other path is a local program. */
+/** Programs in these folders are known by their name. A program in any other folder counts as a local program. */
 const installed =
   /^(\/usr\/local|\/usr|\/opt\/homebrew|\/opt\/local|\/snap|\/run\/current-system\/sw|\/nix\/var\/nix\/profiles\/default)?\/s?bin\/$|^\/usr\/lib(exec)?\/git-core\/$/
 /** Folders in which a project's tools are installed. */
@@ -113,7 +122,7 @@ const projects = /(^|\/)(node_modules\/\.bin|\.?v?env\/bin|vendor\/bin|\.venv\/S
 const scriptFile =
   /\.(sh|bash|zsh|fish|ksh|csh|py|pyw|rb|pl|pm|js|mjs|cjs|ts|mts|php|lua|tcl|ps1|bat|cmd|command|run|jar|awk|r)$/i
 
-/** Reads one command: its name selects the reader for its arguments. */
+/** Reads one command. The name of the program selects the reader for the arguments. */
 export function runProgram(words: readonly string[], shell: Shell, call: Call): void {
   const [head = '', ...args] = words
   if (!isPlain(head)) return hiddenName(head, shell)
@@ -124,7 +133,7 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
     if (visible !== '') runProgram([visible, ...args], shell, call)
     return
   }
-  // zsh: `=name` is the path of that program.
+  // In zsh, `=name` means the path of the program `name`.
   if (/^=./.test(head)) {
     shell.note('script', 'the name of a program is written as only some shells read it')
     return runProgram([head.slice(1), ...args], shell, call)
@@ -152,7 +161,10 @@ export function runProgram(words: readonly string[], shell: Shell, call: Call): 
   readSenders(plain, args, shell)
 }
 
-/** A program's name in the tables: without `.exe`, version or the `g` of GNU tools on other systems; in lower case. */
+/**
+ * The name under which the tables list a program; undefined if they do not. It is in lower case and without `.exe`, a
+ * version, or the `g` that other systems put before GNU tools.
+ */
 function known(file: string): string | undefined {
   const name = file.toLowerCase().replace(/\.exe$/, '')
   if (programs.has(name)) return name
@@ -165,7 +177,10 @@ function known(file: string): string | undefined {
     : undefined
 }
 
-/** A name that is only known when it runs. A pattern that matches a sender's name counts as that sender. */
+/**
+ * Judges a command whose name is only known when it runs. A pattern that matches the name of a sender counts as that
+ * sender.
+ */
 function hiddenName(head: string, shell: Shell): void {
   shell.note('script', 'which program runs is only known when it runs')
   if (isDynamic(head) || head.length > 200 || !(head.includes(star) || head.includes(one))) return
@@ -175,7 +190,10 @@ function hiddenName(head: string, shell: Shell): void {
     shell.note('egress', `a pattern stands for \`${sender}\``)
 }
 
-/** Linear in pattern and name, so that no pattern is slow. */
+/**
+ * Whether a pattern with the marks `star` and `one` matches a name. It takes at most one step for each pair of their
+ * characters, so no pattern is slow.
+ */
 function matches(pattern: string, name: string): boolean {
   let [at, from, back, resume] = [0, 0, -1, 0]
   while (from < name.length) {
