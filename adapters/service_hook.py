@@ -30,21 +30,21 @@ from _thread import allocate_lock, start_new_thread
 
 # --- shared/limits ----------------------------------------------------------------------------------------------------
 
-# Limits, and the two errors of a question.
+# Limits, and the two errors that a request to the service can raise.
 
 VERSION = "0.1.0"
 
 MIB = 1024 * 1024
-MAX_BODY = 4 * MIB  # bytes of an authorize request: the service refuses a larger one
-MAX_ANSWER = MIB  # bytes of an answer of the service
-ASK_SECONDS = 20  # without an answer for this long the service counts as unreachable
+MAX_BODY = 4 * MIB  # maximum bytes of an authorize request: the service refuses more
+MAX_ANSWER = MIB  # maximum bytes of an answer of the service
+ASK_SECONDS = 20  # if no answer comes for this long, the service counts as unreachable
 POLL_SECONDS = 30  # the longest wait that the service accepts for a poll
 DEFAULT_WAIT = 55  # less than the minute after which many clients give up a call
 LARGEST = 2**53 - 1  # the largest whole number that every reader of JSON reads exactly: the limit of a double
 
 
 class Refused(Exception):
-    """Blocks the call in both fail modes; the text is the reason."""
+    """This error blocks the call in both fail modes. Its text is the reason."""
 
 
 class Unreachable(Exception):
@@ -56,14 +56,15 @@ class Unreachable(Exception):
 # Texts, and writing to a descriptor.
 
 def plain(text, longest):
-    """One line without control characters, cut to a length. Rule names and comments are text of other people."""
+    """Returns the text as one line without control characters, cut to a length. Other people write rule names and
+    comments, so their text is not trusted."""
     line = "".join(c if c.isprintable() else " " for c in str(text)[: longest * 2])
     line = " ".join(line.split())
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
 
 def text_of(event, *keys):
-    """The first of these fields that has a text."""
+    """Returns the first of these fields that contains a text."""
     for key in keys:
         if isinstance(event.get(key), str) and event[key] != "":
             return event[key]
@@ -71,7 +72,7 @@ def text_of(event, *keys):
 
 
 def write_all(descriptor, data):
-    """Writes bytes. Returns False without a descriptor, and if the other side has closed."""
+    """Writes bytes. Returns False if there is no descriptor or the other side has closed it."""
     if descriptor is None:
         return False
     view = memoryview(data)
@@ -86,24 +87,25 @@ def write_all(descriptor, data):
 
 
 def token(name):
-    """A name as Claude Code writes names of servers and tools: other characters become `_`."""
+    """Returns a name in the form in which Claude Code writes names of servers and tools: other characters become
+    `_`."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
 
 
 # --- hook/constants ---------------------------------------------------------------------------------------------------
 
-# Numbers and names of the hook.
+# Constants of the hook.
 
-MAX_INPUT = 32 * MIB  # bytes of an event: escapes can make it six times as long as the request. More is not read
+MAX_INPUT = 32 * MIB  # maximum bytes of an event. With escapes, an event can be six times as long as the request
 USAGE = "usage: service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode|opencode]"
 COMMANDS = ("pre", "post", "end", "flush", "deliver")
 
-# Time-outs of clients in seconds if the command line has no --timeout: the value that `install` writes, or the client's
-# own default if that is shorter. All clients run the call when they time out.
+# The seconds after which each client gives the hook up, if the command line has no --timeout. This is the value that
+# `install` writes, or the client's own default if that is shorter. After this time, all clients run the call.
 CLIENT_TIMEOUT = {"claude": 90, "codex": 90, "gemini": 60, "copilot": 30, "cursor": 30, "vscode": 30, "opencode": 90}
 UNKNOWN_TIMEOUT = 30
 
-# Headers of each request to the service. A process makes one request, so the connection need not stay open.
+# Headers of each request to the service. A process makes only few requests, so no connection stays open.
 HEADERS = ["User-Agent: countersign-hook/" + VERSION, "Connection: close"]
 
 AGENT_NAMES = {
@@ -119,20 +121,19 @@ AGENT_NAMES = {
 
 # --- hook/answer ------------------------------------------------------------------------------------------------------
 
-# The one answer of this process.
+# The only answer of this process.
 
 class Answer:
-    """Standard output carries exactly one JSON object, written by one thread.
+    """Standard output gets exactly one JSON object, written by one thread.
 
-    All other output, such as warnings, goes to standard error. With one byte before the object some clients run a denied
-    call.
-    """
+    All other output, such as warnings, goes to standard error. If a single byte came before the object, some clients
+    would run a denied call."""
 
     def __init__(self):
         try:
             os.fstat(0)
         except OSError:
-            os.open(os.devnull, os.O_RDONLY)  # otherwise the copy below would get its number
+            os.open(os.devnull, os.O_RDONLY)  # else the copy below would become descriptor 0
         try:
             self._out = os.dup(1)
         except OSError:
@@ -160,7 +161,7 @@ class Answer:
         os._exit(2)
 
     def allow(self, note=None):
-        """Lets the client go on. The note is for its log."""
+        """Lets the client continue. The note is written for its log."""
         self._claim()
         if note is not None:
             write_all(2, (plain(note, 2000) + "\n").encode("utf-8", "replace"))
@@ -169,7 +170,8 @@ class Answer:
         os._exit(0)
 
     def is_unheard(self):
-        """Whether the reader of standard output has ended, also behind another process."""
+        """Whether nobody reads standard output any more. This is also noticed if another process has started the
+        hook."""
         import select
 
         if self._out is None or not hasattr(select, "poll"):
@@ -180,13 +182,15 @@ class Answer:
 
     def _claim(self):
         if not self._claimed.acquire(False):
-            # Another thread writes the answer and ends the process, unless the reader has ended.
+            # Another thread writes the answer and then ends the process, so this wait ends early. It only reaches its
+            # end if nobody reads the answer.
             time.sleep(2)
             os._exit(2)
 
 
 def deny_line(dialect, event, reason):
-    """A client's form of a denial as one line of ASCII JSON. For an unknown client it has the forms of all clients."""
+    """Returns a denial in the client's form, as one line of ASCII JSON. For an unknown client it combines the forms of
+    all clients."""
     claude = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason}
     if dialect in ("claude", "codex", "vscode") or (dialect == "copilot" and event == "PreToolUse"):
         said = {"hookSpecificOutput": claude}
@@ -212,10 +216,10 @@ def deny_line(dialect, event, reason):
 
 # --- hook/tool_names --------------------------------------------------------------------------------------------------
 
-# The clients' names of tools, and Claude Code's names for them.
+# The clients' names of tools, and the names that Claude Code uses for the same tools.
 
-# Each client's names of its own tools, with Claude Code's names, so that one rule covers all clients. A name that is
-# not here stays unchanged and counts as a write.
+# The name of each client's own tool, and the name that Claude Code uses for it. So one rule covers all clients. A name
+# that is not here stays unchanged, and the call counts as a write.
 TOOL_NAMES = {
     "codex": {"apply_patch": "Edit", "spawn_agent": "Agent", "view_image": "Read", "shell": "Bash"},
     "gemini": {
@@ -305,8 +309,9 @@ TOOL_NAMES = {
 
 
 def canonical_name(dialect, tool, mcp_context=None):
-    """Claude Code's name of a tool; `mcp__<server>__<tool>` for a tool of a protocol server."""
-    # A project can name a server `apply`, which must not make another tool of `apply_patch`.
+    """Returns Claude Code's name of a tool; `mcp__<server>__<tool>` for a tool of an MCP server."""
+    # opencode's own tools come first. Otherwise a project could name a server `apply`, and `apply_patch` would count as
+    # a tool of this server.
     own_first = dialect == "opencode" and tool in TOOL_NAMES[dialect]
     if dialect in ("gemini", "opencode") and isinstance(mcp_context, dict) and not own_first:
         server, own = mcp_context.get("server_name"), mcp_context.get("tool_name")
@@ -329,8 +334,9 @@ def canonical_name(dialect, tool, mcp_context=None):
 
 
 def copilot_server(tool):
-    """Server and tool of a name like `github-mcp-server-get_me`. Both parts may have hyphens, so the cut may be wrong.
-    A cut at the first hyphen leaves every verb in the tool's part, where verbs that send data count."""
+    """Splits a name like `github-mcp-server-get_me` into server and tool. Both parts may have hyphens, so the split may
+    be wrong. A split at the first hyphen leaves every verb in the name of the tool. Rules look there for verbs that
+    send data."""
     builtin = "github-mcp-server"
     if tool.startswith(builtin + "-"):
         return builtin, tool[len(builtin) + 1 :]
@@ -340,9 +346,9 @@ def copilot_server(tool):
 
 # --- hook/event -------------------------------------------------------------------------------------------------------
 
-# The client's event and its call.
+# Reads the client's event and its call.
 
-# Tools whose argument is plain text instead of an object.
+# Tools whose argument is a text and not an object.
 FREE_TEXT = ("apply_patch",)
 
 
@@ -356,12 +362,13 @@ class Call:
         self.tool = tool
         self.arguments = arguments
         self.use_id = use_id
-        self.refused = refused  # the reason of a refusal without asking the service; None to ask
-        self.also = also  # other calls that this one is at the same time; the service is asked about each
+        self.refused = refused  # why the hook refuses the call without asking the service; None if it asks
+        self.also = also  # further calls that this call also makes; the service is asked about each of them
 
 
 def detect(given, event):
-    """The dialect of an event: the given one, unless another client that reads the same settings certainly sent it."""
+    """Returns the dialect of an event. This is the given dialect, unless the event certainly comes from another client
+    that reads the same settings."""
     name = event.get("hook_event_name")
     if given in (None, "claude", "copilot") and "hookEventName" in event:
         return "vscode"
@@ -385,7 +392,7 @@ def session_of(event):
 
 
 def read_call(dialect, event):
-    """Reads a client's event. Refuses an event without a session, a tool or arguments."""
+    """Reads the call in a client's event. Refuses an event without a session, a tool or arguments."""
     session_id = session_of(event)
     if session_id is None:
         raise Refused("the client named no session: this event is not one of a tool call")
@@ -413,7 +420,7 @@ def read_call(dialect, event):
         if dialect == "codex" and canonical == "Bash":
             also = shell_patches(arguments.get("command"), cwd if is_absolute(cwd) else None)
     except Refused as error:
-        # Kept for `post`, which must report the call if it ran anyway.
+        # The refusal is stored and not raised, because `post` must report the call if it ran anyway.
         refused = str(error)
         arguments = arguments if isinstance(arguments, dict) else {"input": arguments}
     use_id = text_of(event, "tool_use_id", "toolUseId")
@@ -424,8 +431,8 @@ def read_call(dialect, event):
 
 
 def refuse_two_meanings(dialect, tool, mcp_context):
-    """Blocks a call whose name has two meanings. opencode calls the tool `exit` of a server `plan` `plan_exit`, and
-    also has its own tool `plan_exit`."""
+    """Refuses a call whose tool name has two meanings. For example, a server `plan` has a tool `exit`. opencode names
+    it `plan_exit`, but this is also the name of a tool of opencode itself."""
     server = mcp_context.get("server_name") if isinstance(mcp_context, dict) else None
     if dialect == "opencode" and isinstance(server, str) and tool in TOOL_NAMES[dialect]:
         told = "the tool %s may be opencode's own or one of the server %s: rename the server"
@@ -433,8 +440,9 @@ def refuse_two_meanings(dialect, tool, mcp_context):
 
 
 def as_object(tool, arguments):
-    """Arguments as the object that rules read. Some clients send its JSON as text, and a few tools take plain text.
-    Refuses other values, because a client may read something in them that rules do not see."""
+    """Returns the arguments as an object, for rules. Some clients send the object as JSON text, and a few tools take a
+    text that is not JSON. Refuses other values, because a client may understand something in them that rules do not
+    see."""
     if isinstance(arguments, str):
         text = arguments.strip().lstrip("\ufeff").lstrip()
         if text[:1] in ("{", "[", '"'):
@@ -454,7 +462,7 @@ def as_object(tool, arguments):
 
 
 def read_event():
-    """The client's event from standard input. Refuses input that is not one JSON object in UTF-8."""
+    """Reads the client's event from standard input. Refuses input that is not one JSON object in UTF-8."""
     if os.isatty(0):
         raise Refused("expected a client's hook event on standard input; `doctor` sends one")
     chunks, size = [], 0
@@ -479,9 +487,10 @@ def read_event():
 
 # --- hook/arguments ---------------------------------------------------------------------------------------------------
 
-# Arguments under the names that rules use.
+# Adds arguments under the names that rules use.
 
-# The clients' other names of arguments that rules use. The rules' names are added, and the client's arguments stay.
+# Other names that clients use for the arguments of rules: {tool: {name in rules: other names}}. The hook adds the name
+# of the rules and keeps the client's argument.
 ARGUMENT_NAMES = {
     "Bash": {"command": ("cmd", "script")},
     "PowerShell": {"command": ("cmd", "script")},
@@ -500,7 +509,7 @@ ARGUMENT_NAMES = {
     "WebFetch": {"url": ("urls", "uri")},
 }
 
-# The arguments that are paths of files or folders.
+# The argument of each tool that is the path of a file or folder.
 PATH_NAMES = {
     "Read": "file_path",
     "Write": "file_path",
@@ -515,9 +524,9 @@ PATH_NAMES = {
 
 
 def canonical_arguments(dialect, tool, arguments, cwd):
-    """The client's arguments, plus those that rules use under Claude Code's names. An argument with several names has
-    all its values, because the hook cannot know which one the client uses. A path also has its plain form, as the
-    client finds it."""
+    """Returns the client's arguments, and adds the arguments that rules use, under Claude Code's names. If an argument
+    was given under several names, it gets all values, because the hook cannot know which one the client uses. A path
+    also gets its absolute form."""
     names = {} if dialect in (None, "claude") else dict(ARGUMENT_NAMES.get(tool, {}))
     path = PATH_NAMES.get(tool)
     if path is not None:
@@ -540,8 +549,8 @@ def canonical_arguments(dialect, tool, arguments, cwd):
 
 
 def add(arguments, name, given):
-    """One value unchanged; several values as an object. A list would not do: in a list `contains` compares whole
-    elements."""
+    """Adds an argument: one value unchanged, several values as an object. A list is not used, because in a list
+    `contains` compares whole elements."""
     each = single(given)
     if len(each) > 1 or (each and any(isinstance(value, list) for value in given)):
         arguments[name] = {str(at): value for at, value in enumerate(each, 1)}
@@ -550,7 +559,7 @@ def add(arguments, name, given):
 
 
 def single(given):
-    """The given values, with the elements of lists; each text once."""
+    """Returns the given values as one list. Elements of lists are values of their own. Each text occurs once."""
     rest, each, texts = list(reversed(given)), [], set()
     while rest:
         value = rest.pop()
@@ -564,8 +573,8 @@ def single(given):
 
 
 def commands(arguments, names):
-    """The command as text, also if it is given as a list of words. Refuses two different commands: the hook cannot know
-    which one runs."""
+    """Returns the command as text, also if it is given as a list of words. Refuses two different commands, because the
+    hook cannot know which one runs."""
     given = [(name, as_command(arguments[name])) for name in names if arguments.get(name) is not None]
     for name, text in given[1:]:
         if text != given[0][1]:
@@ -582,14 +591,14 @@ def as_command(given):
 
 
 def quoted(word):
-    """A word quoted for a shell. Plain words stay unquoted, so that rules match them."""
+    """Quotes a word for a shell. A word without special characters stays unquoted, so that rules match it."""
     if word and all(c.isascii() and (c.isalnum() or c in "_-./:,@%+") for c in word):
         return word
     return "'" + word.replace("'", "'\\''") + "'"
 
 
 def replaced_files(replacements):
-    """The files of VS Code's tool for several replacements."""
+    """Returns the files of VS Code's tool that makes several replacements."""
     each = replacements if isinstance(replacements, list) else []
     return [one["filePath"] for one in each if isinstance(one, dict) and isinstance(one.get("filePath"), str)]
 
@@ -604,13 +613,13 @@ def patched_files(patch, cwd):
 
 
 def patch_headers(patch, cwd):
-    """The headers of a patch in Codex's form: [(mark, path)]. Codex allows blanks around a header. Refuses a line that
-    looks like an unknown header, because another reader may know it."""
+    """Returns the headers of a patch in Codex's form: [(mark, path)]. Codex allows blanks around a header. Refuses a
+    line that looks like an unknown header, because another program may accept it as a header."""
     if not isinstance(patch, str):
         return []
     found = []
     for line in patch.split("\n"):
-        # Some readers end a line at these characters, and a header could follow.
+        # Some programs end a line also at other characters, e.g. a form feed. A header could follow such a character.
         parts = line.rstrip("\r").splitlines()
         if not any(looks_like_header(part) for part in parts):
             continue
@@ -627,13 +636,15 @@ def patch_headers(patch, cwd):
     return found
 
 
-# Codex applies a patch that one of these gets in a shell command, and has both as programs on the PATH.
+# If a shell command calls one of these programs with a patch, Codex applies the patch itself. Both are also programs on
+# the PATH.
 PATCH_PROGRAMS = ("apply_patch", "applypatch")
 
 
 def shell_patches(command, cwd):
-    """The changes of files that Codex makes itself when a shell command applies a patch: [(tool, arguments)].
-    A folder that the command enters first counts beside the client's, because the patch may be read in either."""
+    """Returns the file changes that Codex makes itself when a shell command applies a patch: [(tool, arguments)]. If
+    the command first enters another folder, paths count in both folders, because the patch may apply in either of
+    them."""
     if not isinstance(command, str) or "*** Begin Patch" not in command:
         return []
     commands = Line(command).commands
@@ -664,13 +675,13 @@ def is_absolute(path):
 
 
 def collapsed(path):
-    """A path without `.`, `..` and double slashes. Like the clients, this looks only at the text."""
+    """Returns a path without `.`, `..` and double slashes. This looks only at the text, as the clients do."""
     found = os.path.normpath(path)
     return "/" + found.lstrip("/") if found.startswith("//") else found
 
 
 def plain_forms(path, cwd):
-    """The absolute paths that a client may read in this one, in plain form."""
+    """Returns the absolute paths that a client may find for this path, without `.` and `..`."""
     if not isinstance(path, str):
         return []
     places = [os.path.join(cwd or "", path)] if cwd is not None or os.path.isabs(path) else []
@@ -680,7 +691,7 @@ def plain_forms(path, cwd):
     if path[:5].lower() == "file:":
         from urllib.parse import unquote
 
-        # With or without a machine's name before it.
+        # The path may begin with the name of a machine, so both forms are added.
         named = unquote(path[5:]).lstrip("/")
         root = "" if os.name == "nt" else "/"
         places += [root + named, root + named.partition("/")[2]]
@@ -688,7 +699,7 @@ def plain_forms(path, cwd):
 
 
 def addresses(text):
-    """The web addresses in a text. Gemini's web_fetch has them in its prompt."""
+    """Returns the web addresses in a text, because the prompt of Gemini's web_fetch contains its addresses."""
     found = []
     for word in text.split() if isinstance(text, str) else ():
         starts, at = [], word.find("://")
@@ -697,7 +708,7 @@ def addresses(text):
             if scheme.endswith(("http", "https")):
                 starts.append(at - (5 if scheme == "https" else 4))
             at = word.find("://", at + 1)
-        # The first address with all following text, which may be its query.
+        # The first address also keeps all following text, which may be its query.
         for start, end in zip(starts, [None] + starts[2:] + [None]):
             found.append(word[start:end].rstrip(".,;:!?)]}>\"'"))
     return found
@@ -705,16 +716,16 @@ def addresses(text):
 
 # --- hook/command_line ------------------------------------------------------------------------------------------------
 
-# The simple commands of a command line.
+# Splits a command line into its simple commands.
 
 SUBSTITUTED = "/dev/fd/63"  # the file of a process substitution
 TERMINALS = ("-", "/dev/stdin", "/dev/tty", "/dev/fd/0", "/proc/self/fd/0")
-# Words of the shell before a command.
+# Words of the shell that can stand before a command.
 KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "}", "function", "time", "&")
 
 
 def program_words(words):
-    """The words from the program's name on."""
+    """Returns the words from the program's name on."""
     at = 0
     while at < len(words) and (words[at] in KEYWORDS or ("=" in words[at] and words[at].split("=")[0].isidentifier())):
         at += 1
@@ -722,13 +733,13 @@ def program_words(words):
 
 
 class Simple:
-    """One command of a line: its words without quotes, and where its input comes from."""
+    """One command of a command line: its words without quotes, and the source of its input."""
 
     def __init__(self, source=None):
         self.words = []
-        self.begun = False  # the words name a program
-        self.fed = False  # it reads a file or a text of the line
-        self.source = source  # the first command of its pipe, unless that is itself
+        self.begun = False  # its words so far contain the name of a program
+        self.fed = False  # its input is a file or a text in the command line
+        self.source = source  # the first command of its pipe; None if it is the first command itself
 
 
 def is_fed_by(operator, target):
@@ -738,15 +749,16 @@ def is_fed_by(operator, target):
 
 
 class Line:
-    """The simple commands of a command line. It reads more as a command than a shell does, never less."""
+    """The simple commands of a command line. In doubt, this class finds more commands than a shell would run, never
+    fewer."""
 
     def __init__(self, text):
         self.commands = []
-        self.word = None  # its parts
+        self.word = None  # the parts of the present word; None between words
         self.redirect = None
-        self.bodies = []  # here-documents whose bodies begin at the next line
-        self.modes = [""]  # what the reader is in: a quote, a backtick, or "" for plain text
-        self.cases = []  # how deep each open `case` is: in it a bracket closes a pattern
+        self.bodies = []  # the here-documents whose bodies begin at the next line
+        self.modes = [""]  # the open levels: a quote, a backtick, or "" for text outside quotes
+        self.cases = []  # the level of each open `case`: there a `)` ends a pattern
         self.now = Simple()
         text = text.replace("\\\n", "")
         at = 0
@@ -802,7 +814,7 @@ class Line:
         return at + 1
 
     def substitution(self, text, at):
-        """The beginning of a command whose output becomes text, or the end of one in backticks."""
+        """Handles the beginning of a command whose output becomes text, or its end if it is in backticks."""
         if text[at] != "`":
             self.add("$" if text[at] == "$" else SUBSTITUTED)
             self.end_command()
@@ -878,7 +890,7 @@ class Line:
         return end
 
     def skip_bodies(self, text, at):
-        """Goes on after the bodies of here-documents. Substitutions in a body are commands of the line."""
+        """Skips the bodies of here-documents. Substitutions in a body are also commands of the line."""
         bodies, self.bodies = self.bodies, []
         for name, expands in bodies:
             start = at
@@ -896,12 +908,12 @@ class Line:
 
 # --- hook/prompts -----------------------------------------------------------------------------------------------------
 
-# Commands that start a program that runs what is typed into it.
+# Finds commands that start a program which runs text that is typed into it.
 
-# Codex types into a running program with `write_stdin`, and no hook sees that text. So the hook refuses a program that
-# would run typed text.
+# Codex can type into a running program with `write_stdin`, and no hook sees this text. So the hook refuses a program
+# that would run the typed text.
 
-# Programs that read commands from their terminal if at most this many arguments follow.
+# These programs read commands from their terminal if they have at most this many arguments.
 PROMPTS = dict(
     [(name, 0) for name in "bash sh zsh dash ash ksh mksh fish csh tcsh rbash xonsh nu elvish python ipython pypy".split()]
     + [(name, 0) for name in "node deno bun ruby irb perl php lua luajit R redis-cli tmux screen pwsh powershell tclsh".split()]
@@ -909,18 +921,18 @@ PROMPTS = dict(
     + [(name, 1) for name in "ssh telnet nc ncat socat su ftp sftp sqlite sqlite3 chroot".split()]
     + [(name, 99) for name in "psql mysql mongosh gdb lldb script vi vim nvim view ex ed emacs nano less more man".split()]
 )
-# Their `-c` takes code of their own language, not a command line.
+# The option `-c` of these programs takes code of their own language, not a command line.
 PROGRAMMED = ("python", "pypy", "ipython", "lua", "R", "octave")
 SHELLS = frozenset("bash sh zsh dash ash ksh mksh fish csh tcsh rbash".split())
-# The first argument with which many programs open a prompt: `poetry shell`, `rails console`.
+# With one of these words as the first argument, many programs open a prompt: `poetry shell`, `rails console`.
 PROMPT_COMMANDS = frozenset("shell console repl dbshell develop enter attach interactive".split())
-# Their options that take the next word.
+# Options of the programs in PROMPTS that take the next word as their value.
 WITH_VALUE = "--rcfile --init-file -O +O -o +o -W -X -r --require --import -I -M".split()
 NO_PROMPT = ("-c", "-e", "-f", "--eval", "--command", "--execute", "--file", "--version", "--help", "-V", "-h", "--batch")
 ASKS_ON = ("-i", "-s", "--interactive", "-")
 PROMPT_MODULES = ("code", "pdb", "IPython", "ptpython", "asyncio", "bpython")
 
-# Programs that start the program behind their own arguments.
+# Programs that start another program, whose name comes after their own arguments.
 WRAPPERS = frozenset(
     """exec env sudo doas command builtin nohup time nice ionice chrt taskset timeout stdbuf setsid flock watch xargs parallel
     strace ltrace prlimit setarch busybox toybox eatmydata firejail proot torify proxychains sshpass dbus-run-session coproc
@@ -931,16 +943,16 @@ WRAPPERS = frozenset(
 CONTAINERS = ("docker", "podman", "kubectl", "nerdctl", "oc", "docker-compose", "podman-compose")
 OPENING = ("run", "exec", "attach", "start", "debug")
 AWKS = ("awk", "gawk", "mawk", "nawk")
-# Programs behind a wrapper whose own arguments are no programs.
+# If one of these programs comes after a wrapper, its own arguments are not programs.
 ORDINARY = frozenset("apt apt-get dnf yum apk brew pip pip3 npm yarn pnpm cargo go git make grep rg sed awk ls cat cp mv rm mkdir tar".split())
 
-# Programs that pass on what they read, with the number of their arguments before the names of files.
+# Programs that pass on what they read, with the number of their arguments before the file names.
 FILTERS = dict(
     [(name, 0) for name in "cat head tail sort uniq rev tac nl fold fmt paste xxd od base64 base32 gzip gunzip zcat cut".split()]
     + [(name, 1) for name in "sed awk gawk mawk grep egrep fgrep jq".split()]
     + [(name, 99) for name in "tee tr read mapfile readarray select dd line openssl envsubst".split()]
 )
-# Programs that read nothing from their terminal, at the start of a pipe.
+# Programs that read nothing from their terminal at the start of a pipe.
 SOURCES = frozenset("echo printf ls find git curl wget seq date env pwd which dirname basename uname hostname true".split())
 
 
@@ -949,18 +961,18 @@ def base_name(word):
 
 
 def program_name(word):
-    """A program's name without its folder and version: `python` for `/usr/bin/python3.12`."""
+    """Returns a program's name without its folder and version: `python` for `/usr/bin/python3.12`."""
     name = base_name(word)
     return name if name in FILTERS or name in WRAPPERS else name.rstrip("0123456789.-") or name
 
 
 def asks(words, depth):
-    """Whether this program runs what is typed into it."""
+    """Whether this program runs text that is typed into it."""
     name = program_name(words[0])
     if any(c in name for c in "$*?[{") and not any(not word.startswith("-") for word in words[1:]):
-        return True  # the program's name is not known, and it is given nothing to do
+        return True  # the program is not known, and it gets no arguments
     if name == "eval":
-        # A substitution is a command of its own.
+        # The word `$` stands for a substitution, which is checked as a command of its own.
         return opens_prompt(" ".join(word for word in words[1:] if word != "$"), depth + 1)
     most = PROMPTS.get(name)
     if most is not None and prompts(name, words[1:], most, depth):
@@ -975,7 +987,7 @@ def asks(words, depth):
     if name in ("sudo", "doas") and opens_own_shell(words[1:]):
         return True
     if most is None and not operands and name.endswith(("sh", "-shell")) and "." not in name:
-        return True  # a shell by its name
+        return True  # the name says that this is a shell
     if name not in WRAPPERS or (name == "command" and words[1:2] and words[1] in ("-v", "-V")):
         return False
     if name == "find":
@@ -989,7 +1001,7 @@ SUDO_VALUES = "-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt -
 
 
 def opens_own_shell(arguments):
-    """Whether `sudo` starts a shell without a command."""
+    """Whether `sudo` starts a shell and gives it no command."""
     left, shell = list(arguments), False
     while left:
         word = left.pop(0)
@@ -1003,7 +1015,7 @@ def opens_own_shell(arguments):
 
 
 def opens_container(name, arguments):
-    """Whether typed text reaches a program in a container. Which program the image starts is not known."""
+    """Whether typed text reaches a program in a container. The program that the image starts is not known."""
     if not any(word in OPENING for word in arguments):
         return False
     short = [word for word in arguments if word[:1] == "-" and word[1:2] != "-"]
@@ -1013,13 +1025,13 @@ def opens_container(name, arguments):
     return given or "attach" in arguments or any("i" in word for word in short)
 
 
-# Words of code that reads standard input, and of code that runs a text or a program.
+# Words that show that code reads standard input, and words that show that code runs a text or a program.
 READS_INPUT = ("input", "stdin", "STDIN", "readline", "gets", "ARGF", "<>", "open(0", "/dev/tty", "/dev/fd/0")
 RUNS_TEXT = ("exec", "eval", "system", "popen", "spawn", "subprocess", "child_process", "Function", "import(", "`", "%x", "qx", "shell")
 
 
 def reads_as_code(name, arguments):
-    """Whether this interpreter is given code that reads its input and runs a text or a program."""
+    """Whether this interpreter gets code that reads its input and runs a text or a program."""
     if name in AWKS:
         operands = [word for word in arguments if not word.startswith("-")]
         code, files = (operands[0], operands[1:]) if operands else ("", [])
@@ -1051,14 +1063,16 @@ def reads_as_code(name, arguments):
 
 
 def sed_runs(script):
-    """Whether a script of GNU sed runs commands: the command `e`, or the flag `e` of `s`."""
+    """Whether a script of GNU sed runs shell commands: with its command `e`, or with the flag `e` of its command
+    `s`."""
     import re
 
     return bool(re.search(r"(^|[;{}\n\d$/!\s])e(\s|;|}|$)", script) or re.search(r"s(.).*\1.*\1\w*e", script))
 
 
 def wraps(arguments, depth):
-    """Whether one of these arguments is a program that runs what is typed. The wrapper's own arguments stand before it."""
+    """Whether one of these arguments is a program that runs typed text. The wrapper's own arguments may come before
+    it."""
     words = [word for word in arguments if word not in (";", "+", "{}")]
     for at, word in enumerate(words):
         if word.startswith(("-S", "--split-string=")) and opens_prompt(word[word.find("=") + 1 or 2 :], depth + 1):
@@ -1105,7 +1119,7 @@ def prompts(name, arguments, most, depth):
 
 
 def reads_terminal(simple):
-    """Whether this command passes on what is typed."""
+    """Whether this command passes on text that is typed into the terminal."""
     words = program_words(simple.words)
     if not words or simple.fed or simple.source:
         return False
@@ -1115,7 +1129,7 @@ def reads_terminal(simple):
 
 
 def runs_text(simple, depth):
-    """Whether this command runs a text that it reads or is given, so that it matters where the text comes from."""
+    """Whether this command runs a text that it reads or gets as an argument. Then the source of this text matters."""
     words = program_words(simple.words)
     if not words:
         return False
@@ -1136,8 +1150,8 @@ def comes_from_terminal(simple):
 
 
 def opens_prompt(command, depth=0):
-    """Whether a command may run what is typed into it later. It knows the usual programs by name. A program under
-    another name is not recognized."""
+    """Whether a command may run text that is typed into it later. This function knows common programs by their names.
+    It does not recognize a program under another name."""
     if depth > 5:
         return True
     commands = Line(command).commands
@@ -1163,7 +1177,8 @@ def opens_prompt(command, depth=0):
 
 # Programs that may run what Codex types into them later.
 
-# Programs that run no command that is typed into them. Others may, because `write_stdin` is a call that no hook sees.
+# These programs run no command that is typed into them. Other programs might, and `write_stdin`, which types, is a call
+# that no hook sees.
 HARMLESS = SOURCES | set(FILTERS) | ORDINARY | set(PROMPTS) | WRAPPERS | set(CONTAINERS)
 HARMLESS |= set(
     """: . [ [[ cd fi done alias bg break case continue declare disown esac eval export false fc fg for getopts hash in jobs kill let local
@@ -1179,11 +1194,12 @@ HARMLESS |= set(
 
 
 def may_run_typed(command):
-    """Whether a program of this command may run what is typed into it later: one that is not known, and reads the terminal."""
+    """Whether a program of this command is not known and reads the terminal, so that it may run text that is typed into
+    it later."""
     for simple in Line(command).commands:
         words = program_words(simple.words)
         if not words or simple.fed or words[0].startswith(("./", "../", "$")) or words[0].endswith("()"):
-            continue  # with a path or a variable it counts as a script anyway
+            continue  # a program with a path or a variable counts as a script anyway
         if simple.source is not None and not comes_from_terminal(simple):
             continue
         if base_name(words[0]) not in HARMLESS and program_name(words[0]) not in HARMLESS:
@@ -1192,8 +1208,8 @@ def may_run_typed(command):
 
 
 def calls_of(call, config):
-    """All calls about which the service is asked for this one. If Codex may later type into the program that it starts, it
-    is also asked about a call of `write_stdin`, because no hook sees what is typed. A managed Codex cannot type
+    """Returns the calls about which the service must decide before this call may run. If Codex may later type into the
+    program, one of them is a call of `write_stdin`, because no hook sees typed text. A managed Codex cannot type
     (`unified_exec = false`)."""
     found = [call] + list(call.also)
     command = call.arguments.get("command")
@@ -1207,7 +1223,7 @@ def calls_of(call, config):
 
 # --- shared/json ------------------------------------------------------------------------------------------------------
 
-# Values that are not accepted as JSON.
+# Functions that refuse values in JSON.
 
 def once(pairs):
     read = dict(pairs)
@@ -1217,7 +1233,7 @@ def once(pairs):
 
 
 def whole(digits):
-    # Reading a long number takes time that grows with the square of its length, and blocks other threads.
+    # The time for reading a number grows with the square of its length, and blocks other threads.
     if len(digits) > 400:
         raise ValueError("a number has %d digits" % len(digits))
     return int(digits)
@@ -1228,7 +1244,8 @@ def constant(name):
 
 
 def refuse_inexact(arguments):
-    """Refuses numbers that the service would round: an approval of one number would also cover its neighbours."""
+    """Refuses numbers that the service would round. Otherwise an approval of one number would also cover nearby
+    numbers."""
     rest = [arguments]
     while rest:
         one = rest.pop()
@@ -1245,8 +1262,8 @@ def refuse_inexact(arguments):
 # JSON without the module json.
 
 try:
-    # The C parts of the module json. Its Python part loads regular expressions, which takes as long as asking the
-    # service.
+    # These are the C parts of the module json. Its Python part loads regular expressions, which takes as long as a
+    # request to the service.
     from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 
     class Reading:
@@ -1270,7 +1287,7 @@ except (ImportError, TypeError, AttributeError):
 
 
 def parse_json(text):
-    """Strict JSON: no repeated names, no NaN, no endless numbers. Raises ValueError."""
+    """Reads strict JSON: no repeated names, no NaN, no numbers of more than 400 digits. Raises ValueError."""
     if scan is not None:
         try:
             stripped = text.strip(" \t\r\n")
@@ -1278,7 +1295,7 @@ def parse_json(text):
             if end == len(stripped):
                 return value
         except Exception:
-            pass  # for errors the scanner needs the loaded module
+            pass  # on an error, the whole module json reads the text again and raises the right error
     import json
 
     try:
@@ -1288,7 +1305,7 @@ def parse_json(text):
 
 
 def to_json(value, ascii_only=False):
-    """Compact JSON as bytes, in UTF-8 or in ASCII. Half of a surrogate pair is written as its escape. Raises
+    """Returns compact JSON as bytes, in UTF-8 or in ASCII. Half of a surrogate pair is written as its escape. Raises
     ValueError."""
     try:
         if encoders is None:
@@ -1320,12 +1337,13 @@ CONFIG_KEYS = (
     "ca_file",
 )
 
-# A project's settings may set the environment. So beside a file the environment cannot set these, and if the file names
-# the service or a key, it cannot set the service and the organization either (docs/decisions/0053).
+# A project's settings may set environment variables. So if there is a settings file, the environment cannot set the
+# values of FILE_ALONE. If the file names the service or a key, the environment cannot set the service and the
+# organization either (docs/decisions/0053).
 FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
 WHO_IS_ASKED = ("api_url", "organization_id")
 
-# With these variables OpenSSL trusts other authorities, loads code, or writes the keys of a connection to a file.
+# These variables can make OpenSSL trust other authorities, load code, or write the keys of a connection to a file.
 OPENSSL_VARIABLES = (
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -1334,7 +1352,7 @@ OPENSSL_VARIABLES = (
     "OPENSSL_ENGINES",
     "SSLKEYLOGFILE",
 )
-removed_variables = {}  # their values; a server of the gateway can still name them in its `env`
+removed_variables = {}  # the removed values: a server of the gateway can still use them in its `env`
 
 
 class Settings:
@@ -1362,7 +1380,7 @@ class Settings:
         self.key = value("api_key", "SERVICE_API_KEY")
         if "api_key_file" in named and "api_key" not in named:
             self.key = read_private(named["api_key_file"], True).decode("utf-8", "replace").strip()
-        # An administrator names the organization, and each user keeps a key of it.
+        # Then an administrator has named the organization, and each user keeps a key of this organization.
         self.key_file = named.get("api_key_file")
         self.must_match = "organization_id" in named and self.key_file is not None and "api_key" not in named
         allow_http = value("allow_http", "SERVICE_ALLOW_HTTP")
@@ -1374,7 +1392,7 @@ class Settings:
         self.ca_file = named.get("ca_file")
 
     def check(self):
-        """Refuses settings that make a request impossible."""
+        """Refuses settings with which no request is possible."""
         if not self.api_url:
             raise Refused("SERVICE_API_URL is not set: name the service's address")
         if not self.key:
@@ -1387,7 +1405,7 @@ class Settings:
 
 
 def seconds(text, default):
-    """A number of seconds, at least 0; the default if the value is not a number."""
+    """Reads a number of seconds, at least 0. Returns the default if the text is not such a number."""
     try:
         number = float(text)
     except (TypeError, ValueError, OverflowError):
@@ -1396,7 +1414,8 @@ def seconds(text, default):
 
 
 def read_url(url):
-    """https, host, port and path of a base address. Refuses addresses that must not get the key."""
+    """Returns whether the address uses https, and its host, port and path. Refuses addresses that must not get the
+    key."""
     scheme, mark, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     secure = scheme.lower() == "https"
@@ -1426,7 +1445,7 @@ def is_loopback(host):
 
 
 def home():
-    """The user's home from the system's list of users, because a project's settings may change HOME."""
+    """Returns the user's home folder from the system's list of users, because a project's settings may change HOME."""
     try:
         import pwd
 
@@ -1436,7 +1455,8 @@ def home():
 
 
 def read_private(path, secret):
-    """A settings file's bytes. Refuses a file that others may change, or may read if it has a secret."""
+    """Returns the bytes of a settings file. Refuses a file that other users can change. Also refuses a file with a
+    secret that other users can read."""
     if not isinstance(path, str):
         raise Refused("`api_key_file` and `ca_file` must be paths")
     if path.startswith("~/"):
@@ -1456,7 +1476,7 @@ def read_private(path, secret):
 
 
 def read_config(path):
-    """The settings in a settings file."""
+    """Returns the settings in a settings file."""
     try:
         found = parse_json(read_private(path, False).decode("utf-8"))
     except ValueError:
@@ -1474,15 +1494,15 @@ def read_config(path):
 # HTTP to the service, over plain sockets.
 
 class Connection:
-    """One connection, for one request at a time. All its waits end at the same moment."""
+    """A connection to the service, for one request at a time. All waits of a request end at the time `until`."""
 
     def __init__(self, settings, until):
         self.settings = settings
         self.until = until
         self.socket = None
         self.buffer = b""
-        self.heard = False  # a byte of the service's answer
-        self.bounded = False  # the end of the answer is known without closing the connection
+        self.heard = False  # the service has sent a byte of its answer
+        self.bounded = False  # the answer says where it ends, so the connection need not close
         self.reusable = False  # the service keeps the connection open after its answer
 
     def left(self):
@@ -1509,7 +1529,7 @@ class Connection:
             self.socket = context.wrap_socket(self.socket, server_hostname=self.settings.host)
 
     def tunnel(self, credentials):
-        """Asks a proxy for a tunnel. The data in it is TLS to the service."""
+        """Asks the proxy for a tunnel. The data in the tunnel is TLS to the service."""
         target = "%s:%d" % (bracketed(self.settings.host), self.settings.port)
         lines = ["CONNECT %s HTTP/1.1" % target, "Host: " + target] + credentials
         self.send(("\r\n".join(lines) + "\r\n\r\n").encode("ascii"))
@@ -1522,10 +1542,11 @@ class Connection:
             self.socket.close()
 
     def exchange(self, method, path, body, opened=None):
-        """One request: its status and body. `opened` is called once the connection is open, before a byte is sent.
+        """Sends one request and returns the status and body of its answer. `opened` is called when the connection is
+        open and no byte has been sent yet.
 
-        Raises Unreachable for a failed connection, no answer in time or a 5xx, and Refused for an answer that is not
-        HTTP. A redirect is an answer like any other: the key goes nowhere else."""
+        Raises Unreachable if the connection fails, if no answer comes in time, or for a status of 5xx. Raises Refused
+        if the answer is not HTTP. A redirect is not followed, so the key goes nowhere else."""
         self.heard, self.reusable = False, False
         try:
             if self.socket is None:
@@ -1565,7 +1586,8 @@ class Connection:
             pass  # the service may have answered before it read the whole request
 
     def help_text(self, headers):
-        """The body of an error. It only helps people, so it may take at most one second, and may fail."""
+        """Returns the body of an error. It only explains the error to people, so reading it takes at most one second
+        and may fail."""
         self.until = min(self.until, time.monotonic() + 1)
         try:
             return self.body(headers)
@@ -1577,7 +1599,7 @@ class Connection:
         self.socket.sendall(data)
 
     def receive(self):
-        """More bytes; False at the end."""
+        """Receives more bytes. Returns False at the end of the data."""
         self.socket.settimeout(self.left())
         more = self.socket.recv(65536)
         self.buffer += more
@@ -1585,7 +1607,7 @@ class Connection:
         return len(more) > 0
 
     def head(self):
-        """Status and headers (lower case; a list of values each)."""
+        """Returns the status and the headers. A header has its name in lower case and a list of values."""
         while b"\r\n\r\n" not in self.buffer:
             if len(self.buffer) > 65536 or not b"HTTP/1.".startswith(self.buffer[:7]):
                 raise Refused("the service's answer is not HTTP")
@@ -1607,7 +1629,8 @@ class Connection:
         return int(words[1]), headers
 
     def body(self, headers):
-        """The whole body by its declared length. Refuses a body that is longer or shorter, or has two lengths."""
+        """Reads the whole body. Refuses a body that is longer or shorter than its declared length, or that declares two
+        lengths."""
         self.bounded = True
         coding = [value.lower() for value in headers.get("transfer-encoding", [])]
         lengths = set(headers.get("content-length", []))
@@ -1629,7 +1652,7 @@ class Connection:
         return self.buffer
 
     def chunks(self):
-        self.bounded = False  # the trailer is not read
+        self.bounded = False  # the trailer after the last chunk is not read
         whole = b""
         while True:
             while b"\r\n" not in self.buffer:
@@ -1637,7 +1660,7 @@ class Connection:
                 self.more()
             line, _, self.buffer = self.buffer.partition(b"\r\n")
             digits = line.split(b";")[0].strip()
-            # int() accepts more than digits; other readers do not.
+            # int() accepts more than hex digits, e.g. `_`. Other programs do not, so they could read another length.
             if not digits or digits.strip(b"0123456789abcdefABCDEF"):
                 raise Refused("the service's answer is not HTTP")
             size = int(digits, 16) if len(digits) < 12 else MAX_ANSWER + 1
@@ -1665,14 +1688,14 @@ class Connection:
 
 
 def connect(host, port, left):
-    """A TCP connection to the first address of the host that accepts one."""
+    """Opens a TCP connection to the first address of the host that accepts one."""
     try:
-        import _socket as sockets  # the Python part of the module takes a third of the start time
+        import _socket as sockets  # the module `socket` takes a third of the start time
     except ImportError:
         import socket as sockets
 
     failed = None
-    # As bytes: text is read as an international name, which loads large tables.
+    # The host is given as bytes. Python would treat text as an international name, which loads large tables.
     for family, kind, protocol, _, address in sockets.getaddrinfo(
         host.encode("ascii"), port, 0, sockets.SOCK_STREAM
     ):
@@ -1693,7 +1716,8 @@ def bracketed(host):
 
 
 def proxy_of(settings):
-    """Host, port and credential headers of the proxy for the service: https only, so that no proxy reads the key."""
+    """Returns the host, port and credential headers of the proxy for the service. A proxy is used only for https, so
+    that no proxy reads the key."""
     named = settings.proxy
     if not named or not settings.secure or is_loopback(settings.host):
         return None
@@ -1727,7 +1751,8 @@ def proxy_of(settings):
 # Requests to the service.
 
 def request(settings, method, path, body, until):
-    """One request over its own connection: its status and body. Raises Unreachable and Refused."""
+    """Sends one request over its own connection. Returns the status and body of the answer. Raises Unreachable and
+    Refused."""
     connection = Connection(settings, until)
     try:
         return connection.exchange(method, path, body)
@@ -1736,7 +1761,8 @@ def request(settings, method, path, body, until):
 
 
 def ask(settings, method, path, body, until):
-    """A request and its JSON object. Raises Refused for every status but 200."""
+    """Sends a request and returns the JSON object of the answer. Raises Unreachable, and Refused for every status but
+    200."""
     return answered_object(*request(settings, method, path, body, until))
 
 
@@ -1745,7 +1771,8 @@ def ask(settings, method, path, body, until):
 # The service's decisions.
 
 def answered_object(status, answered):
-    """The JSON object of an answer. Raises Refused for every status but 200 and for an answer that is no object."""
+    """Returns the JSON object of an answer. Raises Refused if the status is not 200 or the answer is not a JSON
+    object."""
     try:
         found = parse_json(answered.decode("utf-8"))
     except ValueError:
@@ -1761,8 +1788,9 @@ def answered_object(status, answered):
 
 
 def decide(ask, until, given_up=lambda: False):
-    """The service's decision on a call. `ask` sends the question; it is sent up to three times if no answer comes. The
-    service repeats its decision for the same call, so a lost answer costs nothing."""
+    """Returns the service's decision on a call. `ask` sends the question. If no answer comes, the question is sent
+    again, up to three times in all. The service repeats its decision for the same call, so sending it again does no
+    harm."""
     for pause in (0.15, 0.5, None):
         try:
             decided = ask()
@@ -1791,7 +1819,7 @@ def named_rule(decided):
 
 
 def blocked(decided):
-    """Why a call may not run, in words for the model."""
+    """Says why a call may not run, in words for the model."""
     reason, rule = text_of(decided, "reason"), text_of(decided, "rule_name")
     why = [text_of(decided, "explanation")]
     if reason != rule:
@@ -1806,20 +1834,20 @@ def held(decided, state):
 
 # --- hook/organization ------------------------------------------------------------------------------------------------
 
-# The organization of a key.
+# Checks to which organization a key belongs.
 
 def refuse_nobody(config, settings):
-    """Refuses a managed settings file that names no organization: a user's key of any organization would count, and
-    bring its own rules."""
+    """Refuses a managed settings file that names no organization. Otherwise a user could use the key of any
+    organization, and so the rules of that organization."""
     if config is not None and config == Place(True).config and settings.organization_id is None:
         told = "`%s` names no organization, so a key of any one would count: run `install --managed` with SERVICE_ORG_ID"
         raise Refused(told % config)
 
 
 def refuse_strange_key(settings, until):
-    """Refuses a key of another organization than the one that an administrator has named, before the call is sent. The
-    service says once whose key it is, and a note remembers it. A forged note opens nothing: a call is decided by the
-    rules of the named organization, or denied."""
+    """An administrator can name the organization. Refuses a key of another organization, before the call is sent. The
+    service is asked once whose key it is, and a note stores the answer. A forged note does no harm: the service decides
+    by the rules of the named organization, or denies the call."""
     if not settings.must_match:
         return
     path, noted = note_of_key(settings)
@@ -1851,7 +1879,7 @@ def strange_key(settings):
 
 
 def note_of_key(settings):
-    """Where the note is, and its text for this key. The text does not tell the key."""
+    """Returns the path of the note, and its text for this key. The text does not reveal the key."""
     from binascii import crc32
 
     name = "\n".join((settings.api_url, settings.organization_id, settings.key))
@@ -1859,7 +1887,8 @@ def note_of_key(settings):
 
 
 def checked_keys(place):
-    """The note of this user, if no hook is left that reads it. HOME may lead anywhere, so another file is not touched."""
+    """Returns the path of this user's note if no hook is left that reads it. HOME may name any folder, so a file that
+    is not a note is left out."""
     path = os.path.join(own_folder(), "key-checked")
     if not place.managed and os.path.exists(Place(True).hook):
         return []
@@ -1876,7 +1905,7 @@ def checked_keys(place):
 # The command `pre`: may this call run?
 
 def authorize_body(call, settings):
-    """The body of an authorize request; refuses one over the limit, naming its size."""
+    """Returns the body of an authorize request. Refuses a body over the limit, and names its size."""
     asked = {
         "agent": {"name": AGENT_NAMES.get(call.dialect, call.dialect or "agent"), "kind": "coding_agent"},
         "session_id": call.session_id,
@@ -1900,9 +1929,10 @@ def authorize_body(call, settings):
 
 
 def pre(answer, options):
-    """Asks about one call, waits for an approver if it is held, and answers the client."""
+    """Asks about one call. If the call is held, waits for an approver. Then answers the client."""
     call, settings, bodies = question(answer, options)
-    # Not earlier: in open mode, text of the model must not be able to end the hook.
+    # The fail mode is set only after the call was read. Otherwise, in open mode, text of the model could make the hook
+    # fail and so allow the call.
     answer.fail_open = settings.fail_open
     refuse_strange_key(settings, min(time.monotonic() + ASK_SECONDS, answer.deadline - 1))
     flush_ends(settings, call, options)
@@ -1918,14 +1948,14 @@ def permit(answer, settings, body, give_up):
     decided = decision(answer, settings, body)
     approved = None
     while decided["decision"] == "require_approval":
-        # The service has held the call. From now on no failure lets it run, also not in fail mode `open`.
+        # The service has held the call. From now on, no failure may let the call run, even in fail mode `open`.
         answer.fail_open = False
         answer.waiting_for, answer.asking = (settings, decided), False
         if decided["approval_id"] == approved:
             raise Refused(held(decided, "is approved, but does not allow the call"))
         wait_for_approval(answer, settings, decided, give_up)
         approved = decided["approval_id"]
-        # Only an `allow` of the service lets the call run: an approved call is decided again when it is used.
+        # The service decides again about an approved call when the call is made. Only its `allow` lets the call run.
         try:
             decided = decision(answer, settings, body)
         except Unreachable as error:
@@ -1937,13 +1967,13 @@ def permit(answer, settings, body, give_up):
 
 
 def question(answer, options):
-    """The call, the settings and the bodies of the requests."""
+    """Returns the call, the settings and the bodies of the requests."""
     event = read_event()
     answer.dialect = detect(options.dialect, event)
     call = read_call(answer.dialect, event)
     answer.event = call.event
     if answer.dialect != options.dialect:
-        # The wait of a client other than the one of the command line is unknown.
+        # The command line gives the time-out of another client, so the default time-out of this client counts too.
         limit = options.started + patience(answer.dialect, None)
         answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     settings = Settings(options.config)
@@ -1987,7 +2017,7 @@ def wait_for_approval(answer, settings, decided, give_up):
             raise Refused(told + (": " + comment if comment else ""))
         if status != "pending":
             raise Refused(held(decided, "has a status that cannot be read"))
-        # After an answer that came at once, pause before the next question.
+        # If the answer came at once, this pauses before the next request.
         time.sleep(max(0.0, min(1.0 - (time.monotonic() - asked_at), give_up - time.monotonic())))
 
 
@@ -1996,8 +2026,8 @@ def pending(decided):
 
 
 def withdraw(answer):
-    """Withdraws a held call's approval when its client gives the call up. Waits a moment for an answer that may
-    hold the call."""
+    """Withdraws the approval of a held call if the client has given the call up. If the service has not answered yet,
+    waits a moment for its answer, because it may hold the call."""
     limit = time.monotonic() + 1.5
     while answer.asking and time.monotonic() < limit:
         time.sleep(0.02)
@@ -2013,10 +2043,10 @@ def withdraw(answer):
 
 # --- hook/after -------------------------------------------------------------------------------------------------------
 
-# The commands `post` and `end`, and session ends that could not be sent.
+# The commands `post` and `end`, and notes of ended sessions that could not be sent yet.
 
 def outcome_of(event):
-    """The outcome of a finished call, if its event has one. The output stays on this machine."""
+    """Returns the outcome of a finished call, `ok` or `error`. The output itself stays on this machine."""
     name = event.get("hook_event_name", event.get("hookEventName"))
     answered = event.get("tool_response")
     failed = name in ("PostToolUseFailure", "postToolUseFailure") or (
@@ -2050,21 +2080,21 @@ def report(call, outcome, settings, answer):
     except ValueError:
         body = None
     if body is None or len(body) > MAX_BODY:
-        # Its `pre` was refused, and it ran anyway: report it.
+        # The hook refused this call before it ran, but it ran anyway. So it is reported without its arguments.
         seen["tool_input"] = {"unreadable": True} if body is None else {"too_long": len(body)}
         body = to_json(seen)
     ask(settings, "POST", "/authorize/observe", body, answer.deadline - 0.5)
 
 
 def end(answer, options):
-    """Ends the session. A note stays until the service has accepted that. If the time is too short, a background
-    process goes on, and after that the next `pre`."""
+    """Reports the end of the session. A note stays on this machine until the service has accepted the report. If the
+    time is too short, a background process sends the report, or else the next `pre`."""
     session_id = session_of(read_event())
     if session_id is None:
         raise Refused("the client named no session")
     settings = Settings(options.config)
     settings.check()
-    # The note comes first, because clients end this process soon, also before the request is done.
+    # The note is written first, because clients end this process soon, even before the request is done.
     note = keep_end(settings, session_id)
     if send_end(settings, session_id, time.monotonic() + 1.0):
         if note is not None:
@@ -2075,7 +2105,7 @@ def end(answer, options):
 
 
 def send_end(settings, session_id, until):
-    """Whether the service has accepted it, or refused it for good."""
+    """Sends the end of a session. Returns whether the service has accepted it, or refused it for good."""
     try:
         body = to_json({"session_id": session_id, "reason": "the client's session ended"})
         status, _ = request(settings, "POST", "/authorize/sessions/end", body, until)
@@ -2087,7 +2117,7 @@ def send_end(settings, session_id, until):
 
 
 def spool():
-    """The folder with notes of ended sessions that the service does not know yet: one file each, with only the
+    """The folder with a note for each ended session that the service does not know yet. A note is a file with only the
     session's id."""
     return os.path.join(own_folder(), "ended-sessions")
 
@@ -2107,7 +2137,7 @@ def end_file(settings_url, session_id):
 
 
 def keep_end(settings, session_id):
-    """The path of the note; None if no note can be written."""
+    """Writes the note of an ended session. Returns its path, or None if it cannot be written."""
     folder = spool()
     name = os.path.join(folder, end_file(settings.api_url, session_id))
     draft = "%s.%d" % (name, os.getpid())
@@ -2122,8 +2152,8 @@ def keep_end(settings, session_id):
 
 
 def left_ends(folder):
-    """The names of the notes in it. HOME may lead anywhere, so other files, and folders of other users, are not
-    touched."""
+    """Returns the names of the notes in the folder. HOME may name any folder. So other files are left out, and a folder
+    of another user is not read."""
     try:
         status = os.lstat(folder)
         names = os.listdir(folder)
@@ -2179,14 +2209,14 @@ def deliver(answer, options):
 
 
 def flush(answer, options):
-    """Tries once."""
+    """Tries once to send the notes of ended sessions."""
     flush_all(options)
     answer.allow()
 
 
 def flush_all(options):
-    """Sends the notes of ended sessions of this service, the oldest first. Stops if the service cannot be reached.
-    Returns whether none is left."""
+    """Sends the notes of ended sessions of this service, sorted by name. Stops if the service cannot be reached.
+    Returns whether all notes were handled."""
     settings = Settings(options.config)
     settings.check()
     folder = spool()
@@ -2208,11 +2238,11 @@ def flush_all(options):
 
 # --- hook/clients -----------------------------------------------------------------------------------------------------
 
-# The clients, and the places of their settings.
+# The clients, and the paths of their settings.
 
 SECONDS = {"pre": 90, "post": 15, "end": 2}
 
-# Each client's events, and the command that each one starts.
+# The events of each client, and the command of the hook that each event starts.
 EVENTS = {
     "claude": (("PreToolUse", "pre"), ("PostToolUse", "post"), ("PostToolUseFailure", "post"), ("SessionEnd", "end")),
     "codex": (("PreToolUse", "pre"), ("PostToolUse", "post"), ("SessionEnd", "end")),
@@ -2222,7 +2252,8 @@ EVENTS = {
     "opencode": (("tool.execute.before", "pre"), ("tool.execute.after", "post"), ("dispose", "end")),
 }
 
-# Paths of a client's settings: below the user's home, and for all users on Linux, macOS and Windows.
+# The paths of a client's settings. The first path is below the user's home. The others are for all users, on Linux,
+# macOS and Windows.
 SETTINGS_FILES = {
     "claude": (
         ".claude/settings.json",
@@ -2262,12 +2293,12 @@ SETTINGS_FILES = {
         "C:\\ProgramData\\opencode\\opencode.json",
     ),
 }
-# The variables that name another folder than the first one of the user's path.
+# A variable can name another folder in place of the first folder of the user's path.
 HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "copilot": "COPILOT_HOME"}
 
-# This version and newer ones read `onFailure`. An older Claude Code runs the call when a hook fails.
+# Claude Code reads `onFailure` from this version on. An older version runs the call if a hook fails.
 CLAUDE_MINIMUM = "2.1.295"
-# The oldest versions that blocked in tests.
+# The oldest version of each client that blocked denied calls in tests.
 MINIMUM_VERSIONS = {"claude": CLAUDE_MINIMUM, "codex": "0.169.0", "gemini": "0.61.0", "copilot": "1.0.102", "opencode": "1.18.33"}
 PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot", "opencode": "opencode"}
 PACKAGES = {
@@ -2300,7 +2331,7 @@ class Place:
         self.record = os.path.join(self.folder, "installed.json")
 
     def at(self, path):
-        """A path below --root, the folder of an image."""
+        """Returns the path inside the folder of an image, if --root names one."""
         return self.root + path if self.root else path
 
     def settings_file(self, client):
@@ -2332,14 +2363,14 @@ def command_words(place, python, client, command):
 
 
 def shell_line(words, blocking):
-    """A command line for /bin/sh. Before a call it turns every failure into a deny, also a missing Python: clients run
-    the call for every exit code but 2."""
+    """Returns a command line for /bin/sh. `blocking`: every failure becomes exit code 2, even if Python is missing,
+    because clients run the call for every other exit code."""
     import shlex
 
     line = " ".join(shlex.quote(word) for word in words)
     if not blocking:
         return line
-    # Shell words that no exported function and no program of the PATH can replace.
+    # These are words of the shell itself: no exported function and no program on the PATH can replace them.
     check = 'rc=$?; case $rc in 0) exit 0;; 2) ;; *) echo "policy hook failed (rc=$rc); call refused" >&2;; esac; exit 2'
     return "/bin/sh -c " + shlex.quote(line + "; " + check)
 
@@ -2350,7 +2381,7 @@ def powershell_line(words, blocking):
 
 
 def hook_entry(place, python, client, event, command):
-    """The entry of one event in a client's settings, with the options that block on failure."""
+    """Returns the entry of one event in a client's settings, with the options that block the call if the hook fails."""
     words, blocking, limit = command_words(place, python, client, command), command == "pre", SECONDS[command]
     if os.name == "nt":
         import subprocess
@@ -2360,8 +2391,8 @@ def hook_entry(place, python, client, event, command):
         line = shell_line(words, blocking)
     if client == "copilot":
         if place.managed and os.name != "nt":
-            # Without a shell: variables such as BASH_ENV could stop it from running anything. If the program does not
-            # start, Copilot CLI blocks the call.
+            # The hook starts without a shell, because variables such as BASH_ENV could keep a shell from running it. If
+            # the program does not start, Copilot CLI blocks the call.
             return {"type": "command", "exec": words[0], "args": words[1:], "timeoutSec": limit}
         powershell = powershell_line(words, blocking)
         return {"type": "command", "bash": shell_line(words, blocking), "powershell": powershell, "timeoutSec": limit}
@@ -2371,13 +2402,13 @@ def hook_entry(place, python, client, event, command):
     if client == "gemini":
         one.update(gemini_path(place))
     if client == "claude" and (os.name == "nt" or place.managed):
-        # Without a shell: a variable such as SHELLOPTS could stop it from running anything. This needs a pinned
-        # version, in which `onFailure` blocks a call if the hook does not start. A user's settings are also read by
-        # clients that do not know `args`.
+        # The hook starts without a shell, because a variable such as SHELLOPTS could keep a shell from running it. This
+        # needs a pinned version, in which `onFailure` blocks a call if the hook does not start. Only managed settings
+        # do this, because other clients that do not know `args` also read a user's settings.
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"
-    # In sequence Gemini CLI gives each hook the call as the ones before it have changed it.
+    # With `sequential`, Gemini CLI gives each hook the call as the hooks before it have changed it.
     return dict({"matcher": "*", "hooks": [one]}, **({"sequential": True} if client == "gemini" else {}))
 
 
@@ -2388,7 +2419,8 @@ def is_ours(entry):
 
 
 def without_our_commands(entry):
-    """An event's entry without our hooks; None if it is empty then. Other people may have added hooks to it."""
+    """Returns an event's entry without our hooks; None if nothing is left. Other people may have added hooks to the
+    entry."""
     if not is_ours(entry):
         return entry
     several = entry.get("hooks") if isinstance(entry, dict) else None
@@ -2397,7 +2429,7 @@ def without_our_commands(entry):
 
 
 def without_ours(settings):
-    """Settings without our hooks. Only our entries are removed, and lists and tables that are empty then."""
+    """Returns settings without our hooks. Removes only our entries, and the lists and tables that are then empty."""
     settings = without_plugin(settings)
     hooks = settings.get("hooks")
     if not isinstance(hooks, dict):
@@ -2416,20 +2448,20 @@ def without_ours(settings):
 
 
 def options_of(place, client, settings):
-    """The options beside the hooks, by path, that prevent switching them off."""
+    """Returns the options, by path, that keep others from switching the hooks off."""
     if client == "claude" and place.managed:
         asked = settings.get("requiredMinimumVersion")
         newer = isinstance(asked, str) and version_of(asked) > version_of(CLAUDE_MINIMUM)
         return {
             ("requiredMinimumVersion",): asked if newer else CLAUDE_MINIMUM,
             ("allowManagedHooksOnly",): True,
-            # A skill's own shell commands run before the model reads its text, and no hook is asked.
+            # A skill's own shell commands run before the model reads its text, and no hook is asked about them.
             ("disableSkillShellExecution",): True,
         }
     if client == "gemini":
         return gemini_options(place, settings)
     if client == "opencode":
-        # opencode writes `$schema` into settings without it, if it may.
+        # If `$schema` is missing, opencode writes it into its settings. This would change our file.
         schema = settings.get("$schema", "https://opencode.ai/config.json")
         return {("$schema",): schema, ("enabled_providers",): [NO_PROVIDER]}
     if client == COPILOT_POLICY:
@@ -2446,7 +2478,8 @@ def look_up(settings, path):
 
 
 def put(settings, path, value):
-    """A copy with the value at the path. None removes it, and tables that are empty then."""
+    """Returns a copy with the value at the path. The value None removes the entry, and the tables that are then
+    empty."""
     found = dict(settings)
     if len(path) > 1:
         below = put(settings.get(path[0]) or {}, path[1:], value)
@@ -2459,7 +2492,7 @@ def put(settings, path, value):
 
 
 def with_ours(place, python, client, settings):
-    """Settings with our hooks after the existing ones."""
+    """Returns settings with our hooks, after the existing hooks."""
     found = without_ours(settings)
     for path, value in options_of(place, client, settings).items():
         found = put(found, path, value)
@@ -2482,10 +2515,10 @@ def with_ours(place, python, client, settings):
 
 # --- hook/codex -------------------------------------------------------------------------------------------------------
 
-# Codex: its managed requirements, which are TOML.
+# The managed requirements of Codex, a TOML file.
 
 def codex_wanted(place):
-    """The options beside the hooks: (table, key, value)."""
+    """Returns the options that Codex needs beside the hooks: (table, key, value)."""
     # With `unified_exec` Codex types into running programs, and no hook sees that.
     return (
         ("", "allow_managed_hooks_only", True),
@@ -2496,7 +2529,8 @@ def codex_wanted(place):
 
 
 def toml_values(lines):
-    """The values as they are written, by (table, key), and the numbers of the lines of tables, by (table,)."""
+    """Reads lines of TOML. Returns the text of each value by (table, key), and the line number of each table by
+    (table,)."""
     table, found = "", {}
     for number, line in enumerate(lines):
         bare = line.split("#")[0].strip()
@@ -2510,7 +2544,8 @@ def toml_values(lines):
 
 
 def codex_entries(place, path, findings):
-    """Our `pre` command lines in the requirements. Reports options without which users can get around them."""
+    """Returns our `pre` command lines in the requirements. Reports missing options without which users could get around
+    the hook."""
     import json
 
     text = read_text(path) or ""
@@ -2532,8 +2567,8 @@ def toml_without_ours(text):
 
 
 def toml_with_ours(place, python, text):
-    """Codex's requirements with our hooks. It works line by line, because Python reads TOML only from 3.11 on and
-    cannot write it. Each of our lines has a mark. Refuses files that would need more changes."""
+    """Returns Codex's requirements with our hooks. The text is changed line by line, because Python reads TOML only
+    from 3.11 on and cannot write it. Each of our lines has a mark. Refuses files that would need other changes."""
     import json
 
     lines = toml_without_ours(text).splitlines(True)
@@ -2581,10 +2616,10 @@ def toml_with_ours(place, python, text):
 
 # --- hook/gemini ------------------------------------------------------------------------------------------------------
 
-# Gemini CLI: its options beside the hooks, and what switches hooks off.
+# Gemini CLI: its options, and settings that switch hooks off.
 
-# With these variables a shell or the loader of programs does not run the hook, or runs something else first. Gemini CLI
-# reads them from `.env` files of projects too.
+# These variables can keep a shell, or the loader of programs, from running the hook, or make it run something else
+# first. Gemini CLI also reads them from the `.env` files of projects.
 STOPPING_VARIABLES = (
     "BASHOPTS BASH_ENV DYLD_FRAMEWORK_PATH DYLD_INSERT_LIBRARIES DYLD_LIBRARY_PATH ENV GLIBC_TUNABLES LD_AUDIT "
     "LD_BIND_NOW LD_DEBUG LD_LIBRARY_PATH LD_PRELOAD LD_PROFILE LD_SHOW_AUXV LD_TRACE_LOADED_OBJECTS LD_VERBOSE LD_WARN "
@@ -2594,8 +2629,8 @@ REDACTION = ("security", "environmentVariableRedaction")
 
 
 def gemini_options(place, settings):
-    """The options by path. In a managed file `hooksConfig` is no object, so that Gemini CLI drops the one of users and
-    projects, with `enabled` and `disabled` (docs/decisions/0159)."""
+    """Returns the options by path. In a managed file, `hooksConfig` is not an object. So Gemini CLI ignores the
+    `hooksConfig` of users and projects, with `enabled` and `disabled` (docs/decisions/0159)."""
     if not place.managed:
         return {("hooksConfig", "enabled"): True}
     blocked, allowed = (look_up(settings, REDACTION + (name,)) for name in ("blocked", "allowed"))
@@ -2609,7 +2644,8 @@ def gemini_options(place, settings):
 
 
 def gemini_name(settings):
-    """The hook's name: the installed one, or a new one. A repository that could guess it could switch the hook off."""
+    """Returns the hook's name: the installed one, or a new random one. If a repository could guess the name, it could
+    switch the hook off."""
     found = [one.get("name") for one in gemini_hooks(settings) if is_ours(one)]
     if found and isinstance(found[0], str) and found[0].startswith("countersign-"):
         return found[0]
@@ -2619,7 +2655,7 @@ def gemini_name(settings):
 
 
 def gemini_hooks(settings):
-    """The single hooks of all events."""
+    """Returns each hook of all events."""
     hooks = settings.get("hooks")
     for entries in hooks.values() if isinstance(hooks, dict) else ():
         for entry in entries if isinstance(entries, list) else ():
@@ -2630,13 +2666,14 @@ def gemini_hooks(settings):
 
 
 def gemini_path(place):
-    """The environment of a managed hook: Gemini CLI looks for `bash` in it, and a user's PATH may have another one."""
+    """Returns the environment of a managed hook. Gemini CLI looks for `bash` in its PATH. A user's own PATH could lead
+    to another `bash`."""
     folders = [folder for folder in ("/usr/bin", "/bin") if os.path.exists(place.at(folder + "/bash"))]
     return {"env": {"PATH": ":".join(folders)}} if place.managed and folders else {}
 
 
 def gemini_switched_off(place, path, settings, ours, findings):
-    """What in the file with the hook lets others switch the hook off."""
+    """Reports settings in the hook's file with which others can switch the hook off."""
     again = " in %s: run `install` again" % path
     if not place.managed and look_up(settings, ("hooksConfig", "enabled")) is not True:
         findings.fail("`hooksConfig.enabled` is not true" + again)
@@ -2651,7 +2688,7 @@ def gemini_switched_off(place, path, settings, ours, findings):
 
 
 def gemini_around(place, hook_settings, findings):
-    """What the user's files and this folder's files do to the hook."""
+    """Reports settings in the user's files and in this folder's files that switch the hook off or get around it."""
     names = {one.get("name") for one in gemini_hooks(hook_settings) if is_ours(one)}
     home, here = os.path.expanduser("~"), os.getcwd()
     for folder in dict.fromkeys((home, here)):
@@ -2675,7 +2712,8 @@ def gemini_around(place, hook_settings, findings):
 
 
 def dangerous_variables(folder, findings):
-    """Fails for variables of the `.env` files that Gemini CLI reads: those on the way up from the folder, or else the user's."""
+    """Fails if a `.env` file that Gemini CLI may read has dangerous variables. These are the files in this folder, in
+    the folders above it, and in the user's home."""
     folders = [folder]
     while os.path.dirname(folders[-1]) != folders[-1]:
         folders.append(os.path.dirname(folders[-1]))
@@ -2687,7 +2725,8 @@ def dangerous_variables(folder, findings):
 
 
 def stopping_variables(path):
-    """The variables of a `.env` file that keep a hook from running. They are written `NAME=value` or `NAME: value`."""
+    """Returns the variables of a `.env` file that keep a hook from running. A line has the form `NAME=value` or `NAME:
+    value`."""
     import re
 
     try:
@@ -2700,14 +2739,14 @@ def stopping_variables(path):
 
 # --- hook/copilot -----------------------------------------------------------------------------------------------------
 
-# Copilot CLI: its managed options beside the hooks, and a project's hooks.
+# Copilot CLI: its managed options, and the hooks of a project.
 
 COPILOT_POLICY = "copilot-policy"
 
 
 def parts_of(place, client):
-    """The client, and the file of options that its managed installation needs too. Copilot CLI runs a project's hooks
-    after ours, and they can change a call that was judged already, unless only managed hooks are allowed."""
+    """Returns the client and the further settings that a managed installation of it needs. Copilot CLI runs a project's
+    hooks after our hook. They can change a call that was already judged, unless only managed hooks are allowed."""
     if client == "copilot" and place.managed and os.name != "nt":
         return [client, COPILOT_POLICY]
     if client == "opencode" and place.managed:
@@ -2716,7 +2755,7 @@ def parts_of(place, client):
 
 
 def copilot_around(place, findings):
-    """What others can do to the hook: users if the policy is missing, and the project of this folder."""
+    """Reports how others can get around the hook: users if the policy is missing, or the project in this folder."""
     if place.managed:
         if os.name != "nt":
             path = place.settings_file(COPILOT_POLICY)
@@ -2736,7 +2775,8 @@ def copilot_home():
 
 
 def project_hooks(folder):
-    """The files of a project and of the user with hooks before a call, which Copilot CLI runs beside ours."""
+    """Returns the files of the project and of the user that have hooks for the event before a call. Copilot CLI runs
+    these hooks too."""
     files = []
     for own in (os.path.join(folder, ".github", "hooks"), os.path.join(copilot_home(), "hooks")):
         try:
@@ -2752,7 +2792,7 @@ def project_hooks(folder):
         try:
             hooks = look_up(parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}"), ("hooks",))
         except (Refused, ValueError):
-            hooks = {"preToolUse": True}  # it may be read in another way
+            hooks = {"preToolUse": True}  # Copilot CLI may be able to read it
         if isinstance(hooks, dict) and (hooks.get("preToolUse") or hooks.get("PreToolUse")):
             found.append(path)
     return found
@@ -2760,14 +2800,14 @@ def project_hooks(folder):
 
 # --- hook/opencode ----------------------------------------------------------------------------------------------------
 
-# opencode: the plugin that asks, and its settings.
+# opencode: the plugin that asks before each call, and its settings.
 
-OPENCODE_PLUGIN = "opencode-plugin"  # the part of a managed installation that holds the plugin's file
+OPENCODE_PLUGIN = "opencode-plugin"  # the part of a managed installation with the plugin's file
 PLUGIN_FILE = OUR_NAME + ".js"
-# The managed settings allow only this provider of models, and the plugin removes that. So no model answers where the
-# plugin does not run, for example with `--pure`.
+# The managed settings allow only this provider of models, which does not exist. The plugin removes this limit. So where
+# the plugin does not run, for example with `--pure`, no model answers.
 NO_PROVIDER = "countersign-is-not-loaded"
-PLUGIN_MARK = "countersign-asks"  # a member that the running plugin adds to opencode's settings in memory
+PLUGIN_MARK = "countersign-asks"  # the running plugin adds a member with this name to opencode's settings in memory
 
 PLUGIN = r"""// Written by `service_hook.py install`: opencode asks before each tool call, and a call that cannot be asked about is blocked.
 import { spawn } from "node:child_process"
@@ -2905,7 +2945,7 @@ export default async ({ client, directory }, options) => {
 
 
 def opencode_plugin(place, python):
-    """The text of the plugin's file."""
+    """Returns the text of the plugin's file."""
     import json
 
     commands = {each: command_words(place, python, "opencode", each) for each in ("pre", "post", "end")}
@@ -2915,7 +2955,7 @@ def opencode_plugin(place, python):
 
 
 def opencode_providers(settings):
-    """The administrator's own list of providers, which the plugin puts back; None if there is none."""
+    """Returns the administrator's own list of providers; None if there is none. The plugin restores this list."""
     found = settings.get("enabled_providers")
     if found != [NO_PROVIDER]:
         return found
@@ -2926,7 +2966,8 @@ def opencode_providers(settings):
 
 
 def with_plugin(place, before, settings):
-    """The managed settings with our plugin. Its last place in the list makes it the one that counts."""
+    """Returns the managed settings with our plugin. It is the last plugin of the list, so that its changes to the
+    settings count."""
     beside = place.at(place.settings_file("opencode")) + "c"
     if os.path.exists(beside):
         raise Refused("`%s` is read after these settings: move it into opencode.json first" % beside)
@@ -2951,10 +2992,10 @@ def without_plugin(settings):
 
 # --- hook/files -------------------------------------------------------------------------------------------------------
 
-# Reading and changing settings files.
+# Reads and changes settings files.
 
 def version_of(text):
-    """The first dotted number in a text, as numbers."""
+    """Returns the first version in a text, such as 2.1.295, as a tuple of numbers."""
     import re
 
     found = re.search(r"\d+(?:\.\d+)+", text)
@@ -2962,7 +3003,7 @@ def version_of(text):
 
 
 def read_text(path):
-    """A file's text with its own ends of lines; None if the file does not exist."""
+    """Returns a file's text with its own line ends; None if the file does not exist."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             return file.read()
@@ -2973,7 +3014,7 @@ def read_text(path):
 
 
 def read_settings(path):
-    """A client's JSON settings; an empty object if there are none."""
+    """Returns a client's JSON settings; an empty object if there are none."""
     return settings_of(read_text(path), path)
 
 
@@ -2998,7 +3039,7 @@ def pretty(value):
 
 
 def like(text, before):
-    """New text with the byte order mark and the ends of lines of the text before it."""
+    """Gives the new text the byte order mark and the line ends of the text before it."""
     if before is None:
         return text
     mark = "\ufeff" if before.startswith("\ufeff") else ""
@@ -3012,7 +3053,7 @@ def checksum(text):
 
 
 def missing_folders(path):
-    """The folders of a path that do not exist, the deepest first."""
+    """Returns the folders of a path that do not exist, the deepest first."""
     found, folder = [], os.path.dirname(path)
     while folder and not os.path.lexists(folder):
         found.append(folder)
@@ -3021,7 +3062,7 @@ def missing_folders(path):
 
 
 class alone:
-    """While this lock is held, no other installation writes to these files."""
+    """A lock. While it is held, no other run of `install` writes to these files."""
 
     def __init__(self, folder, private):
         self.folder = folder
@@ -3042,8 +3083,8 @@ class alone:
 
 
 class Change:
-    """One file before and after a change; None means no file. A client's settings keep their mode, and a copy of the
-    first original until they are uninstalled. Our own files get the given mode."""
+    """One file before and after a change; None means no file. A client's settings keep their mode. A copy of their
+    first original stays until the uninstall. Our own files get the given mode."""
 
     def __init__(self, path, before, after, mode, ours=False, copied=None):
         self.path = path
@@ -3051,13 +3092,13 @@ class Change:
         self.after = after
         self.mode = mode
         self.ours = ours
-        self.copied = copied  # whether the original is kept beside the file (True), or its copy goes (False)
+        self.copied = copied  # True: keep a copy of the original. False: remove the copy. None: do neither
 
     def is_needed(self):
         return self.before != self.after or (self.copied is False and os.path.exists(copy_of(self.path)))
 
     def shown(self):
-        """The difference as text, without the key."""
+        """Returns the difference as text, without the key."""
         import difflib
 
         if os.path.basename(self.path) == OUR_FILE:
@@ -3067,7 +3108,8 @@ class Change:
         return "".join(line if line.endswith("\n") else line + "\n" for line in difflib.unified_diff(*texts, *names))
 
     def apply(self, private):
-        """Writes a new file beside the old one and replaces the old one with it, or removes the old one."""
+        """Writes the new text into a file beside the old one, and replaces the old file with it. Or removes the old
+        file."""
         path = os.path.realpath(self.path)
         copy = copy_of(path)
         os.makedirs(os.path.dirname(path), 0o700 if private else 0o755, True)
@@ -3113,7 +3155,7 @@ def discard(path):
 
 
 def hidden(text):
-    """Settings without the key and a proxy's password."""
+    """Hides the key and the password of a proxy in a text of settings."""
     import re
 
     text = re.sub(r'("api_key": ")[^"]*', r"\1(not shown)", text)
@@ -3125,7 +3167,8 @@ def hidden(text):
 # The Python that runs the hook.
 
 def base_python():
-    """This Python, or the base of a virtual environment, because an environment may be deleted."""
+    """Returns this Python. For a virtual environment, returns its base Python, because the environment may be
+    deleted."""
     return getattr(sys, "_base_executable", None) or sys.executable
 
 
@@ -3133,8 +3176,9 @@ PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
 
 
 def chosen_python(options):
-    """The Python for the settings. With --managed every user must be able to run it, and only root to change it. In the
-    image of --root only its files are checked."""
+    """Returns the path of the Python that the settings name. With --managed, every user must be able to run it, and
+    only root may change it. With --root, this Python is in an image and cannot run here, so only its files are
+    checked."""
     given = options.python
     if given is not None and not os.path.isabs(given):
         raise Refused("--python needs an absolute path, not `%s`" % given)
@@ -3157,9 +3201,9 @@ def chosen_python(options):
 
 
 def not_for_everybody(path, root=""):
-    """Why some user cannot run this program, or could change it; None if all is right. Checks every folder and symbolic
-    link on the way. Below `root`, links are followed inside the image, and files may belong to the user who builds
-    it."""
+    """Says why some user cannot run this program, or could change it; None if neither is so. Checks every folder and
+    symbolic link on the way. Below `root`, links are followed inside the image, and files may belong to the user who
+    builds the image."""
     import stat
 
     left, at, links = path.split("/"), "", 0
@@ -3195,7 +3239,7 @@ def not_for_everybody(path, root=""):
 
 
 def too_old(python):
-    """Why this program cannot run the hook; None if it can."""
+    """Says why this program cannot run the hook; None if it can."""
     code, _, _ = run_line([python, "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 8))"])
     return None if code == 0 else "`%s` is not Python 3.8 or newer" % python
 
@@ -3204,7 +3248,7 @@ def too_old(python):
 
 # The installed hook's own settings.
 
-# The settings that `install` saves, with their variables. The first variable that is set counts.
+# The settings that `install` saves, and the variables from which it takes them. The first variable that is set counts.
 INSTALLED = {
     "api_url": ("SERVICE_API_URL",),
     "api_key": ("SERVICE_API_KEY",),
@@ -3218,12 +3262,12 @@ INSTALLED = {
 
 
 def said_now(variables):
-    """The value of the first of these variables that is set; None if none is set."""
+    """Returns the value of the first of these variables that is set; None if none is set."""
     return next((os.environ[name].strip() for name in variables if name in os.environ), None)
 
 
 def refuse_nonsense(found):
-    """Refuses values that the hook would misread. A running hook has no way to report them."""
+    """Refuses values that the hook would misread, because a running hook has no way to report them."""
     import re
 
     def refuse(key, advice):
@@ -3241,7 +3285,7 @@ def refuse_nonsense(found):
 
 
 def kept_settings(before, after):
-    """Saved values that stay, as text: `key value (VARIABLE)`."""
+    """Returns the saved values that stay, each as the text `key value (VARIABLE)`."""
     before, after = (parse_json(text) if text else {} for text in (before, after))
     shown = []
     for key, variables in INSTALLED.items():
@@ -3258,8 +3302,8 @@ def replaces_key(before, after):
 
 
 def own_settings(place, before):
-    """Our own settings file: the saved values, replaced by variables that are set now. A managed file has no key: each
-    user keeps a key in their own file."""
+    """Returns our own settings: the saved values, replaced by the variables that are set now. A managed file has no
+    key, because each user keeps a key in a file of their own."""
     found = parse_json(before) if before else {}
     for key, variables in INSTALLED.items():
         said = said_now(variables)
@@ -3301,7 +3345,8 @@ def own_settings(place, before):
 
 
 def way_of(settings):
-    """The proxy and authorities that the file must name, because the environment does not count beside it."""
+    """Returns the proxy and authorities that the settings file must name, because beside a settings file the
+    environment does not count for them."""
     found = {}
     if proxy_of(settings) is not None:
         found["https_proxy"] = settings.proxy
@@ -3314,7 +3359,7 @@ def way_of(settings):
 
 # --- hook/starter_rules -----------------------------------------------------------------------------------------------
 
-# Rules to start with: `install --starter-rules`.
+# The starter rules of `install --starter-rules`.
 
 STARTER_STATUS = {"observe": "shadow", "careful": "active"}
 RULES_KEY = "SERVICE_RULES_KEY"
@@ -3322,8 +3367,8 @@ MAX_RULE_PAGES = 1000
 
 
 class StarterRules:
-    """The service's starter rules in the organization of the installation. The key is that of the person who installs.
-    It is used here, and never saved."""
+    """Saves the service's starter rules in the organization of the installation. The key belongs to the person who
+    installs. It is only used here, and never saved."""
 
     def __init__(self, own, wanted):
         self.wanted = STARTER_STATUS[wanted]
@@ -3338,12 +3383,13 @@ class StarterRules:
         try:
             self.organization = self.allowed_organization(own.get("organization_id"))
             self.path = "/organizations/%s/rules" % self.organization
-            self.changes = self.missing()  # (words for people, method, path, body)
+            self.changes = self.missing()  # [(words for people, method, path, body)]
         except (KeyError, TypeError, ValueError, AttributeError):
             raise Refused("%s does not answer like this version of the service" % settings.api_url)
 
     def ask(self, method, path, body=None, fine=(200,)):
-        """The status and the answer of the API. Raises Refused for every status that is not named as fine."""
+        """Sends a request. Returns the status and the JSON object of the answer. Raises Refused for every status that
+        is not in `fine`."""
         try:
             status, answered = request(
                 self.settings, method, path, None if body is None else to_json(body), time.monotonic() + ASK_SECONDS
@@ -3358,7 +3404,7 @@ class StarterRules:
             raise Refused("--starter-rules: " + str(error).replace("SERVICE_API_KEY", "the key of " + RULES_KEY))
 
     def allowed_organization(self, named):
-        """The organization, if the key may save rules there."""
+        """Returns the organization if the key may save rules there. Otherwise raises Refused."""
         need = "--starter-rules needs the key of an admin, with the scopes rules:read and rules:write, in %s" % RULES_KEY
         advice = "nothing was changed; ask an admin to run this, or leave --starter-rules out"
         status, me = self.ask("GET", "/me", None, (200, 403))
@@ -3386,8 +3432,8 @@ class StarterRules:
         raise Refused("the service's list at %s does not end" % path)
 
     def missing(self):
-        """The rules that are not there yet, and those that are only watched and are to hold. A rule that a person
-        switched off or changed stays as it is."""
+        """Returns the changes: rules that are missing, and rules in status `shadow` that must become active. A rule
+        that a person has switched off or changed stays as it is."""
         there = {rule["name"]: rule for rule in self.listed(self.path)}
         changes = []
         for template in self.listed("/rule-templates"):
@@ -3404,7 +3450,8 @@ class StarterRules:
         return changes
 
     def save(self):
-        """Saves them. Names are unique in an organization, so another installation at the same time doubles none."""
+        """Saves the changes. Names of rules are unique in an organization, so another installation at the same time
+        creates no second copy."""
         for words, method, path, body in self.changes:
             try:
                 self.ask(method, path, body, (200, 201))
@@ -3416,7 +3463,7 @@ class StarterRules:
                 print("done: " + words)
 
     def note(self):
-        """What is still missing for held calls; None if nothing is known to be."""
+        """Says what is still missing before calls can be held; None if nothing is missing or known."""
         if self.wanted == "shadow":
             return "receipts of sessions name the rules that would have held a call (docs/agents.md)"
         status, governance = self.ask("GET", "/organizations/%s/governance" % self.organization, None, (200, 403))
@@ -3484,15 +3531,15 @@ def arguments(words, name, about):
 
 
 def read_record(place):
-    """The earlier values in each installed client's settings: {client: {file, created, options: [[path, value]]}}. Also
-    the text that was read, to notice changes by another installation."""
+    """Reads the record of earlier installs: the earlier values in each client's settings, {client: {file, created,
+    options: [[path, value]]}}. Also returns its text, to notice changes by another run of `install`."""
     text = read_text(place.at(place.record))
     found = parse_json(text) if text else {}
     return text, found if isinstance(found, dict) else {}
 
 
 def client_change(place, python, client, record, uninstall):
-    """The change of a client's settings, and the record for undoing it."""
+    """Returns the change of a client's settings, and the record with which the change can be undone."""
     path = place.settings_file(client)
     if uninstall and client in record:
         path = record[client]["file"]
@@ -3521,13 +3568,15 @@ def client_change(place, python, client, record, uninstall):
     first = text is None or (OUR_NAME not in text and (client in EVENTS or client not in record))
     if first or client not in record:
         noted = dict(noted, created=text is None)
-    # If somebody has changed the file since the last installation, the copy and our entries no longer describe it.
+    # If somebody has changed the file since the last install, neither the copy nor the checksum in the record describes
+    # it any more.
     untouched = first or noted.get("written") == checksum(text)
     return Change(target, text, after, mode, copied=first or None), dict(noted, written=checksum(after) if untouched else None)
 
 
 def restored(path, text, noted):
-    """The settings without our entries. A file that nobody has changed since is as it was before, byte for byte."""
+    """Returns the settings without our entries. If nobody has changed the file since the install, it gets its earlier
+    text, byte for byte."""
     if text is None or (not noted and OUR_NAME not in text):
         return text  # `install` never changed it
     if noted.get("written") == checksum(text):
@@ -3550,7 +3599,7 @@ def restored(path, text, noted):
 
 
 def as_it_was(path, settings):
-    """The text from before `install`, if its content equals these settings."""
+    """Returns the text from before `install`, if its settings without our hooks equal these settings; else None."""
     kept = read_text(copy_of(path))
     try:
         return kept if kept is not None and without_ours(settings_of(kept, path)) == settings else None
@@ -3563,7 +3612,7 @@ def copy_of(path):
 
 
 def install(words):
-    """Shows the changes and writes a client's settings. Returns 0 if everything is as wanted."""
+    """Shows the changes, and writes them to the client's settings. Returns 0 if everything is as wanted."""
     options = arguments(words, "install", "Makes a client ask before each tool call, and block the call if it cannot ask.")
     client = "copilot" if options.dialect == "vscode" else options.dialect
     try:
@@ -3571,7 +3620,7 @@ def install(words):
         if options.managed and not options.root and hasattr(os, "geteuid") and os.geteuid() != 0:
             raise Refused("managed settings belong to root: run it as root, or without --managed for yourself")
         if options.managed and os.name == "posix":
-            os.umask(0o022)  # root's own umask could close the new folders to all other users
+            os.umask(0o022)  # with root's own umask, other users might not be able to enter the new folders
         recorded, before = read_record(place)
         if options.uninstall:
             changes, ends = removals(place, recorded, before, client)
@@ -3621,11 +3670,12 @@ def install(words):
 
 
 def additions(place, recorded, record, client, python):
-    """The changes that make a client ask: our own files first, then its settings. Prints the saved values that stay."""
+    """Returns the changes that make a client ask: first our own files, then the settings of the client. Prints the
+    saved values that stay."""
     parts = [(part,) + client_change(place, python, part, record, False) for part in parts_of(place, client)]
     mode = 0o644 if place.managed else 0o600
     hook, config, noting = (place.at(path) for path in (place.hook, place.config, place.record))
-    # Read from this file, also if it is the installed one.
+    # The hook installs a copy of this file, also if this file is the installed one.
     own = read_text(os.path.abspath(__file__))
     before = read_text(config)
     after = pretty(own_settings(place, before))
@@ -3641,19 +3691,19 @@ def additions(place, recorded, record, client, python):
 
 
 def removals(place, recorded, record, client):
-    """The changes that remove one client, or all: settings first, then our own files if no client is left. Also the
-    notes of ended sessions to delete."""
+    """Returns the changes that remove one client, or all clients: first the settings, then our own files if no client
+    is left. Also returns the notes of ended sessions that must be deleted."""
     changes, left = [], dict(record)
     for each in [part for one in ([client] if client else sorted(EVENTS)) for part in parts_of(place, one)]:
         try:
             changes.append(client_change(place, None, each, record, True)[0])
         except Refused:
-            # Settings that cannot be read and that `install` never changed are left alone.
+            # Settings that cannot be read stay as they are if `install` never changed them.
             if client or each in record:
                 raise
         folders = left.pop(each, {}).get("folders", [])
         if left:
-            # Another client's settings may lie in the same folders.
+            # The settings of another client may be in the same folders.
             other = sorted(left)[0]
             left[other] = dict(left[other], folders=left[other].get("folders", []) + folders)
     noting, config, hook = (place.at(path) for path in (place.record, place.config, place.hook))
@@ -3663,13 +3713,13 @@ def removals(place, recorded, record, client):
         return changes, []
     changes.append(Change(noting, recorded, None, 0o600, True))
     changes += [Change(path, read_text(path), None, 0o600, True) for path in (config, hook)]
-    # A managed hook writes its notes to the same folder.
+    # A managed hook writes its notes of ended sessions to the same folder.
     shared = place.managed or os.path.exists(Place(True).hook)
     return changes, [] if shared else left_ends(spool())
 
 
 def show(changes, rules, ends, notes):
-    """Prints what would be changed."""
+    """Prints the planned changes."""
     for each in changes:
         sys.stdout.write(each.shown())
     for words, _, _, _ in rules.changes if rules else ():
@@ -3683,7 +3733,7 @@ def show(changes, rules, ends, notes):
 
 
 def all_gone(changes, place):
-    """Whether no client is left: then the hook itself goes, or is gone already."""
+    """Whether no client is left. Then the hook itself is removed now, or was removed earlier."""
     hook = place.at(place.hook)
     return read_text(hook) is None or any(change.path == hook and change.after is None for change in changes)
 
@@ -3736,12 +3786,12 @@ class Findings:
         print("note  " + text)
 
     def doubt(self, text):
-        """Something could not be tested here. This proves neither protection nor its absence."""
+        """Reports that something could not be tested here. The calls may be protected or not."""
         self.unproven = True
         print("??    " + text)
 
     def not_tried(self, text):
-        """The client is not installed yet, so nothing of it could be tried."""
+        """Reports that the client is not installed yet, so that it could not be tested."""
         self.untried = True
         print("??    " + text)
 
@@ -3760,8 +3810,8 @@ class Findings:
 
 
 def doctor(words):
-    """Tests on this machine that a denied call is blocked, and a call that cannot be checked. Returns 1 if a call would
-    pass, or if something could not be tested."""
+    """Tests on this machine that the hook blocks denied calls, and calls that cannot be checked. Returns 1 if a call
+    would run, or if something could not be tested."""
     about = "Tests on this machine that denied calls are blocked. Run it in the agent's folder, because a project's settings count too."
     options = arguments(words, "doctor", about)
     findings = Findings()
@@ -3805,7 +3855,8 @@ def doctor(words):
 
 
 def entries_of(place, client, findings):
-    """Our `pre` command lines in a client's settings: [words or line]. Reports settings that switch them off."""
+    """Returns our `pre` command lines in a client's settings: [list of words, or a line]. Reports settings that switch
+    the hook off."""
     try:
         if client == "opencode":
             return opencode_entries(place, findings)
@@ -3852,7 +3903,8 @@ def entries_of(place, client, findings):
 
 
 def switched_off(place, path, settings, ours, findings):
-    """What in the file with the hook, or beside it, lets others switch Claude Code's hook off."""
+    """Reports settings in the hook's file, or in files beside it, with which others can switch Claude Code's hook
+    off."""
     if not place.managed:
         if ours and settings.get("disableAllHooks") is True:
             findings.fail("`disableAllHooks` switches the hook off: remove it, or install --managed")
@@ -3873,7 +3925,7 @@ def switched_off(place, path, settings, ours, findings):
 
 
 def fragments(path):
-    """The files beside Claude Code's managed settings that it merges with them."""
+    """Returns the files that Claude Code merges with its managed settings."""
     folder = os.path.splitext(path)[0] + ".d"
     try:
         return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".json")]
@@ -3881,7 +3933,8 @@ def fragments(path):
         return []
 
 
-# The settings of a project that concern hooks: files below its folder, and paths in them.
+# The project's settings that can switch hooks off: files below its folder, the path of the setting in them, and the
+# value that switches off.
 PROJECT_FILES = {
     "claude": ((".claude/settings.json", ".claude/settings.local.json"), ("disableAllHooks",), True),
     "gemini": ((".gemini/settings.json",), ("hooksConfig", "enabled"), False),
@@ -3899,14 +3952,14 @@ PROJECT_FILES = {
 
 
 def by_its_user(client, findings):
-    """Reports settings that switch off a user's own hooks. Fails if the project's settings do."""
+    """Reports that a user's own hook can be switched off. Fails if the project's settings do so."""
     findings.enforced = False
     findings.note(
         "%s: everybody who can write the user's or the project's files can switch a user's installation off, "
         "also an agent; `install --managed` prevents this" % client
     )
     names, steps, off = PROJECT_FILES.get(client, ((), (), None))
-    # Copilot CLI reads the settings of the repository's root too.
+    # Copilot CLI also reads the settings in the root of the repository.
     folders = folders_up() if client == "copilot" else [os.getcwd()]
     for path in [os.path.join(folder, *name.split("/")) for folder in folders for name in names]:
         try:
@@ -3920,7 +3973,7 @@ def by_its_user(client, findings):
 
 
 def try_entries(client, place, entries, findings):
-    """Whether the installed command line blocks an event that it cannot read."""
+    """Tests whether the installed command line blocks an event that it cannot read."""
     if len(entries) > 1:
         findings.fail("%s asks %d times for each call: run `install` again" % (client, len(entries)))
     for line in entries:
@@ -3940,20 +3993,21 @@ def is_json(text):
 
 # --- hook/doctor_environment ------------------------------------------------------------------------------------------
 
-# The command `doctor`: variables and shells with which a hook does not start, or something else starts in its place.
+# The command `doctor`: variables and shells that keep a hook from starting, or start another program in its place.
 
-# With these variables the loader of programs starts something else than the hook, or nothing.
+# These variables can make the loader of programs start something other than the hook, or nothing.
 LOADER_VARIABLES = ("LD_", "DYLD_")
-# With these a shell starts something else, or Claude Code puts a program before the command.
+# These variables can make a shell start something else, or make Claude Code put a program before the command.
 SHELL_VARIABLES = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV", "BASH_FUNC_", "ENV", "PS4")
-# Variables of the client's environment: `ENV` and functions do not reach the hook's command line.
+# The variables that count in a client's own environment. `ENV` and exported functions there do not reach the hook.
 SHELL_ENVIRONMENT = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV")
-# Many environments set these for their own programs.
+# Many machines set these variables for their own programs.
 LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 
 
 def settings_environment(client, managed, findings):
-    """Whether the `env` of settings in the user's home and in this folder can keep Claude Code's hook from running."""
+    """Checks whether the `env` of Claude Code's settings, in the user's home and in this folder, can keep the hook from
+    running."""
     if client != "claude":
         return
     names = LOADER_VARIABLES if managed else LOADER_VARIABLES + SHELL_VARIABLES
@@ -3971,9 +4025,10 @@ def settings_environment(client, managed, findings):
 
 
 def own_environment(client, managed, findings):
-    """Whether a variable of this environment, which a client started here would pass on, can keep the hook from
-    running."""
-    # Gemini CLI's managed settings withhold these variables from hooks, and these two start no shell.
+    """Checks whether an environment variable can keep the hook from running. A client that is started here passes this
+    environment on to the hook."""
+    # Gemini CLI's managed settings keep these variables from hooks. A managed Claude Code or Copilot CLI starts the
+    # hook without a shell.
     names = () if managed and client == "gemini" else LOADER_VARIABLES
     if not managed or client not in ("claude", "copilot", "gemini"):
         names += SHELL_ENVIRONMENT
@@ -3988,7 +4043,8 @@ def own_environment(client, managed, findings):
 
 
 def as_started(client, line, managed):
-    """The program and its arguments with which a client starts this command, and the hook's environment."""
+    """Returns the words with which a client starts this command, and the environment of the hook; None means the
+    present environment."""
     import shutil
 
     if isinstance(line, list):
@@ -4009,7 +4065,7 @@ def as_started(client, line, managed):
 
 
 def login_shell():
-    """The shell with which Codex starts hooks: the user's own one, if Codex knows it."""
+    """Returns the shell with which Codex starts hooks: the user's own shell, if Codex knows it."""
     try:
         import pwd
 
@@ -4021,7 +4077,7 @@ def login_shell():
 
 
 def run_line(line, known=None, event=b""):
-    """Starts a hook's command. Returns exit code, standard output and standard error."""
+    """Runs a hook's command. Returns its exit code, standard output and standard error."""
     import subprocess
 
     pipe = subprocess.PIPE
@@ -4035,10 +4091,11 @@ def run_line(line, known=None, event=b""):
 
 # --- hook/projects ----------------------------------------------------------------------------------------------------
 
-# These functions find files of a project, of its parent folders and of plugins that get around a user's hook.
+# These functions find files that get around a user's hook: files of a project, of its parent folders and of plugins.
 
 def folders_up():
-    """This folder and those above it, up to the repository's root. Without a repository, up to the root of the disk."""
+    """Returns this folder and the folders above it, up to the root of the repository. Without a repository, up to the
+    root of the disk."""
     found, at = [], os.getcwd()
     while True:
         found.append(at)
@@ -4049,37 +4106,39 @@ def folders_up():
 
 
 def project_folders():
-    """The folders in which Claude Code looks for skills, commands and agents of a project; in the home they are the user's."""
+    """Returns the folders in which Claude Code looks for skills, commands and agents of a project. The user's home is
+    left out, because there they belong to the user."""
     home = os.path.realpath(os.path.expanduser("~"))
     return [folder for folder in folders_up() if os.path.realpath(folder) != home]
 
 
 def texts_of(folder, kinds):
-    """The texts of a project's skills, commands or agents: [(path, text)]. Text that cannot be read has everything."""
+    """Returns the texts of a project's skills, commands or agents: [(path, text)]. A text that cannot be read counts as
+    a text with hooks and commands."""
     found = []
     for kind in kinds:
         for path in sorted(texts_below(os.path.join(folder, ".claude", kind))):
             try:
                 found.append((path, read_text(path) or ""))
             except Refused:
-                found.append((path, "---\nhooks:\n---\n!`"))  # the client may read it in another way
+                found.append((path, "---\nhooks:\n---\n!`"))  # the client may be able to read it
     return found
 
 
 def skills_with_commands():
-    """The skills and slash commands of a project with a shell command in their text."""
+    """Returns the skills and slash commands of a project that have a shell command in their text."""
     texts = [each for folder in project_folders() for each in texts_of(folder, ("skills", "commands"))]
     return [path for path, text in texts if "!`" in text or "```!" in text]
 
 
 def texts_with_hooks():
-    """The skills, slash commands and agents of a project that bring hooks of their own."""
+    """Returns the skills, slash commands and agents of a project that have hooks of their own."""
     texts = [each for folder in project_folders() for each in texts_of(folder, ("skills", "commands", "agents"))]
     return [path for path, text in texts if has_hooks(text)]
 
 
 def has_hooks(text):
-    """Whether the head of a text names hooks."""
+    """Whether the head of a text (between two lines `---`) names hooks."""
     lines = text.lstrip("\ufeff").splitlines()
     if not lines or lines[0].strip() != "---":
         return False
@@ -4093,7 +4152,8 @@ PLUGIN_FILES = ("hooks.json", "plugin.json")
 
 
 def plugin_hooks(folder, names, event):
-    """The files below a folder of plugins with hooks before a call. `names` are those of switched-on plugins; None means all."""
+    """Returns the files below a folder of plugins that have hooks for the event. `names` are the plugins that are
+    switched on; None means all."""
     found = []
     for at, _, files in os.walk(folder):
         parts = at[len(folder) :].split(os.sep)
@@ -4107,7 +4167,7 @@ def plugin_hooks(folder, names, event):
 
 
 def enabled_plugins(files):
-    """The names of the plugins that these settings switch on."""
+    """Returns the names of the plugins that these settings switch on."""
     known = [look_up(settings_or_none(path), ("enabledPlugins",)) for path in files]
     return {name.partition("@")[0] for each in known if isinstance(each, dict) for name, on in each.items() if on}
 
@@ -4117,7 +4177,7 @@ def enabled_plugins(files):
 # The command `doctor`: tests that run the hook.
 
 def try_version(client, findings):
-    """Whether the client on this machine is new enough to block."""
+    """Checks whether the client on this machine is new enough to block calls."""
     import shutil
     import subprocess
 
@@ -4130,7 +4190,8 @@ def try_version(client, findings):
         told = "`%s` is not on the PATH, so %s could not be tried: run doctor again as its user when it is installed"
         return findings.not_tried(told % (PROGRAMS[client], what))
     try:
-        # Some clients read standard input even for `--version`. They would take the next line of the terminal.
+        # Some clients read standard input even for `--version`. So they get none, because they would take the next line
+        # of the terminal.
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         ran = subprocess.run([program, "--version"], timeout=60, **pipes)
         found = version_of(ran.stdout.decode("utf-8", "replace"))
@@ -4144,8 +4205,8 @@ def try_version(client, findings):
 
 
 def try_trust(lines, managed, findings):
-    """Whether Codex runs the hook. It silently skips a user's hook that is not trusted, and a managed hook that it does
-    not find."""
+    """Checks whether Codex runs the hook. Without a message, Codex skips a user's hook that is not trusted, and a
+    managed hook that it does not find."""
     import shutil
 
     program = shutil.which(PROGRAMS["codex"])
@@ -4167,8 +4228,8 @@ def try_trust(lines, managed, findings):
 
 
 def codex_hooks(program):
-    """The hooks of sessions in the user's home and in this folder, as Codex's own server lists them; None if it has no
-    answer."""
+    """Asks Codex's own server for the hooks that it runs in the user's home and in this folder. Returns None if it does
+    not answer."""
     import subprocess
     from threading import Timer
 
@@ -4207,7 +4268,7 @@ def codex_hooks(program):
 
 
 def try_service(config, findings):
-    """Tests a denied call and an unreachable service. Each test starts the hook as a process."""
+    """Tests a denied call, and a call while the service is unreachable. Each test starts the hook as a process."""
     import tempfile
 
     try:
@@ -4248,7 +4309,7 @@ def try_service(config, findings):
 
 
 def without_denial(settings, code, told):
-    """The meaning of an answer of the hook that is not the expected denial."""
+    """Explains an answer of the hook that is not the expected denial."""
     reason = told.partition("countersign: ")[2].partition(", and calls")[0].partition("; fail mode")[0]
     if not reason:
         return "a call that must be denied was not: %s" % (told or "it was allowed")
@@ -4258,7 +4319,8 @@ def without_denial(settings, code, told):
 
 
 def try_call(folder, settings, session, changed):
-    """Asks about a harmless call with changed settings. Returns exit code, standard output and standard error."""
+    """Runs the hook for a harmless call with changed settings. Returns exit code, standard output and standard
+    error."""
     import subprocess
 
     named = {
@@ -4286,13 +4348,13 @@ def try_call(folder, settings, session, changed):
 
 
 def try_key(settings, session, findings):
-    """Whether the key belongs to the organization of the settings. A key on an agent's machine should only be able to
-    ask; the service does not even tell such a key whose it is."""
+    """Checks whether the key belongs to the organization of the settings. A key on an agent's machine should only be
+    able to ask for decisions. For such a key, the service does not even say whose key it is."""
     try:
         scopes = ask(settings, "GET", "/me", None, time.monotonic() + 10).get("scopes")
     except (Refused, Unreachable):
         scopes = None
-    # A map of scope to boolean, or a list.
+    # The scopes are a map of scope to boolean, or a list.
     held = [scope for scope in scopes if not isinstance(scopes, dict) or scopes[scope]] if scopes else []
     if any(scope != "agents:authorize" for scope in held):
         findings.note("this key can do more than ask: make one with only the scope agents:authorize")
@@ -4327,7 +4389,7 @@ def own_checksum():
 
 
 def try_checksum(settings, findings):
-    """Whether this file is the service's current one."""
+    """Checks whether this file is the version that the service offers now."""
     try:
         listed = ask(settings, "GET", "/integrations", None, time.monotonic() + 10).get("files", [])
     except (Refused, Unreachable):
@@ -4340,10 +4402,10 @@ def try_checksum(settings, findings):
 
 # --- hook/opencode_doctor ---------------------------------------------------------------------------------------------
 
-# opencode: what `doctor` looks at and tries.
+# opencode: the checks of `doctor`.
 
 def opencode_entries(place, findings):
-    """The command of the installed plugin. Reports what keeps opencode from asking it."""
+    """Returns the command of the installed plugin. Reports what keeps opencode from asking the hook."""
     path = place.settings_file(OPENCODE_PLUGIN if place.managed else "opencode")
     text = read_text(path)
     again = "%s: run `install` again"
@@ -4373,14 +4435,14 @@ def opencode_entries(place, findings):
     findings.failed = False
     opencode_around(place, findings)
     if not findings.failed:
-        # Otherwise a program of this folder would run here.
+        # This test starts opencode. If a check failed, opencode could run a program of this folder.
         try_plugin(place, path, findings)
     findings.failed = findings.failed or before
     return [words] if words else []
 
 
 def try_plugin(place, path, findings):
-    """Whether opencode, started here, runs the plugin and no other one that could get around it."""
+    """Tests whether opencode, when started here, runs the plugin, and no other plugin that could get around it."""
     import shutil
     import subprocess
 
@@ -4405,7 +4467,8 @@ def try_plugin(place, path, findings):
 
 
 def opencode_around(place, findings):
-    """What the environment and the files of users and of this folder do to the hook."""
+    """Reports what in the environment, the user's files and this folder's files switches the hook off or gets around
+    it."""
     said = os.environ.get
     if place.managed and "OPENCODE_TEST_MANAGED_CONFIG_DIR" in os.environ:
         findings.fail("`OPENCODE_TEST_MANAGED_CONFIG_DIR` replaces the managed settings: remove it from the environment")
@@ -4419,7 +4482,7 @@ def opencode_around(place, findings):
         folders += [own, os.path.join(os.path.expanduser("~"), ".opencode")]
     folders += [each for each in [said("OPENCODE_CONFIG_DIR")] if each]
     skills = []
-    # The variable does not stop opencode from loading plugins of the project (docs/agents-reference.md).
+    # This variable does not keep opencode from loading plugins of the project (docs/agents-reference.md).
     is_off = is_yes(said("OPENCODE_DISABLE_PROJECT_CONFIG"))
     at = os.getcwd()
     while at is not None:
@@ -4456,7 +4519,7 @@ def is_yes(value):
 
 
 def programs_of(folder, kinds=("plugin", "plugins", "tool", "tools")):
-    """The plugins and tools of a folder. opencode loads each into its own process when it starts."""
+    """Returns the plugins and tools of a folder. opencode loads each of them into its own process when it starts."""
     found = []
     for kind in kinds:
         try:
@@ -4469,7 +4532,8 @@ def programs_of(folder, kinds=("plugin", "plugins", "tool", "tools")):
 
 
 def names_plugins(path):
-    """Whether settings name plugins, under the old or the new name. A file with comments is searched as text."""
+    """Whether settings name plugins, under the old or the new name of this option. A file with comments is searched as
+    text."""
     text = read_text(path) or ""
     try:
         settings = parse_json(text.lstrip("\ufeff") or "{}")
@@ -4484,9 +4548,9 @@ def texts_below(folder):
 
 # --- hook/doctor_around -----------------------------------------------------------------------------------------------
 
-# The command `doctor`: ways around the hook that the client leaves open (docs/agents-reference.md).
+# The command `doctor`: ways to get around the hook that a client leaves open (docs/agents-reference.md).
 
-# Known ways around a managed hook, which `install` cannot close.
+# Known ways to get around a managed hook, which `install` cannot prevent.
 OPEN_WAYS = {
     "claude": "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
     "codex": "variables such as `BASH_ENV`, in the environment or in `.env` of a user's folder `.codex`, keep the shell from starting the hook",
@@ -4497,7 +4561,7 @@ OPEN_WAYS = {
 
 
 def by_its_client(client, findings):
-    """Says what a user can still do about a managed hook. Then the hook works, and is not protected."""
+    """Says how a user can still get around a managed hook. The verdict is then `works` and not `protected`."""
     way = OPEN_WAYS.get(client)
     if client == "copilot" and os.name != "nt":
         path = Place(True).settings_file(COPILOT_POLICY)
@@ -4511,14 +4575,14 @@ def by_its_client(client, findings):
 
 
 def codex_variables(findings):
-    """Fails for variables of the file from which Codex takes them, with which a hook does not start."""
+    """Fails if the file from which Codex reads variables has a variable that keeps the hook from starting."""
     path = os.path.join(os.environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex"), ".env")
     for variable in stopping_variables(path):
         findings.fail("`%s` in %s keeps the hook from running: remove it" % (variable, path))
 
 
 def by_its_project(client, findings):
-    """Fails for what the project of this folder, or an extension, brings along that gets around a user's own hook."""
+    """Fails if something in this folder's project, or in an extension, can get around a user's own hook."""
     if client == "gemini":
         for path in extension_hooks():
             told = "an extension's hook in %s can change a call after it was judged: remove it, or install --managed"
@@ -4527,7 +4591,7 @@ def by_its_project(client, findings):
         return
     names, own = PROJECT_FILES["claude"][0], Place(False).settings_file("claude")
     files = [os.path.join(os.getcwd(), *name.split("/")) for name in names]
-    # In the user's home a project's settings are the user's own.
+    # If this folder is the user's home, the project's settings are the user's own.
     files = [path for path in files if os.path.realpath(path) != os.path.realpath(own)]
     known = [settings_or_none(path) for path in files]
     for path, settings in zip(files, known):
@@ -4549,7 +4613,7 @@ def by_its_project(client, findings):
 
 
 def extension_hooks():
-    """The files with hooks before a call in extensions of Gemini CLI."""
+    """Returns the files in extensions of Gemini CLI that have hooks for the event before a call."""
     folder, found = os.path.join(os.path.expanduser("~"), ".gemini", "extensions"), []
     try:
         names = sorted(os.listdir(folder))
@@ -4563,7 +4627,7 @@ def extension_hooks():
 
 
 def codex_around(told, lines, findings):
-    """Fails for a trusted hook of the project that can change a call which ours has judged."""
+    """Fails if a trusted hook of the project can change a call after our hook has judged it."""
     own = Place(False).settings_file("codex")
     paths = set()
     for one in told:
@@ -4577,7 +4641,7 @@ def codex_around(told, lines, findings):
 
 
 def settings_or_none(path):
-    """A client's settings; None if they cannot be read, which other checks report."""
+    """Returns a client's settings; None if they cannot be read. Other checks report that."""
     try:
         return parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}")
     except (Refused, ValueError):
@@ -4589,7 +4653,8 @@ def settings_or_none(path):
 # The command line.
 
 class Options:
-    """Reads --dialect, --timeout and --config. argparse would take as long to load as everything else."""
+    """Reads --dialect, --timeout and --config. It does not use argparse, because loading argparse takes as long as
+    everything else."""
 
     def __init__(self, words):
         self.dialect = None
@@ -4619,15 +4684,15 @@ class Options:
 
 
 def patience(dialect, timeout):
-    """The time limit of this process in seconds: a ninth less than the client waits, and at least 1.5 s less, because
-    Python starts before it can look at the clock."""
+    """Returns the time limit of this process in seconds. It is a ninth shorter than the wait of the client, and usually
+    at least 1.5 s shorter, because the clock of this process only runs after Python has started."""
     limit = timeout or CLIENT_TIMEOUT.get(dialect, UNKNOWN_TIMEOUT)
     return limit - max(limit / 9, min(1.5, limit / 2))
 
 
 def guarded(answer, work, options, blocking):
-    """Runs the work in another thread and ends the process in time. This thread only waits, so a slow name server or a
-    full pipe cannot stop it from answering in time or on a signal."""
+    """Runs `work` in another thread, and ends the process in time. This thread only waits. So even if a name server is
+    slow or a pipe is full, this thread answers in time, and on a signal."""
 
     def run():
         try:
@@ -4666,7 +4731,7 @@ def guarded(answer, work, options, blocking):
             _signal.signal(getattr(_signal, name), stopped)
     start_new_thread(run, ())
     while time.monotonic() < answer.deadline:
-        # A killed client sends no signal to its hooks.
+        # If the client is killed, it sends no signal to its hooks.
         if answer.waiting_for is not None and answer.is_unheard():
             stopped(None, None)
         time.sleep(max(0.0, min(1.0, answer.deadline - time.monotonic())))

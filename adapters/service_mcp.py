@@ -36,21 +36,21 @@ from queue import Empty, SimpleQueue
 
 # --- shared/limits ----------------------------------------------------------------------------------------------------
 
-# Limits, and the two errors of a question.
+# Limits, and the two errors that a request to the service can raise.
 
 VERSION = "0.1.0"
 
 MIB = 1024 * 1024
-MAX_BODY = 4 * MIB  # bytes of an authorize request: the service refuses a larger one
-MAX_ANSWER = MIB  # bytes of an answer of the service
-ASK_SECONDS = 20  # without an answer for this long the service counts as unreachable
+MAX_BODY = 4 * MIB  # maximum bytes of an authorize request: the service refuses more
+MAX_ANSWER = MIB  # maximum bytes of an answer of the service
+ASK_SECONDS = 20  # if no answer comes for this long, the service counts as unreachable
 POLL_SECONDS = 30  # the longest wait that the service accepts for a poll
 DEFAULT_WAIT = 55  # less than the minute after which many clients give up a call
 LARGEST = 2**53 - 1  # the largest whole number that every reader of JSON reads exactly: the limit of a double
 
 
 class Refused(Exception):
-    """Blocks the call in both fail modes; the text is the reason."""
+    """This error blocks the call in both fail modes. Its text is the reason."""
 
 
 class Unreachable(Exception):
@@ -62,14 +62,15 @@ class Unreachable(Exception):
 # Texts, and writing to a descriptor.
 
 def plain(text, longest):
-    """One line without control characters, cut to a length. Rule names and comments are text of other people."""
+    """Returns the text as one line without control characters, cut to a length. Other people write rule names and
+    comments, so their text is not trusted."""
     line = "".join(c if c.isprintable() else " " for c in str(text)[: longest * 2])
     line = " ".join(line.split())
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
 
 def text_of(event, *keys):
-    """The first of these fields that has a text."""
+    """Returns the first of these fields that contains a text."""
     for key in keys:
         if isinstance(event.get(key), str) and event[key] != "":
             return event[key]
@@ -77,7 +78,7 @@ def text_of(event, *keys):
 
 
 def write_all(descriptor, data):
-    """Writes bytes. Returns False without a descriptor, and if the other side has closed."""
+    """Writes bytes. Returns False if there is no descriptor or the other side has closed it."""
     if descriptor is None:
         return False
     view = memoryview(data)
@@ -92,50 +93,52 @@ def write_all(descriptor, data):
 
 
 def token(name):
-    """A name as Claude Code writes names of servers and tools: other characters become `_`."""
+    """Returns a name in the form in which Claude Code writes names of servers and tools: other characters become
+    `_`."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
 
 
 # --- gateway/constants ------------------------------------------------------------------------------------------------
 
-# Numbers, names and errors of the gateway.
+# Constants and errors of the gateway.
 
-MAX_LINE = 64 * MIB  # bytes of one message
-MAX_WAIT = 240  # Codex gives a call up after 300 seconds, also if it gets progress
-TICK_SECONDS = 10  # between two progress messages of a call that waits
-LIST_SECONDS = 8  # the wait for starting servers when the client asks for a list
-START_SECONDS = 30  # for a server's answer to `initialize`
-PAGE_SECONDS = 30  # for a page of a server's list
-CONNECT_SECONDS = 10  # for a connection to a server over HTTP, and for the encryption on it
-IDLE_SECONDS = 1800  # without a byte of a server over HTTP
-RETRY_SECONDS = 1  # before a stream is resumed, if its server names no time
-MAX_RESUMES = 10  # of one stream without anything new
+MAX_LINE = 64 * MIB  # maximum bytes of one message
+MAX_WAIT = 240  # maximum wait for an approver in seconds: Codex gives a call up after 300, even with progress
+TICK_SECONDS = 10  # seconds between two progress messages of a waiting call
+LIST_SECONDS = 8  # when the client asks for a list, the gateway waits this long for servers that are starting
+START_SECONDS = 30  # maximum wait for a server's answer to `initialize`
+PAGE_SECONDS = 30  # maximum wait for a page of a server's list
+CONNECT_SECONDS = 10  # maximum wait for a connection to a server over HTTP, including its TLS
+IDLE_SECONDS = 1800  # a server over HTTP may send nothing for this long
+RETRY_SECONDS = 1  # wait before a stream is resumed, if its server names no time
+MAX_RESUMES = 10  # maximum number of times that one stream is resumed without a new event
 GRACE_SECONDS = 2  # the wait after a server's input is closed, and again after SIGTERM
-BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # before a server that has ended is started again
+BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # wait before a server is started again, by failures
 MAX_PAGES = 1000
 MAX_WORKERS = 300
-MAX_OUTBOX = 1000  # messages to one server that are not calls
-MAX_ASKED = 100  # open questions of one server to the client
-MAX_DEPTH = 100  # levels of a list's entry: many readers of JSON stop at 128 and would lose the whole list
-MAX_NAME = 64  # characters of a tool's name with `mcp__` and the gateway's name: the limit of the vendors' interfaces
-MAX_KEPT_OPEN = 8  # connections to the service
-KEEP_SECONDS = 4  # shorter than the time after which servers close an idle connection
+MAX_OUTBOX = 1000  # maximum number of waiting messages to one server, without calls
+MAX_ASKED = 100  # maximum number of open requests of one server to the client
+MAX_DEPTH = 100  # maximum levels in an entry of a list: many programs stop at 128, and would lose the whole list
+MAX_NAME = 64  # maximum characters of a tool's name with `mcp__` and the gateway's name: a limit of model vendors
+MAX_KEPT_OPEN = 8  # maximum number of open connections to the service that wait for their next use
+KEEP_SECONDS = 4  # an idle connection is used again within this time, before the service closes it
 
 # Headers of each request to the service.
 HEADERS = ["User-Agent: countersign-mcp/" + VERSION]
 
-# Newest first. Later revisions have no `initialize`; every client of such a revision falls back to one of these.
+# The supported revisions of the protocol, newest first. Later revisions have no `initialize`, but every client of such
+# a revision can also use one of these.
 PROTOCOLS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 NO_RESOURCE = -32002
-BLOCKED = 403  # the code for a refused resource or prompt; the protocol itself does not use this number
+BLOCKED = 403  # the error code for a refused resource or prompt; the protocol itself does not use this number
 
 
 class Denied(Refused):
-    """The service's own decision."""
+    """The service itself has decided that the call may not run."""
 
 
 class Cancelled(Exception):
@@ -143,15 +146,15 @@ class Cancelled(Exception):
 
 
 class Failed(Exception):
-    """An upstream server failed; the text says how."""
+    """A server of the organization failed. The text says how."""
 
 
 class SessionEnded(Failed):
-    """A server over HTTP does not know the session any more."""
+    """A server over HTTP does not know the HTTP session any more."""
 
 
 class Wrong(Exception):
-    """The client's request gets a protocol error."""
+    """The client's request is answered with a protocol error."""
 
     def __init__(self, code, message):
         super().__init__(message)
@@ -160,13 +163,14 @@ class Wrong(Exception):
 
 # --- gateway/threads --------------------------------------------------------------------------------------------------
 
-# Standard error, and threads for work that has to wait.
+# The log on standard error, and threads for work that can wait long.
 
 _said = SimpleQueue()
 
 
 def log(text):
-    """A line for people. It is dropped rather than waited for: a client that does not read it must not stop a call."""
+    """Writes a line for people to standard error. If the client does not read these lines, they are dropped, so that
+    they never stop a call."""
     if _said.qsize() < 1000:
         _said.put(("countersign: " + plain(text, 2000) + "\n").encode("utf-8", "replace"))
 
@@ -177,12 +181,12 @@ def _write_log():
 
 
 class Workers:
-    """Threads for what has to wait; one that has nothing to do is used before another is started."""
+    """Threads for work that can wait long. A free thread is used before another thread is started."""
 
     def __init__(self):
         self.tasks = SimpleQueue()
         self.lock = threading.Lock()
-        self.free = 0  # below zero: so many tasks wait for a thread
+        self.free = 0  # the number of free threads; -3 means that 3 tasks wait for a thread
         self.count = 0
 
     def run(self, work, *args):
@@ -209,7 +213,7 @@ class Workers:
 
 # --- shared/json ------------------------------------------------------------------------------------------------------
 
-# Values that are not accepted as JSON.
+# Functions that refuse values in JSON.
 
 def once(pairs):
     read = dict(pairs)
@@ -219,7 +223,7 @@ def once(pairs):
 
 
 def whole(digits):
-    # Reading a long number takes time that grows with the square of its length, and blocks other threads.
+    # The time for reading a number grows with the square of its length, and blocks other threads.
     if len(digits) > 400:
         raise ValueError("a number has %d digits" % len(digits))
     return int(digits)
@@ -230,7 +234,8 @@ def constant(name):
 
 
 def refuse_inexact(arguments):
-    """Refuses numbers that the service would round: an approval of one number would also cover its neighbours."""
+    """Refuses numbers that the service would round. Otherwise an approval of one number would also cover nearby
+    numbers."""
     rest = [arguments]
     while rest:
         one = rest.pop()
@@ -247,24 +252,26 @@ def refuse_inexact(arguments):
 # JSON: strict for the client, lenient for servers.
 
 def finite(digits):
-    # A number beyond the range of doubles could be read but not written again.
+    # Python could read a number beyond the range of doubles, but not write it again.
     return max(-sys.float_info.max, min(sys.float_info.max, float(digits)))
 
 
 def countable(digits):
-    # The same for a whole number beyond doubles: Python cannot add it to them, and clients read it as infinite.
+    # The same holds for a whole number beyond doubles: Python cannot add it to a double, and clients read it as
+    # infinite.
     number = whole(digits)
     return number if abs(number) <= sys.float_info.max else finite(digits)
 
 
-# The client's messages are judged, so no name may occur twice. A server's results are handed on as they are.
+# The service decides about the client's messages, so no name may occur twice in them. A server's results are passed on
+# as they are.
 STRICT = json.JSONDecoder(object_pairs_hook=once, parse_int=whole, parse_constant=constant)
 LOOSE = json.JSONDecoder(parse_int=countable, parse_float=finite, parse_constant=constant)
 _blank = re.compile(r"[ \t\r\n]*")
 
 
 def parse_json(text):
-    """Strict JSON. Raises ValueError."""
+    """Reads strict JSON. Raises ValueError."""
     try:
         return STRICT.decode(text)
     except RecursionError:
@@ -272,7 +279,7 @@ def parse_json(text):
 
 
 def to_json(value, ascii_only=False):
-    """Compact JSON as bytes in UTF-8. Half of a surrogate pair is written as its escape. Raises ValueError."""
+    """Returns compact JSON as bytes in UTF-8. Half of a surrogate pair is written as its escape. Raises ValueError."""
     try:
         return json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, separators=(",", ":")).encode("utf-8")
     except UnicodeEncodeError:
@@ -286,7 +293,7 @@ def to_json(value, ascii_only=False):
 # Messages of the protocol.
 
 class Message:
-    """One JSON-RPC message: its members as values, and the bytes of each member as received."""
+    """One JSON-RPC message: the values of its members, and the bytes of each member as they were received."""
 
     def __init__(self, text, decoder):
         self.text = text
@@ -335,14 +342,14 @@ class Message:
         return name in self.values
 
     def raw(self, name):
-        """The member as bytes, exactly as received. Only carriage returns between its parts become spaces: some clients
-        would read the rest as another message."""
+        """Returns the member as bytes, exactly as received. Only carriage returns between its parts become spaces,
+        because some clients would read the rest as another message."""
         start, end = self.places[name]
         return self.text[start:end].replace("\r", " ").encode("utf-8")
 
 
 def is_other_value(text):
-    """Whether the text is JSON, but no object: a string, a number, `true`, `false` or `null`."""
+    """Whether the text is JSON, but neither an object nor a list: a string, a number, `true`, `false` or `null`."""
     try:
         return not isinstance(STRICT.decode(text), (dict, list))
     except (ValueError, RecursionError):
@@ -356,7 +363,8 @@ def is_id(value):
 
 
 def is_sayable(value):
-    """Whether every client can read the value. One server's entry must not break the list of all servers."""
+    """Whether every client can read the value. Otherwise the entry of one server would break the list of all
+    servers."""
     layer, depth = [value], 0
     while layer and depth <= MAX_DEPTH:
         layer = [part for each in layer for part in parts(each)]
@@ -373,7 +381,8 @@ def parts(value):
 
 
 def id_name(value):
-    """One form for all spellings of an id. As clients compare them, `1` is not `"1"`, and 1.0 is 1."""
+    """Returns one form for all spellings of an id, so that ids compare as clients compare them: `1` is not `"1"`, and
+    1.0 is 1."""
     return to_json(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
@@ -416,12 +425,13 @@ CONFIG_KEYS = (
     "ca_file",
 )
 
-# A project's settings may set the environment. So beside a file the environment cannot set these, and if the file names
-# the service or a key, it cannot set the service and the organization either (docs/decisions/0053).
+# A project's settings may set environment variables. So if there is a settings file, the environment cannot set the
+# values of FILE_ALONE. If the file names the service or a key, the environment cannot set the service and the
+# organization either (docs/decisions/0053).
 FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
 WHO_IS_ASKED = ("api_url", "organization_id")
 
-# With these variables OpenSSL trusts other authorities, loads code, or writes the keys of a connection to a file.
+# These variables can make OpenSSL trust other authorities, load code, or write the keys of a connection to a file.
 OPENSSL_VARIABLES = (
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -430,7 +440,7 @@ OPENSSL_VARIABLES = (
     "OPENSSL_ENGINES",
     "SSLKEYLOGFILE",
 )
-removed_variables = {}  # their values; a server of the gateway can still name them in its `env`
+removed_variables = {}  # the removed values: a server of the gateway can still use them in its `env`
 
 
 class Settings:
@@ -458,7 +468,7 @@ class Settings:
         self.key = value("api_key", "SERVICE_API_KEY")
         if "api_key_file" in named and "api_key" not in named:
             self.key = read_private(named["api_key_file"], True).decode("utf-8", "replace").strip()
-        # An administrator names the organization, and each user keeps a key of it.
+        # Then an administrator has named the organization, and each user keeps a key of this organization.
         self.key_file = named.get("api_key_file")
         self.must_match = "organization_id" in named and self.key_file is not None and "api_key" not in named
         allow_http = value("allow_http", "SERVICE_ALLOW_HTTP")
@@ -470,7 +480,7 @@ class Settings:
         self.ca_file = named.get("ca_file")
 
     def check(self):
-        """Refuses settings that make a request impossible."""
+        """Refuses settings with which no request is possible."""
         if not self.api_url:
             raise Refused("SERVICE_API_URL is not set: name the service's address")
         if not self.key:
@@ -483,7 +493,7 @@ class Settings:
 
 
 def seconds(text, default):
-    """A number of seconds, at least 0; the default if the value is not a number."""
+    """Reads a number of seconds, at least 0. Returns the default if the text is not such a number."""
     try:
         number = float(text)
     except (TypeError, ValueError, OverflowError):
@@ -492,7 +502,8 @@ def seconds(text, default):
 
 
 def read_url(url):
-    """https, host, port and path of a base address. Refuses addresses that must not get the key."""
+    """Returns whether the address uses https, and its host, port and path. Refuses addresses that must not get the
+    key."""
     scheme, mark, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     secure = scheme.lower() == "https"
@@ -522,7 +533,7 @@ def is_loopback(host):
 
 
 def home():
-    """The user's home from the system's list of users, because a project's settings may change HOME."""
+    """Returns the user's home folder from the system's list of users, because a project's settings may change HOME."""
     try:
         import pwd
 
@@ -532,7 +543,8 @@ def home():
 
 
 def read_private(path, secret):
-    """A settings file's bytes. Refuses a file that others may change, or may read if it has a secret."""
+    """Returns the bytes of a settings file. Refuses a file that other users can change. Also refuses a file with a
+    secret that other users can read."""
     if not isinstance(path, str):
         raise Refused("`api_key_file` and `ca_file` must be paths")
     if path.startswith("~/"):
@@ -552,7 +564,7 @@ def read_private(path, secret):
 
 
 def read_config(path):
-    """The settings in a settings file."""
+    """Returns the settings in a settings file."""
     try:
         found = parse_json(read_private(path, False).decode("utf-8"))
     except ValueError:
@@ -570,15 +582,15 @@ def read_config(path):
 # HTTP to the service, over plain sockets.
 
 class Connection:
-    """One connection, for one request at a time. All its waits end at the same moment."""
+    """A connection to the service, for one request at a time. All waits of a request end at the time `until`."""
 
     def __init__(self, settings, until):
         self.settings = settings
         self.until = until
         self.socket = None
         self.buffer = b""
-        self.heard = False  # a byte of the service's answer
-        self.bounded = False  # the end of the answer is known without closing the connection
+        self.heard = False  # the service has sent a byte of its answer
+        self.bounded = False  # the answer says where it ends, so the connection need not close
         self.reusable = False  # the service keeps the connection open after its answer
 
     def left(self):
@@ -605,7 +617,7 @@ class Connection:
             self.socket = context.wrap_socket(self.socket, server_hostname=self.settings.host)
 
     def tunnel(self, credentials):
-        """Asks a proxy for a tunnel. The data in it is TLS to the service."""
+        """Asks the proxy for a tunnel. The data in the tunnel is TLS to the service."""
         target = "%s:%d" % (bracketed(self.settings.host), self.settings.port)
         lines = ["CONNECT %s HTTP/1.1" % target, "Host: " + target] + credentials
         self.send(("\r\n".join(lines) + "\r\n\r\n").encode("ascii"))
@@ -618,10 +630,11 @@ class Connection:
             self.socket.close()
 
     def exchange(self, method, path, body, opened=None):
-        """One request: its status and body. `opened` is called once the connection is open, before a byte is sent.
+        """Sends one request and returns the status and body of its answer. `opened` is called when the connection is
+        open and no byte has been sent yet.
 
-        Raises Unreachable for a failed connection, no answer in time or a 5xx, and Refused for an answer that is not
-        HTTP. A redirect is an answer like any other: the key goes nowhere else."""
+        Raises Unreachable if the connection fails, if no answer comes in time, or for a status of 5xx. Raises Refused
+        if the answer is not HTTP. A redirect is not followed, so the key goes nowhere else."""
         self.heard, self.reusable = False, False
         try:
             if self.socket is None:
@@ -661,7 +674,8 @@ class Connection:
             pass  # the service may have answered before it read the whole request
 
     def help_text(self, headers):
-        """The body of an error. It only helps people, so it may take at most one second, and may fail."""
+        """Returns the body of an error. It only explains the error to people, so reading it takes at most one second
+        and may fail."""
         self.until = min(self.until, time.monotonic() + 1)
         try:
             return self.body(headers)
@@ -673,7 +687,7 @@ class Connection:
         self.socket.sendall(data)
 
     def receive(self):
-        """More bytes; False at the end."""
+        """Receives more bytes. Returns False at the end of the data."""
         self.socket.settimeout(self.left())
         more = self.socket.recv(65536)
         self.buffer += more
@@ -681,7 +695,7 @@ class Connection:
         return len(more) > 0
 
     def head(self):
-        """Status and headers (lower case; a list of values each)."""
+        """Returns the status and the headers. A header has its name in lower case and a list of values."""
         while b"\r\n\r\n" not in self.buffer:
             if len(self.buffer) > 65536 or not b"HTTP/1.".startswith(self.buffer[:7]):
                 raise Refused("the service's answer is not HTTP")
@@ -703,7 +717,8 @@ class Connection:
         return int(words[1]), headers
 
     def body(self, headers):
-        """The whole body by its declared length. Refuses a body that is longer or shorter, or has two lengths."""
+        """Reads the whole body. Refuses a body that is longer or shorter than its declared length, or that declares two
+        lengths."""
         self.bounded = True
         coding = [value.lower() for value in headers.get("transfer-encoding", [])]
         lengths = set(headers.get("content-length", []))
@@ -725,7 +740,7 @@ class Connection:
         return self.buffer
 
     def chunks(self):
-        self.bounded = False  # the trailer is not read
+        self.bounded = False  # the trailer after the last chunk is not read
         whole = b""
         while True:
             while b"\r\n" not in self.buffer:
@@ -733,7 +748,7 @@ class Connection:
                 self.more()
             line, _, self.buffer = self.buffer.partition(b"\r\n")
             digits = line.split(b";")[0].strip()
-            # int() accepts more than digits; other readers do not.
+            # int() accepts more than hex digits, e.g. `_`. Other programs do not, so they could read another length.
             if not digits or digits.strip(b"0123456789abcdefABCDEF"):
                 raise Refused("the service's answer is not HTTP")
             size = int(digits, 16) if len(digits) < 12 else MAX_ANSWER + 1
@@ -761,14 +776,14 @@ class Connection:
 
 
 def connect(host, port, left):
-    """A TCP connection to the first address of the host that accepts one."""
+    """Opens a TCP connection to the first address of the host that accepts one."""
     try:
-        import _socket as sockets  # the Python part of the module takes a third of the start time
+        import _socket as sockets  # the module `socket` takes a third of the start time
     except ImportError:
         import socket as sockets
 
     failed = None
-    # As bytes: text is read as an international name, which loads large tables.
+    # The host is given as bytes. Python would treat text as an international name, which loads large tables.
     for family, kind, protocol, _, address in sockets.getaddrinfo(
         host.encode("ascii"), port, 0, sockets.SOCK_STREAM
     ):
@@ -789,7 +804,8 @@ def bracketed(host):
 
 
 def proxy_of(settings):
-    """Host, port and credential headers of the proxy for the service: https only, so that no proxy reads the key."""
+    """Returns the host, port and credential headers of the proxy for the service. A proxy is used only for https, so
+    that no proxy reads the key."""
     named = settings.proxy
     if not named or not settings.secure or is_loopback(settings.host):
         return None
@@ -825,17 +841,18 @@ def proxy_of(settings):
 class KeptConnection(Connection):
     """A connection that may serve more than one request."""
 
-    kept_at = 0.0  # when its last answer ended
+    kept_at = 0.0  # when the last answer ended
 
     def abort(self):
-        """Ends the wait of another thread."""
+        """Ends the wait of another thread on this connection."""
         try:
             self.socket.shutdown(sockets.SHUT_RDWR)
         except (OSError, AttributeError):
             pass
 
     def is_fresh(self):
-        """Whether an open connection can be used: it is young, and the service has neither closed it nor sent data."""
+        """Whether this open connection can be used again: it was used a short time ago, and since then the service has
+        neither closed it nor sent data."""
         if time.monotonic() - self.kept_at > KEEP_SECONDS:
             return False
         try:
@@ -857,7 +874,7 @@ class Service:
         self.kept = []
 
     def connection(self, until):
-        """An open connection, or a new one."""
+        """Returns an open connection, or a new one that is not open yet."""
         while True:
             with self.lock:
                 if not self.kept:
@@ -870,16 +887,16 @@ class Service:
         return KeptConnection(self.settings, until)
 
     def opened(self, connection, call):
-        """From now on, giving the call up ends the wait for its answer."""
+        """Links the connection with its call: from now on, giving the call up can end the wait for the answer."""
         if call is not None:
             call.connection = connection
             if call.cancelled:
                 raise Unreachable("given up")
 
     def request(self, method, path, body, until, call=None):
-        """One request: its status and body. Raises Unreachable for a failed connection, no answer in time or a 5xx, and
-        Refused if the answer is not HTTP. A redirect is not followed, so the key goes nowhere else. Giving the call up
-        ends the request."""
+        """Sends one request and returns the status and body of its answer. Raises Unreachable if the connection fails,
+        if no answer comes in time, or for a status of 5xx. Raises Refused if the answer is not HTTP. A redirect is not
+        followed, so the key goes nowhere else. Giving the call up ends the request."""
         while True:
             connection = self.connection(until)
             used = connection.socket is not None
@@ -902,7 +919,7 @@ class Service:
                     connection.close()
 
     def ask(self, method, path, body, until, call=None):
-        """A request and its JSON object. Raises Refused for every status but 200."""
+        """Sends a request and returns the JSON object of its answer. Raises Refused for every status but 200."""
         return answered_object(*self.request(method, path, body, until, call))
 
     def decide(self, body, until, call=None):
@@ -923,7 +940,8 @@ def pending(decided):
 # The service's decisions.
 
 def answered_object(status, answered):
-    """The JSON object of an answer. Raises Refused for every status but 200 and for an answer that is no object."""
+    """Returns the JSON object of an answer. Raises Refused if the status is not 200 or the answer is not a JSON
+    object."""
     try:
         found = parse_json(answered.decode("utf-8"))
     except ValueError:
@@ -939,8 +957,9 @@ def answered_object(status, answered):
 
 
 def decide(ask, until, given_up=lambda: False):
-    """The service's decision on a call. `ask` sends the question; it is sent up to three times if no answer comes. The
-    service repeats its decision for the same call, so a lost answer costs nothing."""
+    """Returns the service's decision on a call. `ask` sends the question. If no answer comes, the question is sent
+    again, up to three times in all. The service repeats its decision for the same call, so sending it again does no
+    harm."""
     for pause in (0.15, 0.5, None):
         try:
             decided = ask()
@@ -969,7 +988,7 @@ def named_rule(decided):
 
 
 def blocked(decided):
-    """Why a call may not run, in words for the model."""
+    """Says why a call may not run, in words for the model."""
     reason, rule = text_of(decided, "reason"), text_of(decided, "rule_name")
     why = [text_of(decided, "explanation")]
     if reason != rule:
@@ -987,8 +1006,8 @@ def held(decided, state):
 # Names of tools as the client sees them.
 
 def server_token(name):
-    """A server's name in its tools' names. It has no double underscore: otherwise two servers' tools could share
-    one name."""
+    """Returns a server's name as it appears in the names of its tools. It has no double underscore, because otherwise
+    the tools of two servers could get the same name."""
     return re.sub("_+", "_", token(name)).strip("_-")
 
 
@@ -999,17 +1018,17 @@ def short_hash(text):
 
 
 class Names:
-    """The names under which tools or prompts are shown, and the tools behind the names. A name stays with its tool,
-    also after a restart or when a server comes late."""
+    """The names under which the client sees tools or prompts, and what each name stands for. A name always stays with
+    its tool, even if a server restarts or starts late."""
 
     def __init__(self, gateway):
         self.room = MAX_NAME - len("mcp__" + gateway + "__")
-        self.given = {}  # (server, its own name): (shown, full)
-        self.back = {}  # shown: (server, its own name)
+        self.given = {}  # {(server, the server's own name): (shown name, full name)}
+        self.back = {}  # {shown name: (server, the server's own name)}
         self.fulls = set()
 
     def name(self, server, owns):
-        """Gives a name to each of a server's own names. Names that need no change come first."""
+        """Gives a shown name to each of a server's own names. Names that need no change come first."""
         for own in sorted(owns, key=lambda own: (token(own) != own, own)):
             if (server, own) not in self.given:
                 self._give(server, own)
@@ -1031,9 +1050,9 @@ class Names:
 
 # --- gateway/servers --------------------------------------------------------------------------------------------------
 
-# The file of servers.
+# Reads the file that names the servers.
 
-# The variables that programs need to start. The rest of the environment may hold secrets.
+# Programs need these variables to start. The rest of the environment may contain secrets.
 POSIX_BASE = "HOME LANG LANGUAGE LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER".split()
 WINDOWS_BASE = (
     "ALLUSERSPROFILE APPDATA COMMONPROGRAMFILES COMSPEC HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT "
@@ -1043,7 +1062,7 @@ OUR_KEY = "SERVICE_API_KEY"
 
 
 class Server:
-    """One server of the file, and how to start it."""
+    """One server of the file, and how the gateway starts or reaches it."""
 
     def __init__(self, name, said, key):
         self.name = name
@@ -1054,7 +1073,8 @@ class Server:
         self.is_remote = "url" in self.said or self.said.get("type", "stdio") != "stdio"
 
     def command(self):
-        """Program and arguments, environment and folder. Raises Failed if it cannot be started."""
+        """Returns the program with its arguments, the environment and the folder. Raises Failed if the server cannot be
+        started."""
         said = self.said
         args, named = said.get("args", []), said.get("env", {})
         if not isinstance(said.get("command"), str) or said["command"] == "":
@@ -1074,26 +1094,27 @@ class Server:
             raise Failed("its `args` have the service's key, which no server may get")
         import shutil
 
-        # On Windows `npx` is `npx.cmd`, which only `which` finds.
+        # On Windows `npx` is a file `npx.cmd`, which only `which` finds.
         found = shutil.which(words[0], path=env.get("PATH"))
         if found is None:
             raise Failed("the program `%s` cannot be found" % words[0])
         return [found] + words[1:], env, expand(said["cwd"]) if "cwd" in said else None
 
     def address(self):
-        """Where it is reached over HTTP. Raises Failed."""
+        """Returns the address of a server over HTTP. Raises Failed."""
         return address_of(self.said, self.key)
 
 
 def base_environment():
     names = WINDOWS_BASE if os.name == "nt" else POSIX_BASE
     found = {name: value for name, value in os.environ.items() if name.upper() in names or name.startswith("LC_")}
-    # Functions that old shells export as variables.
+    # Removes functions, which old shells export as variables.
     return {name: value for name, value in found.items() if not value.startswith("()")}
 
 
 def expand(text):
-    """`${VAR}` and `${VAR:-default}`, as in `.mcp.json`. Raises Failed for a variable that is not set."""
+    """Replaces `${VAR}` and `${VAR:-default}` with the value of the variable, as in `.mcp.json`. Raises Failed for a
+    variable that is not set."""
 
     def value(found):
         name, default = found.group(1), found.group(2)
@@ -1110,7 +1131,7 @@ def expand(text):
 
 
 def read_servers(path, key):
-    """The servers of the file, in its order. Raises Refused."""
+    """Returns the servers of the file, in the order of the file. Raises Refused if the file is wrong."""
     try:
         found = parse_json(read_private(path, False).decode("utf-8").lstrip("\ufeff"))
     except ValueError:
@@ -1136,7 +1157,7 @@ def read_servers(path, key):
 # The servers' processes.
 
 def start_process(command, env, cwd):
-    """A server in its own process group, so that its helpers end with it."""
+    """Starts a server in a process group of its own, so that its helpers end together with it."""
     import subprocess
 
     pipe = subprocess.PIPE
@@ -1150,7 +1171,7 @@ def start_process(command, env, cwd):
 
 
 def is_alive(process):
-    """Whether any process of its group runs."""
+    """Whether any process of the server's group runs."""
     if process.poll() is None:
         return True
     if os.name == "nt":
@@ -1176,7 +1197,8 @@ def end_group(process, number):
 
 
 def end_processes(processes, grace=GRACE_SECONDS):
-    """Ends servers whose input is closed: they have two seconds to end, two more after SIGTERM, then SIGKILL."""
+    """Ends servers whose input is closed. They have `grace` seconds to end, two more seconds after SIGTERM, and then
+    get SIGKILL."""
     steps = [(signal.SIGTERM, GRACE_SECONDS), (getattr(signal, "SIGKILL", None), 1)]
     limit = time.monotonic() + grace
     while True:
@@ -1195,8 +1217,8 @@ def end_processes(processes, grace=GRACE_SECONDS):
 
 
 class Watch:
-    """A second process that ends the servers if this one is killed: clients kill a program that ends too slowly. It
-    hears of each server that starts and ends, and acts when this process has ended."""
+    """A second process that ends the servers if this process is killed, because clients kill a program that ends too
+    slowly. It is told of each server that starts or ends. It acts when this process has ended."""
 
     def __init__(self):
         import subprocess
@@ -1222,7 +1244,7 @@ class Watch:
 
 
 def watch():
-    """The work of the second process. Its input ends when the gateway ends."""
+    """Does the work of the second process. The input of the second process ends when the gateway ends."""
     left = set()
     for line in sys.stdin.buffer:
         (left.add if line[:1] == b"+" else left.discard)(int(line[1:]))
@@ -1245,9 +1267,9 @@ def watch():
 
 # --- gateway/http_address ---------------------------------------------------------------------------------------------
 
-# Servers that are reached over HTTP: their addresses, headers and authorities.
+# Servers over HTTP: their addresses, headers and certificate authorities.
 
-# Headers that the gateway writes itself.
+# The gateway writes these headers itself, so the file of servers cannot set them.
 OWN_HEADERS = (
     "accept accept-encoding connection content-length content-type host last-event-id mcp-protocol-version "
     "mcp-session-id te trailer transfer-encoding upgrade user-agent"
@@ -1256,7 +1278,7 @@ HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
 
 class Address:
-    """Where a server is reached, and the headers with its own credentials."""
+    """The address of a server, and the headers with its own credentials."""
 
     def __init__(self, secure, host, port, target, headers, authorities):
         self.secure = secure
@@ -1272,7 +1294,7 @@ class Address:
             self.context.minimum_version = ssl.TLSVersion.TLSv1_2
 
     def connect(self, patience):
-        """An open connection, whose waits end after so many seconds. Certificates are checked. Raises OSError."""
+        """Opens a connection and checks the certificate. A wait on it ends after `patience` seconds. Raises OSError."""
         from http.client import HTTPConnection, HTTPSConnection
 
         if self.secure:
@@ -1286,7 +1308,7 @@ class Address:
 
 
 def address_of(said, key):
-    """The address of a server's entry. Raises Failed."""
+    """Returns the address in a server's entry. Raises Failed if the entry is wrong."""
     from urllib.parse import urlsplit
 
     if said.get("type", "http") not in ("http", "streamable-http"):
@@ -1327,7 +1349,7 @@ def address_of(said, key):
 
 
 def authorities_of(said):
-    """The certificate authorities of `caFile`; None for those of the machine."""
+    """Returns the certificate authorities of `caFile`; None for the authorities of the machine."""
     if "caFile" not in said:
         return None
     try:
@@ -1345,12 +1367,13 @@ def authorities_of(said):
 class Event:
     def __init__(self, data, number, retry):
         self.data = data  # bytes; None if the event has no message
-        self.id = number  # None if it has none
-        self.retry = retry  # seconds; None if it names none
+        self.id = number  # None if the event has no id
+        self.retry = retry  # seconds before the stream is resumed; None if the event names none
 
 
 def lines_of(read):
-    """The lines of a stream without their ends: CR, LF or both. `read` returns more bytes, and b"" at the end."""
+    """Yields the lines of a stream without their ends (CR, LF or both). `read` returns more bytes, and b"" at the end
+    of the stream."""
     buffer, looked, after_return = bytearray(), 0, False
     while True:
         more = read()
@@ -1373,7 +1396,8 @@ def lines_of(read):
 
 
 def events_of(read):
-    """The complete events of a stream. The protocol uses only events of the type `message`."""
+    """Yields the complete events of a stream. An event of another type than `message` counts without its data, because
+    the protocol uses only that type."""
     data, size, kind, number, retry, seen = [], 0, b"", None, None, False
     for line in lines_of(read):
         line = line[3:] if not seen and line.startswith(b"\xef\xbb\xbf") else line
@@ -1401,28 +1425,28 @@ def events_of(read):
 
 # --- gateway/http_session ---------------------------------------------------------------------------------------------
 
-# A session with one server that is reached over HTTP.
+# A session with one server over HTTP.
 
 
 class HttpSession:
-    """Takes the place that the process has for a server that is started as a program."""
+    """For a server over HTTP, this session is used where a local server has its process."""
 
     def __init__(self, address):
         self.address = address
-        self.id = None  # the server's id of the session; None if it has none
-        self.protocol = None  # as agreed in the server's answer to `initialize`
+        self.id = None  # the server's id of the session; None if the server gives none
+        self.protocol = None  # the revision in the server's answer to `initialize`
         self.first = None  # the number of the request `initialize`
-        self.greeted = threading.Event()  # it knows that the gateway is ready
+        self.greeted = threading.Event()  # the server knows that the gateway is ready
         self.over = threading.Event()
-        self.hopeless = False  # another try would end in the same way
+        self.hopeless = False  # another try would fail in the same way
         self.lock = threading.Lock()
-        self.open = {}  # sockets, by the number of their request or by their connection
-        self.resume_at = {}  # the last event and the pause before the next try, by the number of the request
+        self.open = {}  # the open sockets, by the number of their request or by their connection
+        self.resume_at = {}  # {number of a request: (id of its last event, pause before the next try)}
         self.given_up = set()
 
     def request(self, method, body=None, number=None, last=None):
-        """One request: its answer, whose head has been read, for `forget`. A redirect is an answer like any other: the
-        credentials go to no other address. Raises Failed."""
+        """Sends one request. Returns the answer when its head has been read; call `forget` with it at the end. A
+        redirect is not followed, so the credentials go to no other address. Raises Failed."""
         address, connection, extra = self.address, None, {}
         if body is not None:
             extra["Content-Type"] = "application/json"
@@ -1435,7 +1459,7 @@ class HttpSession:
         accept = {"POST": "application/json, text/event-stream", "GET": "text/event-stream"}.get(method, "*/*")
         extra.update({"Accept": accept, "User-Agent": HEADERS[0].partition(": ")[2], "Connection": "close"})
         try:
-            # A server that does not take a message must not stop the messages after it.
+            # A server that does not accept a message must not delay the messages after it.
             waits = number is not None or method == "GET"
             connection = address.connect(IDLE_SECONDS if waits else START_SECONDS)
             self.keep(connection, number)
@@ -1486,7 +1510,7 @@ class HttpSession:
         shut(found)
 
     def leave(self):
-        """Ends the session, here and at the server."""
+        """Ends the session on both sides."""
         if self.id is not None and not self.over.is_set():
             try:
                 self.forget(self.request("DELETE"))
@@ -1516,7 +1540,7 @@ def kind_of(answered):
 
 
 def refusal_of(answered, session):
-    """Why an answer is none that can be used; None if it can be. Raises SessionEnded."""
+    """Says why an answer cannot be used; None if it can. Raises SessionEnded."""
     status = answered.status
     if 200 <= status < 300:
         coding = (answered.getheader("Content-Encoding") or "identity").strip().lower()
@@ -1531,7 +1555,7 @@ def refusal_of(answered, session):
 
 
 def told_in(answered):
-    """The words of an error, for people."""
+    """Returns the message of an error, for people."""
     try:
         found = parse_json(answered.read1(65536).decode("utf-8")) if kind_of(answered) == "application/json" else None
         error = found.get("error") if isinstance(found, dict) else None
@@ -1543,10 +1567,10 @@ def told_in(answered):
 
 # --- gateway/shapes ---------------------------------------------------------------------------------------------------
 
-# The protocol's shapes.
+# The shapes of entries and messages in the protocol.
 
-# A strict client refuses a whole list for one wrong entry, with the entries of all other servers. These shapes describe
-# what the strictest clients refuse. Members that are not named here may have any value.
+# A strict client refuses a whole list because of one wrong entry, and so loses the entries of all other servers. These
+# shapes describe what the strictest clients accept. Members that are not named here may have any value.
 
 
 def is_text(value):
@@ -1590,7 +1614,7 @@ def shaped(shape):
 
 
 def wrong_member(shape, value):
-    """The first missing or wrong member; None if all are right. `?` marks an optional member."""
+    """Returns the first missing or wrong member; None if all members are right. A `?` marks an optional member."""
     for member, check in shape.items():
         name = member.rstrip("?")
         if not check(value[name]) if name in value else name == member:
@@ -1644,7 +1668,7 @@ SHAPES = {
     "resources": dict(CONTENT, **{"uri": is_text, "size?": is_number}),
     "templates": dict(CONTENT, uriTemplate=is_text),
 }
-# Messages that are handed on without asking the service.
+# The gateway passes these messages on without asking the service.
 NOTICES = {
     "notifications/message": {"level": one_of(*LEVELS), "_meta?": is_object},
     "notifications/resources/updated": {"uri": is_text, "_meta?": is_object},
@@ -1653,7 +1677,7 @@ NOTICES = {
 
 
 def fault_of(kind, entry):
-    """Why an entry of a server's list is left out; None if it stays."""
+    """Says why an entry of a server's list is left out; None if it stays."""
     if not isinstance(entry, dict):
         return "no object"
     wrong = wrong_member(SHAPES[kind], entry)
@@ -1679,7 +1703,8 @@ def is_choice(value):
 
 
 def is_target(value):
-    """The schema behind a reference. References can lead in a circle."""
+    """Whether a reference may lead to this schema. The schema must not be a reference itself, because references can
+    form a circle."""
     return isinstance(value, bool) or "$ref" not in value
 
 
@@ -1693,9 +1718,9 @@ def anything(value):
 
 is_type = one_of("string", "number", "integer", "boolean", "array", "object", "null")
 
-# A client with the first SDK compiles the schemas of all results when it reads the list. If one schema does not
-# compile, the client loses the whole list. These keywords and values compile everywhere. `pattern` is missing, because
-# each language has its own regular expressions.
+# A client with the first version of the SDK compiles the schemas of all results when it reads the list. If one schema
+# does not compile, the client loses the whole list. The keywords and values below compile in every client. `pattern` is
+# left out, because each language has its own regular expressions.
 KEYWORDS = dict(
     {name: anything for name in ("default", "const")},
     **{name: is_text for name in ("title", "description", "$comment", "$schema", "$ref", "format")},
@@ -1716,12 +1741,12 @@ KEYWORDS = dict(
 
 
 def wrong_keyword(schema):
-    """The first keyword of a schema that some client may not be able to compile."""
+    """Returns the first keyword of a schema that some client may not be able to compile; None if there is none."""
     return next((name for name, value in schema.items() if not KEYWORDS.get(name, lambda value: False)(value)), None)
 
 
 def is_compiled(schema):
-    """Whether every client can compile a result's schema."""
+    """Whether every client can compile this schema of a result."""
     if wrong_keyword(schema) is not None:
         return False
     known = {"#"}
@@ -1743,10 +1768,10 @@ def is_compiled(schema):
 
 
 class UpstreamProcess:
-    """The part of a server's side that starts its process, listens to it, and ends it."""
+    """The part of `Upstream` that starts the process of a server, reads its messages, and ends it."""
 
     def run(self):
-        """Keeps it running until the gateway ends."""
+        """Keeps the server running until the gateway ends."""
         threading.Thread(target=self.deliver, daemon=True).start()
         failures = 0
         while not self.gateway.closing.is_set():
@@ -1766,8 +1791,8 @@ class UpstreamProcess:
             self.gateway.closing.wait(pause)
 
     def later(self, work, *args):
-        """Sends a message from the server's own thread. A server that does not read would otherwise block the other
-        threads. A message that does not fit into the queue is dropped."""
+        """Sends a message in the thread that writes to this server. Otherwise a server that does not read would block
+        other threads. A message that does not fit into the queue is dropped."""
         if self.outbox.qsize() < MAX_OUTBOX:
             self.outbox.put((self.process, work, args))
 
@@ -1789,7 +1814,7 @@ class UpstreamProcess:
         self.complete.set()
 
     def live(self, process):
-        """Runs its process once, until the process or its output ends."""
+        """Runs the server's process once, until the process or its output ends."""
         with self.lock:
             self.process = process
             self.pending = {}
@@ -1806,7 +1831,8 @@ class UpstreamProcess:
             self.close_input()
         self.gateway.workers.run(self.begin, process)
         over.wait()
-        # Its last output may still arrive, and its helpers may keep the pipe open for ever.
+        # The last output may still arrive. The wait is short, because helpers of the server may keep the pipe open for
+        # ever.
         quiet.wait(0.5)
         self.down(process)
 
@@ -1829,8 +1855,8 @@ class UpstreamProcess:
         over.set()
 
     def drain(self, stream):
-        """Reads its standard error all the time, because a full pipe would stop the server. The last part is kept
-        for errors."""
+        """Reads the server's standard error all the time, because a full pipe would stop the server. The last part is
+        kept for error messages."""
         try:
             while True:
                 more = stream.read(65536)
@@ -1841,7 +1867,7 @@ class UpstreamProcess:
             pass
 
     def down(self, process):
-        """It has ended or is being ended: answers its open requests with an error and removes its lists."""
+        """Handles the end of the server: answers its open requests with an error and removes its lists."""
         with self.lock:
             open_calls, self.pending = self.pending or {}, None
             was_ready, self.ready = self.ready, False
@@ -1867,17 +1893,17 @@ class UpstreamProcess:
         self.notify("notifications/initialized")
 
     def agreed(self, protocol):
-        """A program needs no version in later messages."""
+        """A local server needs no protocol version in later messages."""
 
     def end_one(self, waiting, reason):
-        """Ends one open request with an error. A failure here does not stop the others."""
+        """Ends one open request with an error. If this fails, the other requests still end."""
         try:
             waiting.ended(reason)
         except Exception as error:
             log("the gateway failed (%s)" % type(error).__name__)
 
     def close_input(self):
-        # A thread that writes to it now may block for ever.
+        # A thread that is just writing to the server may block for ever, so the lock is not awaited for long.
         if self.write_lock.acquire(timeout=0.2):
             try:
                 self.process.stdin.close()
@@ -1889,9 +1915,10 @@ class UpstreamProcess:
 
 # --- gateway/upstream -------------------------------------------------------------------------------------------------
 
-# One server.
+# One server of the organization, for both kinds of connection.
 
-# The lists of a server, by kind: the method that reads the list, and the member of its result.
+# The lists of a server, by kind: the method that reads the list, the member of its result, and the capability that the
+# server needs for it.
 LISTS = {
     "tools": ("tools/list", "tools", "tools"),
     "prompts": ("prompts/list", "prompts", "prompts"),
@@ -1906,7 +1933,7 @@ CHANGES = {
 
 
 class Waiting:
-    """A request to a server whose answer a thread waits for."""
+    """A request to a server. A thread waits for its answer."""
 
     def __init__(self, call=None):
         self.call = call
@@ -1919,7 +1946,7 @@ class Waiting:
         self.queue.put(reason)
 
     def get(self, timeout=None):
-        """The answer. Raises Failed when there will be none, or not in time."""
+        """Returns the answer. Raises Failed if there will be none, or if it does not come in time."""
         try:
             found = self.queue.get(True, timeout)
         except Empty:
@@ -1950,30 +1977,31 @@ class Forwarded:
 
 
 class Upstream(UpstreamProcess):
-    """One of the organization's servers: its process, which is restarted when it ends, and its tools and lists."""
+    """One of the organization's servers: its process, which is started again when it ends, and its lists, e.g. of
+    tools."""
 
     def __init__(self, gateway, server):
         self.gateway = gateway
         self.server = server
         self.name = server.name
-        self.lock = threading.Lock()  # protects its open requests
+        self.lock = threading.Lock()  # protects `pending`, the open requests to the server
         self.write_lock = threading.Lock()
         self.process = None
-        self.pending = None  # by our own ids; None while it does not run
+        self.pending = None  # the open requests by the gateway's own ids; None while the server does not run
         self.counter = 0
         self.capabilities = {}
-        self.ready = False  # its tools are known
-        self.settled = threading.Event()  # ready, or known not to be ready soon
-        self.complete = threading.Event()  # all of its lists are known
+        self.ready = False  # the server's tools are known
+        self.settled = threading.Event()  # set if the server is ready, or certainly not ready soon
+        self.complete = threading.Event()  # set if all of the server's lists are known, or certainly not known soon
         self.items = {kind: [] for kind in LISTS}
         self.refreshing = set()
         self.refresh_lock = threading.Lock()
         self.subscribed = set()
         self.last_words = b""
-        self.outbox = SimpleQueue()  # messages to it that are not calls
+        self.outbox = SimpleQueue()  # messages to the server that are not calls
 
     def begin(self, process):
-        """Greets it and reads its lists."""
+        """Sends `initialize` to the server and reads its lists."""
         try:
             asked = {
                 "protocolVersion": self.gateway.protocol,
@@ -2008,7 +2036,8 @@ class Upstream(UpstreamProcess):
             self.stop(process)
 
     def fetch(self, kind):
-        """Reads all pages of one of its lists. Raises Failed if the server ends. A refusal gives an empty list."""
+        """Reads all pages of one list of the server. Raises Failed if the server ends. If the server refuses, the list
+        is empty."""
         method, member, capability = LISTS[kind]
         found, faults, seen, params = [], [], set(), {}
         while capability in self.capabilities and len(seen) < MAX_PAGES:
@@ -2029,7 +2058,7 @@ class Upstream(UpstreamProcess):
         self.items[kind] = self.gateway.adopt(self, kind, found)
 
     def refresh(self, kinds):
-        """Reads lists again after the server says that they changed."""
+        """Reads lists again, because the server says that they have changed."""
         with self.refresh_lock:
             for kind in kinds:
                 self.refreshing.discard(kind)
@@ -2040,7 +2069,7 @@ class Upstream(UpstreamProcess):
         if self.ready:
             self.gateway.changed(*kinds)
 
-    # Messages from it
+    # Messages from the server
 
     def take(self, line):
         try:
@@ -2107,17 +2136,18 @@ class Upstream(UpstreamProcess):
         if waiting is not None and waiting.call is not None:
             self.gateway.progress(waiting.call, params.get("progress"), params.get("total"), params.get("message"))
 
-    # Messages to it
+    # Messages to the server
 
     def write(self, data, number=None):
-        """Writes one message. Call it under the write lock. `number` is that of a request."""
+        """Writes one message. The caller holds the write lock. `number` is the id of a request; None for other
+        messages."""
         process = self.process
         if process is not None and not process.stdin.closed:
             write_all(process.stdin.fileno(), data)
 
     def send(self, method, params, waiting, meta=None):
-        """Sends a request, with the gateway's own progress token if the call has one. Raises Failed if the server does
-        not run, and Cancelled if the call was given up."""
+        """Sends a request. If the call has a progress token, the server gets the gateway's own token. Raises Failed if
+        the server does not run, and Cancelled if the client has given the call up."""
         call = waiting.call
         head = b',"method":' + to_json(method) + b',"params":'
         body = to_json(params)
@@ -2141,8 +2171,8 @@ class Upstream(UpstreamProcess):
         return number
 
     def ask(self, method, params, timeout, lenient=False):
-        """The result of a request of the gateway itself. Raises Failed, or returns an empty result if the caller
-        wants that."""
+        """Sends a request of the gateway itself, and returns its result. If the server refuses, returns None
+        (`lenient`) or raises Failed."""
         waiting = Waiting()
         number = self.send(method, params, waiting)
         try:
@@ -2162,7 +2192,7 @@ class Upstream(UpstreamProcess):
         raise Failed("refuses `%s`" % method)
 
     def notify_request(self, method, params):
-        """A request without a wait for its answer."""
+        """Sends a request and does not wait for its answer."""
         try:
             self.send(method, params, Waiting())
         except Failed:
@@ -2173,18 +2203,19 @@ class Upstream(UpstreamProcess):
             self.write(notification(method, params) + b"\n")
 
     def respond(self, number, body):
-        """Answers one of its requests, with the id as it was written."""
+        """Answers a request of the server. `number` is the id as the server wrote it."""
         with self.write_lock:
             self.write(b'{"jsonrpc":"2.0","id":' + number + b"," + body + b"}\n")
 
 
 # --- gateway/upstream_http --------------------------------------------------------------------------------------------
 
-# One server that is reached over HTTP (streamable HTTP).
+# One server over HTTP (streamable HTTP).
 
 
 class UpstreamHttp(Upstream):
-    """A server that the gateway does not start. Its session takes the place of the process."""
+    """A server over HTTP, which the gateway does not start. It has an HttpSession where a local server has its
+    process."""
 
     def run(self):
         """Keeps a session open until the gateway ends."""
@@ -2206,7 +2237,7 @@ class UpstreamHttp(Upstream):
             self.gateway.closing.wait(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1] if failures else 0)
 
     def live(self, session):
-        """One session, until it ends."""
+        """Runs one session until it ends."""
         with self.lock:
             self.process = session
             self.pending = {}
@@ -2234,10 +2265,10 @@ class UpstreamHttp(Upstream):
         session.greeted.set()
         threading.Thread(target=self.listen, args=(session,), daemon=True).start()
 
-    # Messages to it
+    # Messages to the server
 
     def write(self, data, number):
-        """Posts one request in a thread of its own, because the answer may take long."""
+        """Posts one request in another thread, because the answer may take long."""
         session = self.process
         if session.first is None:
             session.first = number
@@ -2261,7 +2292,7 @@ class UpstreamHttp(Upstream):
             session.given_up.discard(number)
 
     def exchange(self, session, number, data, last=None):
-        """Posts a request, or asks for the rest of its answer."""
+        """Posts a request, or asks for the rest of its answer if `data` is None."""
         answered = session.request("GET" if data is None else "POST", data, number, last)
         try:
             self.read_answer(session, number, answered)
@@ -2279,10 +2310,11 @@ class UpstreamHttp(Upstream):
             return self.process is session and self.pending is not None and number in self.pending
 
     def read_answer(self, session, number, answered):
-        """Takes the messages of an answer: one in JSON, or several in a stream of events."""
+        """Handles the messages of an answer: one message in JSON, or several in a stream of events."""
         refusal = refusal_of(answered, session)
         if refusal is not None:
-            # Another try with the same credentials could lock an account, and another address is a person's choice.
+            # After such an answer, the gateway does not try again. Another try with the same credentials could lock an
+            # account, and only a person may choose another address.
             session.hopeless = number == session.first and (answered.status in (401, 403) or answered.status < 400)
             raise Failed(refusal)
         if number == session.first:
@@ -2302,7 +2334,7 @@ class UpstreamHttp(Upstream):
             elif self.is_open(session, number):
                 raise Failed("answered with `%s`, and neither with JSON nor with a stream of events" % plain(kind, 100))
         except (OSError, ValueError, session.http_error()):
-            pass  # cut short: `resume` goes on, or reports it
+            pass  # the answer was cut short: `resume` reads the rest or reports the error
 
     def read_events(self, session, number, answered):
         for event in events_of(lambda: answered.read1(65536)):
@@ -2316,7 +2348,7 @@ class UpstreamHttp(Upstream):
                 return
 
     def resume(self, session, number):
-        """Goes on with a stream that ended before its answer, as far as the server allows it."""
+        """Resumes a stream that ended before its answer, as long as the server allows it."""
         tries = 0
         while self.is_open(session, number) and not session.over.is_set():
             last, pause = session.resume_at.get(number, (None, None))
@@ -2335,7 +2367,7 @@ class UpstreamHttp(Upstream):
             tries = 0 if session.resume_at.get(number, (None, None))[0] != last else tries + 1
 
     def listen(self, session):
-        """Keeps the stream of messages open that belong to no request. A server may have none."""
+        """Keeps the stream open for messages that belong to no request. A server need not have this stream."""
         failures = 0
         while not session.over.is_set():
             began = time.monotonic()
@@ -2351,7 +2383,8 @@ class UpstreamHttp(Upstream):
             session.over.wait(max(pause, BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1] if failures else 0))
 
     def listen_once(self, session):
-        """Whether the server may have such a stream."""
+        """Reads the stream of messages once. Returns whether the server may have this stream, so that another try makes
+        sense."""
         answered = session.request("GET", None, None, session.resume_at.get(None, (None, 0))[0])
         try:
             refusal = refusal_of(answered, session)
@@ -2383,7 +2416,7 @@ class UpstreamHttp(Upstream):
         session, number = self.process, (params or {}).get("requestId")
         self.tell(notification(method, params))
         if method == "notifications/cancelled" and self.is_open(session, number):
-            # It may still answer for a moment. Then it need not.
+            # The server may still answer for a moment. After that, the wait for its answer ends.
             late = threading.Timer(GRACE_SECONDS, self.drop, (session, number))
             late.daemon = True
             late.start()
@@ -2397,26 +2430,27 @@ class UpstreamHttp(Upstream):
 
 
 def one_line(data):
-    """A message without line breaks. They can only stand between the parts of JSON, and the client reads lines."""
+    """Returns a message without line breaks, because the client reads one message per line. In JSON, line breaks can
+    only stand between the parts."""
     return data.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
 # --- gateway/calls ----------------------------------------------------------------------------------------------------
 
-# Calls, questions and tools.
+# Calls of the client, questions to the service, and tools.
 
 class Call:
-    """One request of the client, from its first byte to its answer."""
+    """A request of the client, from its first byte to its answer."""
 
     def __init__(self, key=None, token=None, name=None):
-        self.key = key  # its id as it was written; None for a question of the gateway itself
-        self.name = name  # its id in the gateway's own form: an id can be written in several ways
-        self.token = token  # its progress token as bytes of JSON
-        self.done = False  # answered or given up: no further message may be sent about it
+        self.key = key  # the request's id as the client wrote it; None for a question of the gateway itself
+        self.name = name  # the id in one fixed form, because an id can be written in several ways
+        self.token = token  # the request's progress token as bytes of JSON
+        self.done = False  # the call was answered or given up: no further message may be sent about it
         self.cancelled = False
         self.connection = None  # the connection to the service while the call waits there
         self.upstream = None
-        self.number = None  # its id there
+        self.number = None  # the id of the request to `upstream`
         self.progress = 0.0
         self.asking = False  # the question was sent, and its decision has not arrived yet
         self.held = None  # the decision, while it waits for an approver
@@ -2425,7 +2459,7 @@ class Call:
 
 
 class Question:
-    """One call in the form in which the service is asked about it."""
+    """One call, in the form in which the gateway asks the service about it."""
 
     def __init__(self, tool, given, session, use_id, hints):
         self.tool = tool
@@ -2440,7 +2474,7 @@ class Question:
 
 
 class Tool:
-    """A tool as it was first shown in this session."""
+    """A tool, as the client first saw it in this session of the gateway."""
 
     def __init__(self, own, definition):
         self.own = own
@@ -2452,7 +2486,7 @@ class Tool:
 
 
 def fingerprint(definition):
-    """Hash of everything that the model is told about a tool."""
+    """Returns the hash of everything that the model is told about a tool."""
     import hashlib
 
     told = {name: value for name, value in definition.items() if name not in ("icons", "execution")}
@@ -2464,25 +2498,26 @@ class Asked:
 
     def __init__(self, upstream, key, params):
         self.upstream = upstream
-        self.key = key  # its id as it was written
-        self.number = None  # the gateway's own id
+        self.key = key  # the id of the request as the server wrote it
+        self.number = None  # the gateway's own id of the request
         self.token = None
         self.call = Call()
 
 
 def usable(value):
-    """A client's id, if the service takes it as one."""
+    """Returns a client's id if the service accepts it as an id, else None."""
     fine = isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable()
     return value if fine else None
 
 
 def alone(params, *names):
-    """These members and the `_meta` of the client. A server gets only the parts that the service was asked about."""
+    """Returns only these members and the `_meta` of the client, because a server may only get what the service was
+    asked about."""
     return {name: params[name] for name in names + ("_meta",) if name in params}
 
 
 def without_token(meta):
-    """The `_meta` of a request without the progress token; nothing if it has no other member."""
+    """Returns the `_meta` of a request without the progress token; None if no other member is left."""
     if not isinstance(meta, dict):
         return None
     return {name: value for name, value in meta.items() if name != "progressToken"} or None
@@ -2505,7 +2540,7 @@ class ToClient:
             self.events.put("the client has gone")
 
     def answer(self, call, body):
-        """Answers a call, unless it has been answered or given up."""
+        """Answers a call, unless the call has already been answered or given up."""
         with self.out_lock:
             if call.done:
                 return
@@ -2516,7 +2551,7 @@ class ToClient:
                 del self.open[call.name]
 
     def progress(self, call, value, total=None, message=None):
-        """Sends progress to the client: always rising, and never after the answer."""
+        """Sends progress to the client. The number always rises, and no progress follows the answer."""
         if call.token is None or isinstance(value, bool) or not isinstance(value, (int, float)):
             return
         with self.out_lock:
@@ -2525,7 +2560,7 @@ class ToClient:
             before = float(call.progress)
             call.progress = value if float(value) > before else round(before + 0.001, 6)
             if call.progress <= before:
-                return  # so large that adding 1 does not change it
+                return  # the number is so large that adding 0.001 does not change it
             told = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":' + call.token
             more = {"progress": call.progress}
             if isinstance(total, (int, float)) and not isinstance(total, bool):
@@ -2535,7 +2570,7 @@ class ToClient:
             self.write_locked(told + b"," + to_json(more)[1:] + b"}\n")
 
     def tell(self, method, params=None):
-        """Sends a notification; before the client is ready it waits."""
+        """Sends a notification to the client. If the client is not ready yet, the notification waits."""
         self.up(notification(method, params) + b"\n")
 
     def up(self, line):
@@ -2659,7 +2694,7 @@ class FromClient:
             self.answer(call, body)
 
     def initialize(self, key, params):
-        """Answers at once, and starts the servers."""
+        """Answers `initialize` at once, and then starts the servers."""
         if self.initialized:
             return self.complain(key, INVALID_REQUEST, "`initialize` was sent before")
         if not isinstance(params, dict):
@@ -2718,7 +2753,7 @@ class FromClient:
                 found.upstream.later(found.upstream.notify, method, dict(params, progressToken=found.token))
 
     def cancel(self, params):
-        """The client gives a call up. Unknown and finished ids are ignored."""
+        """Handles that the client gives a call up. Ignores unknown and finished ids."""
         reason = params.get("reason")
         if not is_id(params.get("requestId")):
             return
@@ -2733,15 +2768,15 @@ class FromClient:
         self.give_up(call, reason if isinstance(reason, str) else None)
 
     def give_up(self, call, reason=None):
-        """Stops the work for a call: the wait for an approver, or the server's work."""
+        """Stops the work for a call: the wait for an approver, or the server's work on it."""
         upstream = call.upstream
         if upstream is None:
             call.cancelled = True
         else:
             with upstream.lock:
                 call.cancelled = True
-        # Only the wait is stopped. A question that was sent needs its answer: otherwise its approval would wait
-        # without a call.
+        # This stops only the wait for an approver. A question that was already sent still needs its answer. Otherwise
+        # an approval could stay pending without a call.
         connection = call.connection
         if connection is not None and call.held is not None:
             connection.abort()
@@ -2765,8 +2800,8 @@ class Lists:
     """The part of the gateway that merges the lists of all servers, and finds an entry under its shown name."""
 
     def adopt(self, upstream, kind, found):
-        """A server's list as the client gets it: with the gateway's names, and without parts that the gateway does
-        not support."""
+        """Returns a server's list as the client gets it: with the names that the gateway gives, and without parts that
+        the gateway does not support."""
         if kind not in self.names:
             return found
         mine = {}
@@ -2790,8 +2825,8 @@ class Lists:
         return [dict(each, name=shown[own]) for own, each in mine.items()]
 
     def pinned(self, upstream, own, definition):
-        """A tool as it was first shown. The model trusts that text, so a tool whose description or parameters change is
-        refused until a new session (docs/decisions/0036)."""
+        """Returns a tool as the client first saw it. The model trusts the text of a tool. So if the description or the
+        parameters change, the tool is refused until a new session (docs/decisions/0036)."""
         definition = {name: value for name, value in definition.items() if name != "execution"}
         known = self.tools.get((upstream.name, own))
         if known is None:
@@ -2808,8 +2843,8 @@ class Lists:
         return known
 
     def merged(self, kind):
-        """All servers' lists of a kind, in the order of the file. If two resources have one address, the first one
-        wins."""
+        """Joins the lists of all servers of a kind, in the order of the file. If two resources have the same address,
+        only the first one stays."""
         found = [each for upstream in self.upstreams if upstream.ready for each in upstream.items[kind]]
         if kind != "resources":
             return found
@@ -2817,7 +2852,7 @@ class Lists:
         return [each for each in found if not (str(each.get("uri")) in seen or seen.add(str(each.get("uri"))))]
 
     def settle(self, what):
-        """Waits for servers that are starting, for a limited time."""
+        """Waits, for a limited time, for servers that are starting."""
         for upstream in self.upstreams:
             event = upstream.settled if what == "tools" else upstream.complete
             event.wait(max(0.0, self.began + LIST_SECONDS - time.monotonic()))
@@ -2832,7 +2867,8 @@ class Lists:
         return listed
 
     def find(self, kind, shown):
-        """Server and own name behind a name that the client was shown. Only names of the table count."""
+        """Returns the server of a shown name, and the server's own name for the tool or prompt. Only names that the
+        client was shown are found."""
         found = self.names[kind].back.get(shown)
         if found is None:
             self.settle(kind)
@@ -2844,14 +2880,15 @@ class Lists:
 
 # --- gateway/forwarding -----------------------------------------------------------------------------------------------
 
-# Calls that go on to a server.
+# Sends allowed calls to their servers.
 
 
 class Forwarding:
     """The part of the gateway that asks the service about a request, and then sends it to its server."""
 
     def question(self, tool, given, meta, hints=None):
-        """The question for the service, with the client's own ids of session and call if it sends them."""
+        """Returns the question for the service. It has the client's own ids of the session and the call, if the client
+        sends them."""
         session = usable(meta.get("sessionId"))
         use_id = usable(meta.get("claudecode/toolUseId")) or usable(meta.get("callId"))
         with self.lock:
@@ -2871,7 +2908,7 @@ class Forwarding:
         question = self.question("mcp__" + full, given, meta, tool.hints)
         self.refuse_changed(tool, name, question)
         self.permit(call, question)
-        # The decision may have taken minutes. It was about the tool as it was before.
+        # The decision may have taken minutes, and it was about the tool as it was before.
         self.refuse_changed(tool, name, question)
         asked = {"name": own}
         if "arguments" in params:
@@ -2891,14 +2928,16 @@ class Forwarding:
         )
 
     def report_change(self, question):
-        """Lets the service record the refusal: it is told why, and denies."""
+        """Asks the service about the refused call, so that the service records it. The hint `definitionChanged` makes
+        the service deny the call."""
         try:
             self.service.decide(self.body_of(question), time.monotonic() + ASK_SECONDS)
         except (Refused, Unreachable):
             pass
 
     def ask_upstream(self, call, upstream, method, params, question=None):
-        """Sends a request to a server and waits: the body of the answer, and the code if it is an error."""
+        """Sends a request to a server and waits for its answer. Returns the body of the answer, and the error code if
+        it is an error."""
         waiting = Waiting(call)
         upstream.send(method, {k: v for k, v in params.items() if k != "_meta"}, waiting, without_token(params.get("_meta")))
         try:
@@ -2927,7 +2966,8 @@ class Forwarding:
                 self.permit(call, question)
                 body, code = self.ask_upstream(call, upstream, "resources/read", alone(params, "uri"), question)
             except (Denied, Failed) as error:
-                # Another server may have it. "Not found" is answered only if no server was blocked.
+                # Another server may have the resource. The client gets "not found" only if no server was blocked or
+                # failed.
                 first = first or error
                 continue
             if code not in (NO_RESOURCE, INVALID_PARAMS):
@@ -2939,7 +2979,8 @@ class Forwarding:
         return body
 
     def owners(self, uri):
-        """The servers that may have a resource: the one that lists it, else those with a matching template, else all."""
+        """Returns the servers that may have a resource. This is the server that lists it, or else the servers with the
+        best matching template, or else all servers."""
         self.settle("resources")
         able = [each for each in self.upstreams if each.ready and "resources" in each.capabilities]
         for upstream in able:
@@ -2960,7 +3001,8 @@ class Forwarding:
                 raise Wrong(INVALID_PARAMS, "`uri` must be a text")
             body = None
             for upstream in self.owners(uri):
-                # A server knows the addresses that it lists. Any other address could carry data to it.
+                # A server knows the addresses that it lists. Any other address could carry data to the server, so the
+                # service is asked.
                 if all(each.get("uri") != uri for each in upstream.items["resources"]):
                     tool, meta = "mcp__%s__resources_read" % upstream.name, params.get("_meta", {})
                     self.permit(call, self.question(tool, {"uri": uri}, meta))
@@ -3025,7 +3067,7 @@ class Decisions:
     """The part of the gateway that asks for a decision, waits for an approver, and reports finished calls."""
 
     def body_of(self, question):
-        """The body of an authorize request; refuses one over the limit, naming its size."""
+        """Returns the body of an authorize request. Refuses a body over the limit, and names its size."""
         refuse_inexact(question.given)
         asked = {
             "agent": {"name": self.agent, "kind": "mcp"},
@@ -3050,7 +3092,8 @@ class Decisions:
         return body
 
     def permit(self, call, question):
-        """Returns when the call may go on. Raises Refused with the reason, or Cancelled if the client gave it up."""
+        """Returns when the call may continue. Raises Refused with the reason, or Cancelled if the client has given the
+        call up."""
         if self.unusable is not None:
             raise Refused(self.unusable)
         try:
@@ -3083,7 +3126,8 @@ class Decisions:
         while decided["decision"] == "require_approval":
             try:
                 self.wait_for_approval(call, decided, give_up)
-                # Only an `allow` of the service lets the call run: an approved call is decided again when it is used.
+                # The service decides again about an approved call when the call is made. Only its `allow` lets the call
+                # run.
                 again = self.service.decide(body, time.monotonic() + ASK_SECONDS, call)
             except Cancelled:
                 self.withdraw(decided)
@@ -3096,7 +3140,7 @@ class Decisions:
             except Refused:
                 raise
             except Exception as error:
-                # The service has held the call, so it stays blocked, also in fail mode `open`.
+                # The service has held the call, so the call stays blocked, even in fail mode `open`.
                 raise Refused("the gateway failed (%s)" % type(error).__name__)
             finally:
                 call.held = None
@@ -3130,13 +3174,13 @@ class Decisions:
                 raise Refused(told + (": " + comment if comment else ""))
             if status != "pending":
                 raise Refused(held(decided, "has a status that cannot be read"))
-            # After an answer that came at once, pause before the next question.
+            # If the answer came at once, this pauses before the next request.
             until = min(asked_at + 1.0, give_up)
             while not call.cancelled and time.monotonic() < until:
                 time.sleep(max(0.0, min(0.05, until - time.monotonic())))
 
     def tick(self, call):
-        """Tells the client that a call still waits."""
+        """Tells the client that a held call still waits for an approver."""
         decided = call.held
         call.ticked = time.monotonic()
         if decided is not None:
@@ -3148,7 +3192,8 @@ class Decisions:
             path = "/authorize/approvals/%s/cancel" % decided["approval_id"]
             self.service.request("POST", path, b"{}", time.monotonic() + 5)
         except Exception:
-            # The call stays blocked: an error here must not reach the fail mode.
+            # The call stays blocked. An error here must not count as a failure in fail mode `open`, which would let the
+            # call run.
             pass
 
     def observe_later(self, question, outcome):
@@ -3232,8 +3277,8 @@ class ServerRequests:
             asked.upstream.later(asked.upstream.respond, asked.key, error_body(-1, text))
 
     def sample(self, asked, method, params):
-        """A server's question to the client's model. The answer goes to the server, so the service is asked as for
-        a call."""
+        """Handles a server's question to the client's model. The answer goes to the server, so the service is asked as
+        for a call."""
         tool = "mcp__%s__sampling_create_message" % asked.upstream.name
         try:
             self.permit(asked.call, self.question(tool, params, {}))
@@ -3257,7 +3302,7 @@ class ServerRequests:
         self.take_back(found, params.get("reason"))
 
     def forget_requests(self, upstream):
-        """Withdraws the open questions of a server that has ended."""
+        """Takes back the open requests of a server that has ended."""
         with self.lock:
             found = [each for each in self.asked.values() if each.upstream is upstream]
         self.take_back(found, "the server has ended")
@@ -3286,7 +3331,7 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
 
         self.settings = settings
         self.service = Service(settings)
-        self.unusable = None  # why the service cannot be asked; None if it can
+        self.unusable = None  # why the service cannot be asked; None if it can be asked
         try:
             settings.check()
         except Refused as error:
@@ -3295,26 +3340,26 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
         self.workers = Workers()
         self.events = SimpleQueue()
         self.closing = threading.Event()
-        self.watch = None  # set when there is a process to watch
+        self.watch = None  # a Watch, from `initialize` on
         self.out = None
         self.out_lock = threading.Lock()
         self.lock = threading.Lock()
-        self.open = {}  # calls by their ids, as `id_name` has them
+        self.open = {}  # the open calls, by their ids in the form of `id_name`
         self.upstreams = [(UpstreamHttp if each.is_remote else Upstream)(self, each) for each in servers]
         self.by_name = {upstream.name: upstream for upstream in self.upstreams}
         self.names = {"tools": Names(name), "prompts": Names(name)}
-        self.tools = {}  # (server, its own name): Tool
+        self.tools = {}  # {(server, the server's own name of the tool): Tool}
         self.initialized = False  # `initialize` was answered
         self.live = False  # the client has sent `notifications/initialized`
         self.before_live = []
         self.protocol = PROTOCOLS[0]
-        self.offered = {}  # the client's capabilities that servers are told about
+        self.offered = {}  # the client's capabilities, which servers are told about
         self.agent = "mcp-client"
         self.level = None
         self.began = 0.0
-        self.asked = {}  # servers' requests to the client, by our id
+        self.asked = {}  # the servers' open requests to the client, by the gateway's own id
         self.asked_count = 0
-        self.told_lists = {}  # the last list that the client was given, of each kind
+        self.told_lists = {}  # the last list of each kind that the client got
         self.observing = 0
         self.session = "mcp-" + hexlify(os.urandom(16)).decode("ascii")
         self.session_used = False
@@ -3335,7 +3380,7 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
     }
 
     def run(self):
-        """Runs until the client ends or closes its side."""
+        """Runs until the client ends or closes its side of the connection."""
         parent = os.getppid()
         threading.Thread(target=self.read, daemon=True).start()
         while True:
@@ -3362,7 +3407,7 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
         self.give_up(call, "no answer within %g s" % limit)
 
     def end(self):
-        """Ends the servers, withdraws the waiting calls, and ends this process."""
+        """Ends the servers, gives up the waiting calls, and ends this process."""
         self.closing.set()
         with self.lock:
             calls = list(self.open.values())
@@ -3387,7 +3432,7 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
         os._exit(0)
 
     def farewell(self, calls, ended):
-        """Tells the service that no call waits any more."""
+        """Gives up the calls, waits shortly for their withdrawal, and reports the end of the session to the service."""
         for call in calls:
             self.give_up(call)
         limit = time.monotonic() + 1.4
@@ -3410,7 +3455,7 @@ USAGE = "usage: service_mcp.py --config FILE [--name svc] [--settings FILE]"
 
 
 def options(words):
-    """The options by name. Raises Refused."""
+    """Returns the options by name. Raises Refused for a wrong option."""
     found = {"--config": None, "--name": "svc", "--settings": None}
     words = list(words)
     while words:

@@ -13,14 +13,20 @@ import {
 import { compare, count, machine, median, say } from './support/report.ts'
 
 const callers = 64
-/** Connections per process: the product's default on both sides. The combiner uses only one connection at a time. */
+/**
+ * Number of connections of each process. Both sides have the product's default. The combiner uses only one connection
+ * at a time.
+ */
 const poolSize: Readonly<Record<Side, number>> = { combiner: 20, 'per call': 20 }
 const rounds = 3
 const milliseconds = 2_500
 const organizationId = 'org_01J00000000000000000000000'
 const sides: readonly Side[] = ['combiner', 'per call']
 
-/** Entries appended to one organization per second, compared with one transaction per call. */
+/**
+ * Measures how many entries per second the service appends to the chain of one organization. Compares this with one
+ * transaction per call.
+ */
 export async function run(): Promise<void> {
   say(`append: one organization, ${callers} callers a process, fsync on; ${machine()}`)
   say(

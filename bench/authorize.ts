@@ -50,7 +50,7 @@ export async function run(args: readonly string[] = []): Promise<void> {
 }
 
 async function sides({ ours, theirs }: Ports, key: string): Promise<void> {
-  // Every round has its own sessions: a repeated call would get its earlier answer without a decision.
+  // Every round has its own agent sessions, because a repeated call would get its earlier answer without a decision.
   const load = (port: number): Load => {
     const session = randomUUID()
     return { ports: [port], key, body: (caller, n) => question(`${session}-${caller}`, caller, n) }
@@ -85,7 +85,7 @@ async function steady(servers: readonly Ports[], key: string, seconds: number): 
   )
 }
 
-/** Throws if the shares of denied and held calls differ from `mix`: the measurement would then mean nothing. */
+/** Throws if the shares of denied and held calls differ from `mix`, because then the measurement means nothing. */
 function assertMix(verdicts: ReadonlyMap<string, number>): void {
   const all = [...verdicts.values()].reduce((a, b) => a + b, 0)
   const near = (verdict: string, percent: number): boolean =>

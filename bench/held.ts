@@ -7,8 +7,8 @@ const held = 200
 const asked = 1_000
 
 /**
- * Measures held calls. Each call waits in its own request for a person, without a database connection. Meanwhile, the
- * times of other questions by `/authorize` and by the HTTP hook are measured.
+ * Measures held calls. Each call waits for a person in a request of its own, and must not use a database connection
+ * meanwhile. Also measures how long other requests to `/authorize` and to the HTTP hook take at the same time.
  */
 export async function run(): Promise<void> {
   say(`held: one API process with a pool of 20 connections, 1,000 rules; ${machine()}`)
@@ -85,7 +85,7 @@ class Client {
     return text === '' ? {} : (JSON.parse(text) as Record<string, string>)
   }
 
-  /** Milliseconds of single questions in sequence. */
+  /** Asks one question after another. Returns the milliseconds of each. */
   async times(body: () => object, path: string): Promise<number[]> {
     const times: number[] = []
     for (let n = 0; n < asked; n += 1) {

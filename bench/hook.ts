@@ -29,9 +29,9 @@ const event = JSON.stringify({
 })
 
 /**
- * Measures the time that the hook adds to each tool call, as a whole process, compared with starting Python alone. The
- * service is replaced by a server that allows every call at once, since the service's own time is measured elsewhere.
- * Every answer must be an allow.
+ * Measures the time that the hook adds to each tool call, compared with starting Python alone. Each measurement is a
+ * whole process. In place of the service, a server allows every call at once, because other benchmarks measure the
+ * service. Every answer must be an allow.
  */
 export async function run(): Promise<void> {
   const version = execFileSync(python, ['--version'], { encoding: 'utf8' }).trim()
@@ -88,7 +88,7 @@ async function milliseconds(args: readonly string[], env: NodeJS.ProcessEnv): Pr
   let said = ''
   child.stdout.on('data', (data: Buffer) => (said += data.toString()))
   child.stdin.on('error', () => {
-    // Python alone does not read its standard input.
+    // Without the hook, Python does not read its standard input, so writing to it can fail.
   })
   child.stdin.end(event)
   const [code] = (await once(child, 'close')) as [number | null]

@@ -20,8 +20,8 @@ const allowed = JSON.stringify({
 /**
  * Measures the time that the gateway adds to an allowed call. A call through the gateway is compared with a direct call
  * of the same server plus one authorize request over an open connection. The goal is at most 1 ms more at the median.
- * The service is replaced by a server that allows every call at once, since the service's own time is measured
- * elsewhere. Every call must have caused a question and must have run.
+ * In place of the service, a server allows every call at once, because other benchmarks measure the service. For every
+ * call, the gateway must have asked and the server must have run it.
  */
 export async function run(): Promise<void> {
   say(`mcp: medians of ${rounds} interleaved rounds; ${machine()}`)

@@ -9,17 +9,21 @@ import type { HostileOrder } from './support/neighbours-hostile.ts'
 import { machine, median, say } from './support/report.ts'
 
 const usualRounds = 3
-/** Milliseconds by which the hostile tenant starts before the measurement. */
+/** The hostile tenant starts this many milliseconds before the measurement. */
 const headStart = 3_000
 const plans = ['free', 'pro'] as const
 
 /**
- * `npm run bench neighbours [seconds] [acts]`: an honest tenant has a fixed load, first alone, then beside a hostile tenant.
- * The hostile tenant does everything its rights allow, on plan `free` and then on plan `pro`. Every limit is raised as
- * far as an owner may. The benchmark runs one stack, as `npm start` does. The hostile client has a low priority,
- * because it stands for another machine. Fails if a request of the honest tenant fails. Also fails if the honest
- * tenant's p99 is over three times its undisturbed p99 and over 250 ms. With `acts`, such as `questions,runs`, the
- * hostile tenant does only these, in one round on plan `free`: this shows which act disturbs.
+ * `npm run bench neighbours [seconds] [acts]`: an honest tenant (organization) has a fixed load, first alone, and then
+ * beside a hostile tenant. The hostile tenant does everything that its rights allow, on plan `free` and then on plan
+ * `pro`. Every limit is as high as an owner may set it. The benchmark runs one stack, as `npm start` does. The hostile
+ * client has a low priority, because it stands for another machine. The benchmark fails:
+ *
+ * - if a request of the honest tenant fails,
+ * - if the honest tenant's p99 is over 250 ms and also over three times its undisturbed p99.
+ *
+ * With `acts`, such as `questions,runs`, the hostile tenant does only these acts, in one round on plan `free`. This
+ * shows which act disturbs the honest tenant.
  */
 export async function run(args: readonly string[]): Promise<void> {
   const seconds = Number(args[0] ?? 20)
@@ -74,7 +78,9 @@ function report(plan: string, alone: readonly Measured[], beside: readonly Measu
   say(`  ${plan}: MISSED: ${failures.length} requests of the honest tenant failed, such as ${failures[0]}`)
 }
 
-/** Waits until all runs have ended, because otherwise they would disturb the next round without the hostile tenant. */
+/**
+ * Waits until all runs have ended. Otherwise they would disturb the next round, in which the honest tenant is alone.
+ */
 async function runsEnded({ baseUrl, key }: HostileOrder): Promise<void> {
   const deadline = Date.now() + 120_000
   for (const status of ['running', 'queued']) {
@@ -90,7 +96,7 @@ async function runsEnded({ baseUrl, key }: HostileOrder): Promise<void> {
   }
 }
 
-/** A new organization, and a key for it with every scope of an owner. */
+/** Creates an organization, and an API key for it with every scope of an owner. */
 async function newTenant(dataDir: string, plan: string): Promise<Omit<HostileOrder, 'acts'>> {
   const owner = new Api(dataDir, 'owner')
   const { id } = await owner.good<{ id: string }>('POST', '/organizations', { name: `Neighbour ${plan}` })

@@ -5,13 +5,13 @@ import { count, machine, median, say } from './support/report.ts'
 
 const waiting = 1_000
 const visits = 100
-/** In milliseconds: 95 of 100 visits of a page may take at most this long. */
+/** 95 of 100 visits of a page may take at most this many milliseconds. */
 const goal = 100
 
 /**
- * `npm run bench pages [waiting]`: the time of each page of the console over HTTP, while 1,000 runs wait for their
- * approval in one organization, and then while 1,000 steps do. The parameters of a step are sealed, and its pages open
- * them. One person loads one page after another.
+ * `npm run bench pages [waiting]`: measures the time of each page of the console over HTTP. First 1,000 runs of one
+ * organization wait for their approval, and then 1,000 steps. The parameters of a step are sealed, and the pages of the
+ * step open them. One person loads one page after another.
  */
 export async function run(args: readonly string[] = []): Promise<void> {
   const most = Number(args[0] ?? waiting)
@@ -27,7 +27,7 @@ export async function run(args: readonly string[] = []): Promise<void> {
   })
 }
 
-/** A stack with one organization, and requests as its people. */
+/** A stack with one organization. `send` sends requests as its people. */
 interface Stack {
   readonly base: string
   readonly organizationId: string
@@ -70,7 +70,7 @@ async function measureAll({ base, users }: Stack, pages: readonly Page[]): Promi
     await measure(`${base}/console/${path}`, name, cookie, shows)
 }
 
-/** Every run waits before it starts. */
+/** Starts runs that wait for approval before they start. Returns the pages to measure. */
 async function wholeRuns({ organizationId, users, send }: Stack, most: number): Promise<readonly Page[]> {
   await send(users.owner.api_key, 'PATCH', `/organizations/${organizationId}/governance`, {
     approvals_enabled: true,
@@ -95,10 +95,10 @@ async function wholeRuns({ organizationId, users, send }: Stack, most: number): 
   ]
 }
 
-/** A text of the held mails, which only somebody who opens the sealed parameters can show. */
+/** The subject of the held mails. A page can show it only if it opens the sealed parameters. */
 const subject = 'Figures of the third quarter'
 
-/** A rule holds the last step of each run. */
+/** Starts runs whose last step a rule holds. Returns the pages to measure. */
 async function heldSteps({ organizationId, users, send }: Stack, most: number): Promise<readonly Page[]> {
   const path = `/organizations/${organizationId}`
   await send(users.owner.api_key, 'PATCH', `${path}/governance`, { approvals_enabled: true })
@@ -147,7 +147,7 @@ function sender(base: string): Send {
   }
 }
 
-/** A workflow of one step and `length` more, each after an earlier one. */
+/** Returns a workflow of one step and `length` more steps. Each of these waits for an earlier one. */
 function longReport(length: number): object {
   const steps = Array.from({ length }, (_, place) => ({
     id: `keep-${place}`,

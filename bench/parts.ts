@@ -60,7 +60,7 @@ async function governed(sides: Sides): Promise<void> {
   parts.say('governed:')
 }
 
-/** One run, with the moments that were noted. */
+/** Runs one run. Returns when it was started, and the moments that were noted. */
 async function watch(
   sides: Sides,
   start: Start,
@@ -77,7 +77,7 @@ async function watch(
   return [startedAt, moments]
 }
 
-/** The moment when the caller of `execute?wait=` has the fields of the run. */
+/** Returns the time when the caller of `execute?wait=` has the fields of the run. */
 async function answered(api: Sides['context'], { caller }: Sides, runId: string): Promise<number> {
   await waitForEnd(api, runId, 30, new AbortController().signal)
   await readRunFields(api, caller().organizationId, runId, caller())

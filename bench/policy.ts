@@ -20,14 +20,14 @@ import { planOf, rulesOf } from './support/rule-shapes.ts'
 
 const tries = 15
 
-/** The decisions among the entries. */
+/** This share of the audit entries are decisions. */
 const decisionShare = 0.95
 
 const limitedBy = (tool: string) => getTool(tool)?.constraints ?? {}
 
 const listed = (name: (n: number) => string): string[] => Array.from({ length: 102 }, (_, n) => name(n))
 
-/** Limits of the plan's tools that its calls do not exceed, so that all rules are evaluated too. */
+/** Limits on the tools of the plan. The calls do not exceed them, so that all rules are evaluated too. */
 const limits: Readonly<Record<string, Restrictions>> = {
   mail_send: {
     allowed_domains: [...listed((n) => `partner${n * 5}.example`), 'larkspur.example', 'acme.com'],
@@ -40,7 +40,9 @@ const policies = Object.entries(limits).flatMap(([toolName, restrictions]) =>
   ([null, 'member'] as const).map((role) => ({ toolName, role, allowed: null, restrictions })),
 )
 
-/** A third of the steps each: mails, comments on GitHub, messages in Slack. */
+/**
+ * Makes a plan in which a third of the steps send mails, a third comment on GitHub, and a third send messages in Slack.
+ */
 function mixedPlan(steps: number): Plan {
   const plan = planOf(steps)
   const mixed = plan.steps.map((step, index): PlanStep => {
@@ -58,7 +60,10 @@ function mixedPlan(steps: number): Plan {
   return { ...plan, steps: mixed }
 }
 
-/** `npm run bench policy [decisions] [approvals]`: analysing a plan, reading the reports, and pages of the audit log. */
+/**
+ * `npm run bench policy [decisions] [approvals]`: measures the analysis of a plan, the reports, and pages of the audit
+ * log.
+ */
 export async function run(args: readonly string[]): Promise<void> {
   const decisions = Number(args[0] ?? 1_000_000)
   const entries = Math.ceil(decisions / decisionShare)

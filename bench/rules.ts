@@ -34,7 +34,7 @@ async function decisions(shape: 'spread' | 'star'): Promise<void> {
   say(`    p99 ${p99.toFixed(3)} ms (goal 2 ms: ${p99 < 2 ? 'holds' : 'MISSED'}); disagreements: ${wrong}`)
 }
 
-/** Facts about texts that OPA gets as input. Our own side must compute these facts itself. */
+/** Returns facts about texts, which OPA gets as input. Our own side must compute these facts itself. */
 function known(saved: readonly StoredRule[]): Known {
   const written = saved.flatMap(({ params = [] }) =>
     params.flatMap(({ operator, value }) => (operator === 'domain_in' ? value : [])),

@@ -3,7 +3,10 @@ import { machine, median, say } from './support/report.ts'
 import { withSides, type Sides, type Start } from './support/run-sides.ts'
 
 const rounds = 15
-/** Rounds that do not count. In them V8 compiles the code of both sides, as in a process that has run for a while. */
+/**
+ * Rounds before the measurement, which do not count. V8 compiles the code of both sides in them, as in a process that
+ * has run for a while.
+ */
 const warmUps = 15
 const manyRounds = 3
 const manyWarmUps = 1
@@ -26,7 +29,7 @@ export async function run(): Promise<void> {
   )
 }
 
-/** The goal: our time divided by the time of the bare workflow with ordinary activities. */
+/** The goal: our time may be at most this many times the time of the bare workflow with ordinary activities. */
 const goalOf = (steps: number, milliseconds: number): number =>
   milliseconds > 0 ? 1.2 : steps > 3 ? 1.1 : 1.4
 
@@ -70,7 +73,7 @@ const startsOf = async (sides: Sides, steps: number): Promise<Starts> => ({
   local: sides.bareLocal(steps),
 })
 
-/** Medians in milliseconds. */
+/** Runs all sides in turn. Returns the median of each side in milliseconds. */
 async function interleaved(
   starts: Starts,
   count: number,

@@ -10,9 +10,10 @@ import { heldSample, sample } from './support/soak-sample.ts'
 import { judge, type Sample } from './support/soak-verdict.ts'
 
 /**
- * `npm run bench soak [minutes]`: runs a mixed load on a whole stack, by default for 20 minutes. Quantities that must
- * not grow are compared between the second and the last quarter (support/soak-verdict.ts). Fails if one of them grows,
- * if a request fails, or if a chain does not verify. Data of runs is kept for five minutes instead of 90 days.
+ * `npm run bench soak [minutes]`: runs a mixed load on a whole stack, by default for 20 minutes. Some quantities must
+ * not grow. They are compared between the second and the last quarter of the time (support/soak-verdict.ts). Fails if
+ * one of them grows, if a request fails, or if a chain does not verify. Data of runs is kept for five minutes, not for
+ * 90 days.
  */
 export async function run(args: readonly string[]): Promise<void> {
   const minutes = Number(args[0] ?? 20)

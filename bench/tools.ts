@@ -109,7 +109,7 @@ async function large(postgres: BenchPostgres): Promise<void> {
 
 const mebibytes = (bytes: number): string => (bytes / 1024 ** 2).toFixed(0)
 
-/** Memory in MiB that is left after full collections. */
+/** Returns the memory in MiB that is left after full garbage collections. */
 async function heldMebibytes(): Promise<number> {
   for (let times = 0; times < 3; times += 1) {
     collect()

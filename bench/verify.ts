@@ -50,7 +50,7 @@ async function measure(args: readonly string[]): Promise<VerifyMeasurement> {
   return Promise.race([once(child, 'message').then(([answer]) => answer as VerifyMeasurement), ended])
 }
 
-/** Neighbouring entries differ in kind and length, as in a chain with entries of runs and agents. */
+/** Entries in a row differ in kind and length, as in a chain with entries of runs and agents. */
 const shapes: readonly AuditDraft[] = [
   draft,
   draft,
@@ -62,7 +62,7 @@ const shapes: readonly AuditDraft[] = [
   },
 ]
 
-/** Writes a chain as the service does, but without its transactions. Returns its size in bytes. */
+/** Writes an audit chain as the service does, but without its transactions. Returns the size of the chain in bytes. */
 async function writeChain(client: pg.Client, entries: number): Promise<number> {
   await createOrganization(client, organizationId)
   const at = new Date()

@@ -28,10 +28,13 @@ const mebibyte = 1024 * 1024
 const warmUp = 300
 const waiting = 1_000
 const mostMiB = 20
-/** Seconds without work during which the worker's processor time is counted. */
+/** The worker has no work for this many seconds, while its processor time is counted. */
 const idleSeconds = 20
 
-/** Measures the worker's memory for runs that wait for a person, and its processor time while nothing happens. */
+/**
+ * Measures the memory of the worker for runs that wait for a person, and the worker's processor time while nothing
+ * happens.
+ */
 export async function run(): Promise<void> {
   say(`waiting: ${waiting} runs that wait for an approval; ${machine()}`)
   await withPostgres(measured)
@@ -90,7 +93,7 @@ async function measured(postgres: BenchPostgres): Promise<void> {
   }
 }
 
-/** Starts one run whose first call waits for an approval. */
+/** Returns a function that starts a run. The first call of the run waits for an approval. */
 async function heldRun(context: Context, caller: Caller): Promise<() => Promise<unknown>> {
   await changeGovernance(context, caller, { approvals_enabled: true })
   const rule = { name: 'ask', verdict: 'require_approval', tools: ['memory_get'] }
@@ -124,7 +127,7 @@ async function memoryOf(probes: string, pid: number): Promise<{ heaps: number; r
   return { heaps: heaps / mebibyte, resident: resident / mebibyte }
 }
 
-/** Milliseconds of processor time. */
+/** Measures the milliseconds of processor time that a process uses in `idleSeconds`. */
 async function idleTime(pid: number): Promise<number> {
   const ticks = (): number => {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []

@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url'
 
 /*
  * `npm run adapters`: writes `adapters/service_hook.py` and `adapters/service_mcp.py` from the parts in `adapters/src`.
- * People download each adapter as one file, so a part is copied into the file and never imported. The order below is
- * the order in the file: a name must be defined before top-level code of a later part uses it.
+ * People download each adapter as one file, so the parts are copied into the file and not imported. Each list below is
+ * the order of the parts in the file: a name must be defined before top-level code of a later part uses it.
  */
 
 const folder = new URL('../adapters/', import.meta.url)
@@ -91,7 +91,10 @@ const headers: Readonly<Record<Adapter, string>> = {
   'service_mcp.py': 'gateway/header',
 }
 
-/** The text of a downloadable adapter: a header with docstring and imports, then the parts, each below its name. */
+/**
+ * Returns the text of an adapter: the header with its docstring and imports, and then each part below a line with its
+ * name.
+ */
 export function assembled(adapter: Adapter): string {
   const read = (part: string): string => readFileSync(new URL(`src/${part}.py`, folder), 'utf8').trimEnd()
   const sections = parts[adapter].map((part) => `${`# --- ${part} `.padEnd(120, '-')}\n\n${read(part)}`)

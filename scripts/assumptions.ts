@@ -8,7 +8,7 @@ interface Assumption {
   readonly what: string
   /** Address of the vendor's page that states the assumption; null if no page does. */
   readonly page: string | null
-  /** Why no page states it, and what happens if it does not hold. */
+  /** Why no page states the assumption, and what happens if the assumption is wrong. */
   readonly withoutPage?: string
 }
 

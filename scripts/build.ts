@@ -12,7 +12,7 @@ import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const target = resolve(process.argv[2] ?? join(root, 'dist'))
-// The build is made beside `target`, so that it can be renamed to `target`.
+// The build is first made in this folder beside `target`, and then renamed to `target`.
 const making = join(dirname(target), `.dist-${process.pid}`)
 
 try {
@@ -23,7 +23,7 @@ try {
   cpSync(join(root, 'src', 'console', 'assets'), join(making, 'console', 'assets'), { recursive: true })
   const workflowsPath = join(making, 'workflows', 'index.js')
   const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') })
-  // The name that src/programs/workflow-bundle.ts looks for.
+  // src/programs/workflow-bundle.ts looks for a file with this name.
   writeFileSync(join(making, 'workflows.bundle.js'), code)
   rmSync(target, { recursive: true, force: true })
   renameSync(making, target)

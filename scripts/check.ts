@@ -13,7 +13,7 @@ const atATime = 2
 
 const node = (script: string): string[] => ['node', join('scripts', script)]
 
-/** The checks and their commands, slow ones first. */
+/** The checks and their commands. Slow checks come first. */
 const parts: Readonly<Record<string, readonly string[]>> = {
   format: ['prettier', '--check', '--cache', '.'],
   types: ['tsc', '-p', 'tsconfig.json'],

@@ -3,7 +3,10 @@ import { auditEventsPage, auditEventsPath } from './audit-events-page.ts'
 import { limitsPage, limitsPath } from './limits-page.ts'
 import { toolsPage, toolsPath } from './tools-page.ts'
 
-/** The pages in docs that are generated from the code and the tests: name, place, and the function that makes the text. */
+/**
+ * The pages in docs that are generated from the code and the tests: the name, the path, and the function that returns
+ * the text.
+ */
 export const generatedPages = [
   ['reference/audit-events.md', auditEventsPath, auditEventsPage],
   ['tools.md', toolsPath, toolsPage],

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { format } from 'prettier'
 
 /*
- * Writes the parts of Google's published API descriptions (discovery documents) that the tests' stand-in is checked
- * against. Texts for people are left out, and so are methods that Countersign does not use.
+ * Writes parts of Google's published API descriptions (discovery documents). The tests check Google's stand-in against
+ * these parts. Texts for people are left out, and so are methods that Countersign does not use.
  *
  *   pip download --no-deps google-api-python-client==2.202.0 && unzip -q google_api_python_client-*.whl
  *   node scripts/google-descriptions.ts googleapiclient/discovery_cache/documents
@@ -53,7 +53,7 @@ const used: Readonly<Record<string, readonly string[]>> = {
     'sheets.spreadsheets.values.get',
   ],
 }
-/** Schemas that refer to most other schemas. Only these properties of them are written. */
+/** These schemas refer to most other schemas, so only these properties of them are written. */
 const kept: Readonly<Record<string, readonly string[]>> = {
   Request: ['appendCells', 'createDeveloperMetadata', 'deleteDeveloperMetadata'],
   Response: ['createDeveloperMetadata', 'deleteDeveloperMetadata'],

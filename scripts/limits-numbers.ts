@@ -19,17 +19,25 @@ interface Parameter {
   readonly schema: { readonly maximum?: number; readonly maxLength?: number; readonly default?: number }
 }
 
-/** The limits of schemas that the page names: field, keyword and number, such as `tools.maxItems=100`. */
+/**
+ * The limits of schemas that the page has already named, as texts: field, keyword and number, such as
+ * `tools.maxItems=100`.
+ */
 export const namedLimits = new Set<string>()
 
-/** A limit as `namedLimits` has it. `path` begins with a schema or tool, and ends with the keyword. */
+/**
+ * Returns a limit in the form that `namedLimits` has. `path` begins with a schema or tool, and ends with the keyword.
+ */
 export function limitOf(path: readonly string[], number: number): string {
   const isField = (step: string): boolean => step !== 'items' && step !== 'additionalProperties'
   const last = path.slice(1, -1).findLastIndex(isField) + 1
   return `${path.slice(last).join('.')}=${number}`
 }
 
-/** A number of a named schema of openapi.json, such as `RuleRequest.tools.maxItems`. Follows references and items. */
+/**
+ * Returns a number of a named schema of openapi.json. `path` is, for example, `RuleRequest.tools.maxItems`. Follows
+ * references and items.
+ */
 export function numberAt(path: string): string {
   const [name = '', ...steps] = path.split('.')
   const number = numberIn(document.components.schemas[name], steps, path)
@@ -37,7 +45,7 @@ export function numberAt(path: string): string {
   return count(number)
 }
 
-/** The number that all these places have. */
+/** Returns the number that is the same at all these paths. Throws if the numbers differ. */
 export function sameAt(...paths: readonly string[]): string {
   const numbers = new Set(paths.map(numberAt))
   if (numbers.size !== 1)
@@ -45,7 +53,7 @@ export function sameAt(...paths: readonly string[]): string {
   return [...numbers].join('')
 }
 
-/** A number of a tool's parameters, such as `calendar_create_event.attendees.maxItems`. */
+/** Returns a number of a tool's parameters. `path` is, for example, `calendar_create_event.attendees.maxItems`. */
 export function toolNumberAt(path: string): string {
   const [name = '', ...steps] = path.split('.')
   const tool = getTool(name)

@@ -35,7 +35,9 @@ export const agents: Rows = [
   ['approval of an agent’s call', `${seconds(approvalSeconds)}, unless its rule says otherwise`],
 ]
 
-/** The lengths of the fields of a return from a service; they are one number. */
+/**
+ * The maximum lengths of the fields with which a service sends a browser back. All these lengths are the same number.
+ */
 const callback = [
   ...new Set(
     ['code', 'state', 'iss', 'error'].map((name) =>

@@ -7,7 +7,7 @@ import { dirname, extname, join, relative, resolve } from 'node:path'
  * repository. No comment may begin with "Of" or "That", because such a sentence has no subject.
  */
 
-/** Folders and files below the root that are read. */
+/** The check reads these folders below the root. */
 const places = ['adapters', 'bench', 'docs', 'samples', 'scripts', 'src', 'test']
 const skipped = new Set(['node_modules', 'data', 'pins', 'replay', 'planted', 'links.test.ts'])
 const readable = new Set(['.md', '.ts', '.py', '.mjs', '.sh', '.sql', '.json', '.jsonc', '.yml'])
@@ -19,7 +19,7 @@ const absent = /\b(?:contract|design|specification)(?: sections?\b|, ["“])/gi
 /** A comment that begins without a subject. Migrations are exempt, because the checksums of their texts are stored. */
 const withoutSubject = /(?:\/\*\*?|\/\/|--|#)[ \t]+(?:\*[ \t]+)?(Of|That) [a-z]/g
 const migrations = 'src/db/migrations/'
-/** How many citations of absent documents each folder may still have. It must become empty. */
+/** The number of citations of absent documents that each folder may still have. This list must become empty. */
 const stillAllowed: Readonly<Record<string, number>> = {}
 
 function filesBelow(path: string): string[] {
@@ -31,10 +31,10 @@ function filesBelow(path: string): string[] {
 
 const blank = (code: string): string => code.replaceAll(/[^\n]/g, ' ')
 const withoutBlocks = (text: string): string => text.replaceAll(/^( *)(```|~~~).*?^\1\2$/gms, blank)
-/** The text with spaces in place of code. */
+/** Returns the text with spaces in place of code. */
 const withoutCode = (text: string): string => withoutBlocks(text).replaceAll(/`[^`\n]*`/g, blank)
 
-/** The anchors of a page's headings, as GitHub makes them. */
+/** Returns the anchors of a page's headings, in the form that GitHub makes. */
 function anchorsOf(page: string): Set<string> {
   const anchors = new Set<string>()
   const text = withoutBlocks(readFileSync(page, 'utf8'))
@@ -59,7 +59,10 @@ function targetProblem(target: string, from: string): string | null {
   return anchorsOf(file).has(anchor) ? null : `\`${target}\`: the page has no heading with this anchor`
 }
 
-/** Every problem of the files below `root`, one line each. `allowed` counts citations of absent documents by folder. */
+/**
+ * Finds every problem in the files below `root`, one line for each. `allowed` counts the citations of absent documents
+ * that each folder may have.
+ */
 export function findProblems(root: string, allowed = stillAllowed): string[] {
   const tops = readdirSync(root).filter((name) => name.endsWith('.md'))
   const files = [...tops, ...places]

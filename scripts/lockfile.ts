@@ -28,7 +28,7 @@ const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.
   Record<'dependencies' | 'devDependencies', Readonly<Record<string, string>>>
 >
 
-/** Whether Node would find the package `name` from the package at the path `place`. */
+/** Whether the lock file has the package `name` where Node would find it for the package at the path `place`. */
 function isListed(name: string, place: string): boolean {
   for (let from = place; ; from = from.slice(0, from.lastIndexOf('node_modules/')).replace(/\/$/, '')) {
     if (lock.packages[`${from === '' ? '' : `${from}/`}node_modules/${name}`] !== undefined) return true

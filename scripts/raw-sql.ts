@@ -12,7 +12,7 @@ const mostLines = 5
 const exempt = ['src/db/queries/', 'src/db/migrations/']
 const statement = /^\s*(?:with|select|insert|update|delete|merge)\s/i
 
-/** Number of lines with text between the backticks. Lines of SQL inside `${}` count too. */
+/** Counts the lines with text between the backticks. Lines of SQL inside `${}` count too. */
 function linesOf(node: ts.TemplateLiteral, file: ts.SourceFile): number {
   const lines = node.getText(file).slice(1, -1).split('\n')
   return lines.filter((line) => line.trim() !== '').length
@@ -23,7 +23,7 @@ function isRawSql(node: ts.TemplateLiteral, parent: ts.Node, file: ts.SourceFile
   return statement.test(node.getText(file).slice(1))
 }
 
-/** One line for each long statement of the file. */
+/** Returns one line of output for each long statement of the file. */
 function longStatements(path: string, name: string): string[] {
   const file = ts.createSourceFile(name, readFileSync(path, 'utf8'), ts.ScriptTarget.Latest, false)
   const found: string[] = []

@@ -1,6 +1,9 @@
 import { readFileSync } from 'node:fs'
 
-/* The tests' stand-in for each service, and the parts that are checked against the vendor's published description. */
+/*
+ * Lists the tests' stand-in for each service, and the parts of it that are checked against the vendor's published
+ * description.
+ */
 
 const read = (path: string): unknown =>
   JSON.parse(readFileSync(new URL(`../${path}`, import.meta.url), 'utf8')) as unknown
@@ -14,7 +17,7 @@ const named = (name: string): string =>
 interface StandIn {
   readonly service: string
   readonly standIn: string
-  /** The description, and which part of it is checked. */
+  /** The published description, and the part of the stand-in that is checked against it. */
   readonly checked: string
   readonly not: string
 }

@@ -23,7 +23,10 @@ const crash: Record<ToolDeclaration['repeat'], string> = {
   unsafe: 'an unknown outcome: a person decides',
 }
 
-/** A tool without `findableAfterSeconds` may not conclude from a failed search that the call did not happen. */
+/**
+ * Says what happens to a call of the tool after a crash. Without `findableAfterSeconds`, a failed search does not prove
+ * that the call did not happen.
+ */
 const afterCrash = ({ repeat, findableAfterSeconds, ownService }: ToolDeclaration): string => {
   if (repeat === 'findable' && findableAfterSeconds === undefined)
     return 'it is looked for; if it is not found, a person decides'

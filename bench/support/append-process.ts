@@ -1,7 +1,10 @@
 import { createPool } from '../../src/db/connect.ts'
 import { appendWith, type Side } from './append-sides.ts'
 
-/* One process of the append benchmark. It gets its job over IPC and answers with the number of committed appends. */
+/*
+ * One process of the append benchmark. It gets its job over IPC, and answers with the number of appends that it has
+ * committed.
+ */
 
 export interface AppendJob {
   readonly url: string

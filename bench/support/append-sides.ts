@@ -27,7 +27,7 @@ export const draft: AuditDraft = {
 
 export type Side = 'combiner' | 'per call'
 
-/** Appends one entry durably and resolves once it is committed. */
+/** Appends one entry, and resolves when the entry is committed to disk. */
 export type Append = () => Promise<void>
 
 const appendEntry: BatchKind<null, null, null> = {
@@ -48,7 +48,10 @@ export function appendWith(side: Side, pool: pg.Pool, organizationId: string): A
   }
 }
 
-/** The simple solution with the same client: lock the head, append and commit for each call. It prepares statements. */
+/**
+ * The simple solution, for comparison: each call locks the head of the chain, appends and commits. It uses the same
+ * client and prepared statements.
+ */
 async function lockAppendCommit(pool: pg.Pool, organizationId: string): Promise<void> {
   const client = await pool.connect()
   try {

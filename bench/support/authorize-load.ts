@@ -8,7 +8,7 @@ import { Pool, type Dispatcher } from 'undici'
 export interface Load {
   readonly ports: readonly number[]
   readonly key: string
-  /** Body of the n-th request of a caller. */
+  /** Returns the body of the n-th request of a caller. */
   readonly body: (caller: number, n: number) => string
 }
 
@@ -16,11 +16,13 @@ export interface Measured {
   readonly perSecond: number
   readonly p50: number
   readonly p99: number
-  /** Number of answers by `decision`. */
+  /** The number of answers with each `decision`. */
   readonly verdicts: ReadonlyMap<string, number>
 }
 
-/** In milliseconds. Requests during `warmUp` are not measured, because they open connections and sessions. */
+/**
+ * Times in milliseconds. Requests during `warmUp` are not measured, because they open connections and agent sessions.
+ */
 export interface Span {
   readonly warmUp: number
   readonly milliseconds: number
@@ -81,7 +83,7 @@ export async function openLoop(
 
 type Ask = (caller: number, n: number) => Promise<string>
 
-/** `work` returns the start of its measurement. */
+/** Measures the requests of `work`. `work` returns the time when its measurement began. */
 async function measure(
   load: Load,
   connections: number,

@@ -18,7 +18,7 @@ export interface Ports {
   readonly theirs: number
 }
 
-/** Creates an organization with a person, rules for the tools of fifty servers, and a key. Returns the key. */
+/** Creates an organization with a person, an API key, and rules for the tools of fifty MCP servers. Returns the key. */
 export async function prepareOrganization({ adminUrl }: BenchPostgres): Promise<string> {
   const key = newApiKey()
   await withClient(adminUrl, async (client) => {
@@ -68,7 +68,10 @@ function ruleOf(n: number) {
   }
 }
 
-/** Starts API processes as released. Each also contains the other side of the benchmark (authorize-server.ts). */
+/**
+ * Starts API processes in the same way as an installation. Each process also contains the other side of the benchmark
+ * (authorize-server.ts).
+ */
 export async function withServers(
   postgres: BenchPostgres,
   processes: number,

@@ -14,7 +14,7 @@ import { authenticate } from '../../src/governance/access/identity.ts'
  */
 
 const context = createContext(readConfig(), 'api')
-// The released application. In this benchmark it never uses Temporal or mail.
+// The application of the product. In this benchmark it uses neither Temporal nor mail.
 const ours = createHttpServer(
   createApp(context, {
     temporal: () => Promise.resolve(true),

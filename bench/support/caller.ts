@@ -2,7 +2,7 @@ import type { Context } from '../../src/governance/context.ts'
 import type { Caller } from '../../src/governance/access/identity.ts'
 import { bootstrapIdentities } from '../../src/governance/people/bootstrap.ts'
 
-/** The owner of a new organization, on an empty database. */
+/** Creates an organization in an empty database. Returns its owner. */
 export async function newCaller(context: Context): Promise<Caller> {
   const made = await bootstrapIdentities(context)
   if (made === null) throw new Error('the benchmark database is not empty')

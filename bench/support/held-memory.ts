@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Bytes of one thread's heap after full collections. */
+/** Bytes in the heap of one thread after full garbage collections. */
 export interface ThreadMemory {
   /** Reachable objects with their external buffers. */
   readonly used: number
@@ -10,15 +10,15 @@ export interface ThreadMemory {
   readonly total: number
 }
 
-/** Bytes that a process holds after all its heaps were collected. */
+/** Bytes that a process holds after full garbage collections of all its heaps. */
 export interface HeldMemory {
   readonly main: ThreadMemory
-  /** The process's other threads that exist at that moment. */
+  /** The other threads of the process that exist at that moment. */
   readonly threads: readonly ThreadMemory[]
   readonly resident: number
 }
 
-/** The environment that makes processes answer memory requests; answers go to `folder`. */
+/** Returns the environment variables that make a process answer memory requests. The answers are files in `folder`. */
 export function probed(folder: string): Record<string, string> {
   const probe = new URL('memory-probe.ts', import.meta.url)
   return { MEMORY_PROBE: folder, NODE_OPTIONS: `--expose-gc --import ${probe.href}` }

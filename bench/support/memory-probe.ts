@@ -4,14 +4,14 @@ import { BroadcastChannel, isMainThread } from 'node:worker_threads'
 import type { HeldMemory, ThreadMemory } from './held-memory.ts'
 
 /*
- * Loaded before the program (`NODE_OPTIONS=--import`) into every process and thread of a measured stack. On SIGUSR2
- * each heap is fully collected, and its remaining size is written to `$MEMORY_PROBE/PID.json`.
+ * This file is loaded before the program (`NODE_OPTIONS=--import`) in every process and thread of a measured stack. On
+ * SIGUSR2, it fully collects each heap and writes the remaining sizes to `$MEMORY_PROBE/PID.json`.
  */
 
 const folder = process.env['MEMORY_PROBE']
-/** Milliseconds that finalizers and other threads need between two collections. */
+/** Milliseconds between two collections, for finalizers and other threads. */
 const pause = 50
-/** Milliseconds for threads to answer. A thread that ends meanwhile does not answer. */
+/** Threads may take this many milliseconds to answer. A thread that ends meanwhile does not answer. */
 const patience = 2_000
 
 const channel = new BroadcastChannel('memory-probe')

@@ -25,7 +25,7 @@ interface Answer {
   readonly body: Record<string, unknown>
 }
 
-/** A request that takes longer has failed: the hook gives up after this time. */
+/** A request that takes more milliseconds than this counts as failed, because the hook gives up after this time. */
 const longestMilliseconds = 20_000
 
 const definition = {
@@ -36,7 +36,10 @@ const definition = {
   ],
 }
 
-/** Prepares a rule and a workflow in the bootstrap organization. Its requests use one pool of connections. */
+/**
+ * Prepares a rule and a workflow in the bootstrap organization. All requests of the honest tenant use one pool of
+ * connections.
+ */
 export async function prepareHonest(dataDir: string): Promise<Honest> {
   const [admin, member] = [new Api(dataDir, 'admin'), new Api(dataDir, 'member')]
   await admin.createRule({
@@ -98,7 +101,7 @@ export async function prepareHonest(dataDir: string): Promise<Honest> {
   return { load: (milliseconds) => openLoops(kinds, milliseconds) }
 }
 
-/** Sends each kind at its fixed rate, whether or not earlier requests are answered. */
+/** Sends each kind of request at its fixed rate, whether or not earlier requests are answered. */
 async function openLoops(kinds: Readonly<Record<string, Kind>>, milliseconds: number): Promise<Measured> {
   const failures: string[] = []
   const measured = await Promise.all(

@@ -5,15 +5,16 @@ import { Readable } from 'node:stream'
 import { Pool } from 'undici'
 
 /*
- * The client of a hostile tenant, in its own process. It first receives a HostileOrder and answers `ready`. Then it
- * sends requests as fast as they are answered, until it receives `stop`. At last it sends its counts by act and status.
+ * The client of a hostile tenant (organization), in its own process. It first receives a HostileOrder and answers
+ * `ready`. Then it sends its next request as soon as one is answered, until it receives `stop`. At the end it sends the
+ * number of its answers by act and status.
  */
 
 export interface HostileOrder {
   readonly baseUrl: string
   readonly organizationId: string
   readonly key: string
-  /** Names of acts. null: all of them. */
+  /** The names of the acts that the tenant does; null means all acts. */
   readonly acts: readonly string[] | null
 }
 
@@ -64,7 +65,7 @@ function field(answer: Answer, name: string): string {
 const MiB = 1024 * 1024
 const organization = `/organizations/${order.organizationId}`
 const longKey = `{"${'k'.repeat(400_000)}":[${'0,'.repeat(290_000)}0]}`
-/** About as many values as a memory value may have. */
+/** A JSON text with about as many values as a value of the memory may have. */
 const tinyLists = `[${'[],'.repeat(45_000)}[]]`
 const manyValues = `[${'0,'.repeat(MiB)}0]`
 const command = `echo ${'"$(a)" '.repeat(1_200)}`
@@ -78,11 +79,11 @@ const fileOf = (content: string): string =>
 const upload = (act: string, body: string | Readable): Promise<Answer> =>
   send(act, 'POST', '/files', body, multipart)
 const largeText = 'a line of text\r\n'.repeat((20 * MiB) / 16)
-/** A file that arrives in chunks of one byte. */
+/** An upload that arrives in chunks of one byte. */
 const scattered = (): Readable =>
   Readable.from(Array.from(fileOf('x'.repeat(50_000)), (each) => Buffer.from(each)))
 
-/** A session that is opened by a held question, and then ends or is revoked. */
+/** A held question opens an agent session, which then ends or is revoked. */
 async function sessions(isRevoked: boolean): Promise<void> {
   const text = question('Write', '{"a":"y"}')
   const opened = await send('sessions', 'POST', '/authorize', text)
@@ -177,9 +178,12 @@ async function runs(workflowId: string): Promise<void> {
   }
 }
 
-/** Saves two workflows: all items read one value with many lists, and each item reads a file. Returns their ids. */
+/**
+ * Saves two workflows. In one, all items read one value with many lists. In the other, each item reads a file. Returns
+ * the ids of the workflows.
+ */
 async function prepare(): Promise<string[]> {
-  // Raises all limits as far as an owner may.
+  // Sets all limits as high as an owner may.
   const { body } = await send('prepare', 'GET', `${organization}/quota`)
   const { limits } = body as { limits: Record<string, number> }
   await send('prepare', 'PATCH', `${organization}/quota`, raised(limits))

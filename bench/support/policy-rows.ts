@@ -2,7 +2,10 @@ import type pg from 'pg'
 
 export const organizationId = 'org_01J00000000000000000000000'
 
-/** Writes a chain of 100 days by 500 people; 95 of 100 entries are decisions. The hashes are not valid. */
+/**
+ * Writes an audit chain of 100 days with entries of 500 people. 95 of 100 entries are decisions. The hashes are not
+ * valid.
+ */
 export async function fillAudit(client: pg.Client, entries: number): Promise<void> {
   await client.query('insert into organizations (id, name) values ($1, $1)', [organizationId])
   await client.query('insert into chain_head (organization_id, seq) values ($1, $2)', [
@@ -26,7 +29,10 @@ export async function fillAudit(client: pg.Client, entries: number): Promise<voi
   )
 }
 
-/** Writes approvals of 90 days, each with a vote: one tenth for whole runs, half for steps, the rest for agents. */
+/**
+ * Writes approvals of 90 days, each with a vote. One tenth is for whole runs, half is for steps, and the rest is for
+ * calls of agents.
+ */
 export async function fillApprovals(client: pg.Client, approvals: number): Promise<void> {
   const at = `now() - interval '90 days' * (n::float8 / $1)`
   await client.query(

@@ -13,7 +13,7 @@ export interface BenchPostgres {
   readonly adminUrl: string
 }
 
-/** Runs `work` with a new migrated PostgreSQL with fsync on, in a temporary folder that is removed afterwards. */
+/** Runs `work` with a new, migrated PostgreSQL that has fsync on. Its temporary folder is removed afterwards. */
 export async function withPostgres(work: (postgres: BenchPostgres) => Promise<void>): Promise<void> {
   const dataDir = mkdtempSync(join(tmpdir(), 'countersign-bench-'))
   const guard = startGuard(dataDir, { remove: true })
@@ -43,7 +43,7 @@ export async function withClient<T>(url: string, work: (client: pg.Client) => Pr
   }
 }
 
-/** Creates an organization with an empty chain. */
+/** Creates an organization with an empty audit chain. */
 export async function createOrganization(client: pg.ClientBase, id: string): Promise<void> {
   await client.query('insert into organizations (id, name) values ($1, $1)', [id])
   await client.query('insert into chain_head (organization_id) values ($1)', [id])
@@ -77,7 +77,7 @@ export async function delaySyncs(url: string, milliseconds: number): Promise<num
     await client.query('select pg_reload_conf()')
     await client.query('create table if not exists commits (n int)')
     while ((await client.query('show commit_delay')).rows[0].commit_delay !== String(milliseconds * 1000)) {
-      // A session applies the reload between two statements.
+      // A database connection applies the reload only between two statements, so this asks until it has done so.
     }
     const started = performance.now()
     for (let n = 0; n < 100; n += 1) await client.query('insert into commits values (1)')

@@ -18,7 +18,10 @@ function condition(index: number, param: string) {
   return kinds[index % kinds.length] as (typeof kinds)[number]
 }
 
-/** `spread`: each rule names one catalogue tool; `star`: all rules cover one tool and read every parameter. */
+/**
+ * Returns rules. `spread`: each rule names one tool of the catalogue. `star`: all rules cover the same tool and read
+ * every parameter.
+ */
 export function rulesOf(shape: 'spread' | 'star', count: number): StoredRule[] {
   return Array.from({ length: count }, (_, index) => {
     const tool = shape === 'star' ? 'mail_send' : (catalogueNames[index % catalogueNames.length] as string)
@@ -36,7 +39,7 @@ export function rulesOf(shape: 'spread' | 'star', count: number): StoredRule[] {
 
 const bodies = ['Figures of the third quarter', 'https://docs.google.com/document/d/1AbCdEf/edit', 'hello']
 
-/** Ordinary calls; one in ten matches a rule. */
+/** Returns ordinary calls. One call in ten matches a rule. */
 export function callsOf(shape: 'spread' | 'star', count: number): Call[] {
   return Array.from({ length: count }, (_, index) => ({
     source: 'workflows',
@@ -58,7 +61,7 @@ function paramsOf(index: number): JsonObject {
   }
 }
 
-/** A chain of steps. Every second text is only known during the run. */
+/** Returns a plan with a chain of steps. In every second step, the text is only known during the run. */
 export function planOf(steps: number): Plan {
   return {
     steps: Array.from({ length: steps }, (_, index): PlanStep => ({

@@ -40,21 +40,24 @@ export type Start = () => Promise<void>
 export type Note = (runId: string, moment: string) => void
 
 export interface Sides {
-  /** A governed run with this many steps in sequence. */
+  /** Returns a function that starts a governed run with this many steps in sequence. */
   governed(steps: number): Promise<Start>
   bare(steps: number): Start
-  /** A bare run with local activities. */
+  /** The same for a bare run with local activities. */
   bareLocal(steps: number): Start
-  /** Milliseconds that each activity's body waits, on both sides. */
+  /** Sets the milliseconds that the body of each activity waits, on both sides. */
   setBodyMilliseconds(milliseconds: number): void
   /** From now on `note` is called for moments of governed runs. */
   setNote(note: Note): void
   readonly context: Context
-  /** The owner of the organization, once a governed run has started. */
+  /** Returns the owner of the organization. A governed run must have started before. */
   caller(): Caller
 }
 
-/** Both sides in this process, on one Temporal server: one worker each, with the product's tuning and the same body. */
+/**
+ * Runs `work` with both sides in this process, on one Temporal server. Each side has one worker with the product's
+ * settings, and their activities have the same body.
+ */
 export async function withSides(
   postgres: BenchPostgres,
   work: (sides: Sides) => Promise<void>,
@@ -94,7 +97,7 @@ export async function withSides(
   }
 }
 
-/** The body of every activity, on both sides, and the moments that are noted. */
+/** The body of every activity on both sides. `noted` passes on the moments of runs. */
 class Body {
   milliseconds = 0
   note: Note = () => {}
@@ -106,7 +109,7 @@ class Body {
   }
 }
 
-/** A worker of the product, and one that runs bare workflows. */
+/** Creates a worker of the product, and a worker for bare workflows. */
 async function createWorkers(
   context: Context,
   connection: NativeConnection,
@@ -179,7 +182,9 @@ async function bare(client: Client, workflow: string, steps: number): Promise<vo
   })
 }
 
-/** Notifies when the relay has started a run's workflow, so that waiting for its result asks Temporal only once. */
+/**
+ * Notices when the relay has started a run's workflow. So a wait for the run's result needs to ask Temporal only once.
+ */
 function watchStarts(note: Note) {
   const runs = new Map<string, PromiseWithResolvers<void>>()
   const entry = (runId: string): PromiseWithResolvers<void> => {

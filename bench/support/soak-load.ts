@@ -19,7 +19,7 @@ const definition = {
 }
 
 export interface Load {
-  /** Numbers of acts by kind, including `failures`. */
+  /** The number of acts of each kind. The kind `failures` counts failed acts. */
   readonly counts: Readonly<Record<string, number>>
   stop(): Promise<void>
 }

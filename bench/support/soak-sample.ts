@@ -5,13 +5,13 @@ import { withClient } from './postgres.ts'
 import type { Sample } from './soak-verdict.ts'
 
 /**
- * Minutes for which the soak's retention keeps data: five minutes from `RETENTION_DAYS`, ten between two passes of the
- * worker, and one for the pass itself.
+ * Retention in the soak keeps data for at most this many minutes: five minutes from `RETENTION_DAYS`, ten minutes
+ * between two passes of the worker, and one minute for the pass itself.
  */
 const retainedMinutes = 5 + 10 + 1
 const mebibyte = 1024 * 1024
 
-/** Resident memory and numbers of rows. `url` must connect as a superuser. */
+/** Measures resident memory and numbers of rows. `url` must connect as a superuser. */
 export async function sample(dataDir: string, url: string): Promise<Sample['values']> {
   const memory = measured(dataDir).map(({ role, pid }) => [`${role} MiB`, residentMiB(pid)] as const)
   const { rows } = await withClient(url, (client) =>
@@ -32,7 +32,9 @@ export async function sample(dataDir: string, url: string): Promise<Sample['valu
   return Object.fromEntries([...memory, ...counted])
 }
 
-/** Memory of API and worker after full collections. The worker's other thread runs workflows. */
+/**
+ * Measures the memory of API and worker after full garbage collections. The other thread of the worker runs workflows.
+ */
 export async function heldSample(dataDir: string, folder: string): Promise<Sample['values']> {
   const held: Record<string, number> = {}
   for (const { role, pid } of measured(dataDir)) {

@@ -8,7 +8,7 @@ export interface Sample {
 
 /** A quantity has not grown if its later value is at most `factor` times its earlier value plus `plus`. */
 interface Bound {
-  /** `least` compares the smallest samples, because work in progress only adds to the value. */
+  /** `least` compares the smallest samples, because work in progress can only make a value larger. */
   readonly by: 'mean' | 'least'
   readonly factor: number
   readonly plus: number
@@ -30,7 +30,7 @@ const bounds: Readonly<Record<string, Bound>> = {
   connections: { by: 'mean', factor: 1.1, plus: 2 },
   outbox: { by: 'mean', factor: 1, plus: 10 },
   heartbeats: { by: 'mean', factor: 1, plus: 0 },
-  // Rows that retention should have deleted; there must be none at any time.
+  // These count rows that retention should have deleted. There must be none at any time.
   'runs past retention': { by: 'mean', factor: 0, plus: 0 },
   'events past retention': { by: 'mean', factor: 0, plus: 0 },
 }
@@ -46,7 +46,7 @@ export interface Verdict {
   readonly holds: boolean
 }
 
-/** Compares the second quarter with the last: warm-up is over by then, and growth is visible. */
+/** Compares the second quarter of the time with the last quarter. The warm-up is then over, and growth is visible. */
 export function judge(samples: readonly Sample[]): Verdict[] {
   const early = samples.filter(({ at }) => at >= 0.25 && at < 0.5)
   const late = samples.filter(({ at }) => at >= 0.75)

@@ -23,7 +23,7 @@ export interface ToolSides {
 }
 
 const bodies = createToolActivities()
-/** Raised limits, because runs are accepted here and never finished. */
+/** Limits are raised, because this benchmark accepts runs and never finishes them. */
 const lifted = {
   workflow_runs_per_hour: 600_000,
   concurrent_executions: 25_000,
@@ -31,7 +31,10 @@ const lifted = {
   requests_per_minute: 100_000,
 }
 
-/** The service's own parts in this process, on a new database, connected to the GitHub API at `url`. */
+/**
+ * Runs `work` with the parts of the service in this process. They use a new database and are connected to the GitHub
+ * API at `url`.
+ */
 export async function withToolSides(
   postgres: BenchPostgres,
   url: string,

@@ -6,13 +6,13 @@ import { Verifier } from '../../src/governance/audit/verify.ts'
 
 export interface VerifyMeasurement {
   readonly seconds: number
-  /** Largest resident size of the whole process, in KiB. */
+  /** The largest resident memory of the whole process, in KiB. */
   readonly peak: number
 }
 
 const [side = '', url = '', organizationId = '', entries = ''] = process.argv.slice(2)
 
-/** The plain loop, which hashes every row as it arrives with Node's fastest method. */
+/** The simple loop, for comparison: it hashes every row when it arrives, with the fastest method of Node. */
 async function readAndHash(): Promise<number> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()

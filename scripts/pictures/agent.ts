@@ -16,7 +16,7 @@ interface Started {
 
 const limits = (upper: string): string => `upper: ${upper}\nlower: 20 mm\nalarm_after: 30 s`
 
-/** A session with calls that were allowed, denied and held, and one call that ran without a decision. */
+/** Makes an agent session with calls that are allowed, denied and held, and one call that ran without a decision. */
 export async function agentAtWork(
   stack: StartedStack,
   { admin }: Readonly<Record<'admin', Api>>,
@@ -59,7 +59,7 @@ export async function agentAtWork(
 
 type Post = (path: string, body: object) => Promise<Answer>
 
-/** A check of the installed hook, and an earlier session of the same agent. */
+/** Makes two more sessions: a check by `doctor`, and an earlier session of the same agent. */
 async function otherSessions(post: Post): Promise<void> {
   await post('/authorize', {
     session_id: 'doctor-4711-1764111730',

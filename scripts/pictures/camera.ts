@@ -6,21 +6,21 @@ import { shrink } from './shrink.ts'
 /* Takes the pictures: each page on a phone and on a wide screen. */
 
 const folder = fileURLToPath(new URL('../../docs/pictures/', import.meta.url))
-/** Widths in CSS pixels, by the end of the file's name. */
+/** Widths of pictures in CSS pixels. Each key is the end of the file's name. */
 const widths = { phone: 360, wide: 1_280 } as const
-/** The greatest heights in CSS pixels. */
+/** The usual maximum heights of pictures in CSS pixels. */
 const usual = { phone: 740, wide: 800 } as const
-/** Bytes that one picture may have, and all of them together. */
+/** Maximum bytes of one picture, and of all pictures together. */
 const limits = { one: 150_000, all: 3_000_000 }
 
 export type Heights = Readonly<Partial<Record<keyof typeof widths, number>>>
 
 export interface Camera {
-  /** A window of a person who is not signed in. */
+  /** Opens a browser window of a person who is not signed in. */
   open(options?: BrowserContextOptions): Promise<Page>
   /**
-   * Writes the page that is open as `NAME-phone.png` and `NAME-wide.png`. A page that is shorter than the greatest
-   * height is cut at its end.
+   * Writes pictures of the open page: `NAME-phone.png` and `NAME-wide.png`. If the page is shorter than the maximum
+   * height, the picture ends where the page ends.
    */
   take(page: Page, name: string, heights?: Heights): Promise<void>
   /** Throws if a picture is too large. */
@@ -40,7 +40,7 @@ export function createCamera(browser: Browser, tell: (line: string) => void): Ca
         ...options,
       })
       const page = await context.newPage()
-      // Milliseconds. A loaded machine is several times slower than a free one.
+      // In milliseconds. The limit is long, because a busy machine is several times slower than a free one.
       page.setDefaultTimeout(120_000)
       return page
     },
@@ -50,7 +50,7 @@ export function createCamera(browser: Browser, tell: (line: string) => void): Ca
         const most = heights[end] ?? usual[end]
         const height = Math.min(most, Number(await page.evaluate('Math.ceil(document.body.offsetHeight)')))
         await page.setViewportSize({ width, height })
-        // The part with the focus would have a frame, and the page may have moved to it.
+        // An element with the focus would have a frame in the picture, and the page may have scrolled to it.
         await page.evaluate('document.activeElement?.blur?.(), scrollTo(0, 0)')
         const file = `${name}-${end}.png`
         const png = shrink(await page.screenshot({ animations: 'disabled' }))

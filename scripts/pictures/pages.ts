@@ -5,11 +5,11 @@ import type { World } from './world.ts'
 
 /* The pages of signed-in people, and the story of one approval. */
 
-/** The whole height of a page, up to what is useful in a document. */
+/** Shows the whole height of a page, up to the height that is still useful in a document. */
 const whole: Heights = { phone: 3_600, wide: 2_400 }
 const most: Heights = { phone: 1_500, wide: 1_000 }
 
-/** The pages while everything waits. */
+/** Takes the pages while all approvals still wait. */
 export async function waitingPages(camera: Camera, world: World, page: Page): Promise<void> {
   const { report, waiting, rejected, unknown, session } = world
   const pages: readonly (readonly [string, string, Heights?])[] = [
@@ -40,9 +40,9 @@ export async function waitingPages(camera: Camera, world: World, page: Page): Pr
   await camera.take(page, 'runs-filter')
 }
 
-/** Somebody presses a button on a page that is no longer true, because the run was cancelled. */
+/** Takes the page after a vote that comes too late: somebody else has already rejected the approval. */
 export async function tooLate(camera: Camera, world: World, page: Page): Promise<void> {
-  // Without its script, the page does not show the change by itself.
+  // Without its script, the page does not learn that somebody else has decided.
   const still = await camera.open({ javaScriptEnabled: false })
   await still.context().addCookies(await page.context().cookies())
   await still.goto(at(world, `/approvals/${world.waiting.late}`))
@@ -52,7 +52,10 @@ export async function tooLate(camera: Camera, world: World, page: Page): Promise
   await camera.take(still, 'too-late', most)
 }
 
-/** A link leads to the sign-in and to the approval. After the vote, the run completes. */
+/**
+ * Takes the pages of one story: a link leads to the sign-in and then to the approval. After the vote, the run
+ * completes.
+ */
 export async function story(camera: Camera, world: World, code: string): Promise<void> {
   const { run, mail } = world.report
   const page = await camera.open()

@@ -6,7 +6,7 @@ import { until } from '../../test/stack/until.ts'
 import type { Camera } from './camera.ts'
 import { addresses, type World } from './world.ts'
 
-/* Pages of accounts: sign-in, second factor, invitation, sign-up, new password. */
+/* Takes the pages of accounts: sign-in, second factor, invitation, sign-up, new password. */
 
 export const press = (page: Page, name: string): Promise<void> =>
   page.getByRole('button', { name, exact: true }).click()
@@ -20,7 +20,7 @@ export async function signIn(page: Page, { stack }: World, who: Person): Promise
   await press(page, 'Sign in')
 }
 
-/** Signs a person in and adds a second factor. Returns the window, and a code for a later sign-in. */
+/** Signs a person in and adds a second factor. Returns the browser window, and a code for a later sign-in. */
 export async function withSecondFactor(
   camera: Camera,
   world: World,
@@ -42,7 +42,7 @@ export async function withSecondFactor(
   return { page, code }
 }
 
-/** The pages of people who have no account yet, or who have lost their password. */
+/** Takes the pages of people who have no account yet, or who have lost their password. */
 export async function newPeople(camera: Camera, world: World, sink: SmtpSink): Promise<void> {
   const email = 'nora@larkspur.example'
   const invitation = { email, role: 'member' }
@@ -68,12 +68,12 @@ export async function newPeople(camera: Camera, world: World, sink: SmtpSink): P
   await camera.take(page, 'new-password')
 }
 
-/** The path of the link in a mail with this subject to an address, once it has come. */
+/** Waits for a mail with this subject to an address. Returns the path of the link in this mail. */
 async function linkIn(sink: SmtpSink, subject: string, email: string): Promise<string> {
   const found = () =>
     sink.deliveries.findLast((mail) => mail.recipients.includes(email) && mail.subject === subject)
   await until(subject, () => found() !== undefined)
-  // Long lines of the mail are quoted-printable.
+  // The mail is quoted-printable, so long lines are broken and `=` is written as `=3D`.
   const text = (found()?.raw ?? '').replaceAll(/=\r?\n/g, '').replaceAll('=3D', '=')
   const { pathname, search } = new URL(/http\S+token=\S+/.exec(text)?.[0] ?? '')
   return pathname + search

@@ -3,10 +3,13 @@ import { deflateSync, inflateSync, crc32 } from 'node:zlib'
 /* Makes a picture of a page small: at most 256 colours, in the PNG format with a palette. */
 
 const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
-/** Colour types of PNG: red, green and blue, or these and an opacity. */
+/** The number of channels by the colour type of PNG: red, green and blue (2), and the same with opacity (6). */
 const channelsOf: Readonly<Record<number, number>> = { 2: 3, 6: 4 }
 const mostColours = 256
-/** The backgrounds and inks of the page are among these. */
+/**
+ * This many of the most common colours are always in the palette. The backgrounds and the text of a page are among
+ * them.
+ */
 const alwaysKept = 48
 
 interface Pixels {
@@ -16,7 +19,7 @@ interface Pixels {
   readonly colours: Uint32Array
 }
 
-/** The same picture with a palette. Opacity is left out: a page has none. */
+/** Returns the same picture with a palette. Opacity is left out, because a page has none. */
 export function shrink(png: Buffer): Buffer {
   const pixels = read(png)
   const { palette, indexes } = paletteOf(pixels)
@@ -62,7 +65,10 @@ function read(png: Buffer): Pixels {
   return { width, height, colours }
 }
 
-/** Undoes the filter of each row (PNG, 9.2): a byte is stored as the difference from what its neighbours predict. */
+/**
+ * Undoes the filter of each row (PNG, 9.2). A byte is stored as the difference from a value that is computed from the
+ * bytes beside and above it.
+ */
 function unfilter(raw: Buffer, stride: number, height: number, channels: number): Buffer {
   const out = Buffer.alloc(stride * height)
   for (let y = 0; y < height; y += 1) {
@@ -88,7 +94,7 @@ function predicted(filter: number, left: number, above: number, corner: number):
   return b <= c ? above : corner
 }
 
-/** The most common colours stand for all colours that are close to one of them. */
+/** Makes the palette of the most common colours. Each of them also replaces the colours that are close to it. */
 function paletteOf({ colours }: Pixels): { palette: Buffer; indexes: Uint8Array } {
   const counts = new Map<number, number>()
   for (const colour of colours) counts.set(colour, (counts.get(colour) ?? 0) + 1)
@@ -108,7 +114,7 @@ function paletteOf({ colours }: Pixels): { palette: Buffer; indexes: Uint8Array 
   }
 }
 
-/** The greatest difference in red, green or blue. */
+/** Returns the greatest difference in red, green or blue. */
 const distance = (a: number, b: number): number =>
   Math.max(
     Math.abs((a >> 16) - (b >> 16)),

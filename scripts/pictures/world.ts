@@ -4,15 +4,15 @@ import type { SmtpSink } from '../../test/support/smtp-sink.ts'
 import type { StartedStack } from '../../test/support/start-stack.ts'
 import { agentAtWork } from './agent.ts'
 
-/* The small world in the pictures: the organization Larkspur with its people, rules, runs and an agent. */
+/* The data in the pictures: the organization Larkspur with its people, rules and runs, and an agent. */
 
 export interface World {
   readonly stack: StartedStack
   readonly as: Readonly<Record<Person, Api>>
   readonly organization: string
-  /** The run of the story. It waits for the approval `mail`, and completes when that is given. */
+  /** The run of the story. It waits for the approval `mail`, and completes when somebody approves. */
   readonly report: { readonly run: string; readonly mail: string }
-  /** Approvals that wait, by what they hold. */
+  /** Waiting approvals. Each key says what the approval holds. */
   readonly waiting: Readonly<Record<'change' | 'push' | 'edit' | 'wholeRun' | 'late', string>>
   readonly rejected: string
   /** A run whose mail has an unknown outcome. */
@@ -63,7 +63,7 @@ function peopleOf({ dataDir }: StartedStack): World['as'] {
   return Object.fromEntries(names.map((name) => [name, new Api(dataDir, name)])) as unknown as World['as']
 }
 
-/** A first start has fixed names. The API does not change them. */
+/** Changes the names in the database: a first start creates fixed names, and the API cannot change them. */
 async function rename(stack: StartedStack): Promise<void> {
   const { database_admin_url: url, users } = stack.bootstrap<Api['bootstrap']>()
   await asAdmin(url, async (client) => {
@@ -185,7 +185,7 @@ const supplierRun: Workflow = {
   },
 }
 
-/** Runs that need nobody any more: one completed, one failed. */
+/** Makes runs that have ended: one completed, one failed. */
 async function endedRuns(as: World['as']): Promise<void> {
   const keep = (key: string, value: string) => ({ id: key, tool: 'memory_set', params: { key, value } })
   const figures = await start(as, {
@@ -203,7 +203,10 @@ async function endedRuns(as: World['as']): Promise<void> {
   await as.member.untilStatus(failed, 'failed')
 }
 
-/** The server takes the mail, and the connection breaks before its answer. */
+/**
+ * Makes a run whose mail has an unknown outcome: the mail server takes the mail, and the connection breaks before its
+ * answer.
+ */
 async function lostMail(as: World['as'], sink: SmtpSink): Promise<string> {
   sink.behaviour = { kind: 'drop', taken: true }
   const params = { to: 'staff@larkspur.example', subject: 'The office moves', text: 'We move on Friday.' }
@@ -214,7 +217,7 @@ async function lostMail(as: World['as'], sink: SmtpSink): Promise<string> {
   return run
 }
 
-/** A change of a stored value that waits; the approval shows the old and the new text. */
+/** Makes a change of a stored value that waits for approval. The approval shows the old and the new text. */
 async function changedPrices(as: World['as']): Promise<string> {
   const store = (basic: number) => ({
     id: 'store',
@@ -231,7 +234,7 @@ async function changedPrices(as: World['as']): Promise<string> {
   )
 }
 
-/** Mails of two runs to customers: one is rejected, and one waits. */
+/** Makes two runs that mail customers. One mail is rejected, and one waits. */
 async function reminders(as: World['as']): Promise<{ late: string; rejected: string }> {
   const remind = (to: string) => ({
     name: 'Remind late payers',

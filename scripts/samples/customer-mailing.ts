@@ -9,8 +9,8 @@ const customers = [
 ]
 
 /**
- * Customers in the rows of a CSV file get a mail, through a connection to Resend. One answer is lost. The mail is then
- * sent again with the same idempotency key, and arrives only once.
+ * Each row of a CSV file is a customer, who gets a mail through a connection to Resend. The answer to one request is
+ * lost. Countersign sends this mail again with the same idempotency key, so it arrives only once.
  */
 export async function customerMailing(session: Session): Promise<void> {
   const { tell, services, tag } = session
@@ -42,7 +42,9 @@ export async function customerMailing(session: Session): Promise<void> {
   tell.line('the answer to one of them was lost: it was sent again with its key, and Resend sent it once')
 }
 
-/** Makes the proxy lose the answer to the next request that sends a mail. Returns a count of such requests. */
+/**
+ * Makes the proxy lose the answer to the next request that sends a mail. Returns an object that counts these requests.
+ */
 function loseOneAnswer({ services }: Session): { sent: number } {
   const requests = { sent: 0 }
   services.mailProxy.choose = (method) => {

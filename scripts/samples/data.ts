@@ -1,4 +1,4 @@
-/* The first data in the services of the samples. */
+/* The data that the services of the samples contain at first. */
 
 export const repo = 'larkspur/pump-control'
 export const channel = '#releases'
@@ -25,7 +25,7 @@ export const ratings: Readonly<Record<string, string>> = {
 }
 
 export const project = 'OPS'
-/** Jira's tickets by status. */
+/** The tickets in Jira, with their status. */
 export const tickets = [
   { key: 'OPS-1', summary: 'Replace the seals in Utrecht', status: 'Done' },
   { key: 'OPS-2', summary: 'Calibrate the meters in Bremen', status: 'In Progress' },
@@ -44,7 +44,7 @@ export const draft = {
 export const board = { link: 'https://trello.com/b/board001/plans', list: 'To do' }
 export const tasks = ['Order a laptop', 'Make accounts', 'Show the workshop']
 
-/** The model's answers, by a part of the prompt. */
+/** The model's answers. Each key is a part of the prompt. */
 export const answers = {
   ...ratings,
   'Check this invoice':

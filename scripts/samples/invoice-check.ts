@@ -7,8 +7,8 @@ const label = 'finance'
 const to = 'bookkeeping@larkspur.example'
 
 /**
- * An invoice and its order are uploaded and compared by a language model. The finding is saved in memory, and mailed
- * after a person has read it.
+ * An invoice and its order are uploaded. A language model compares them. The finding is saved in memory, and is mailed
+ * after a person has approved the mail.
  */
 export async function invoiceCheck(session: Session): Promise<void> {
   const { client, stack, tell, changes, services, tag } = session

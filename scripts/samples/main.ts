@@ -16,7 +16,7 @@ import { weeklyReport } from './weekly-report.ts'
  * held, and with 2 for an unknown name.
  */
 
-/** By the name of the file in samples/workflows, in the order in which they run. */
+/** The samples in the order in which they run. Each key is the name of a file in samples/workflows. */
 const samples = new Map<string, (session: Session) => Promise<void>>([
   ['triage-issues', triage],
   ['release-notes', releaseNotes],
@@ -46,7 +46,7 @@ const services = await import('./services.ts').catch((error: NodeJS.ErrnoExcepti
 })
 
 const running = await services.startServices()
-// For the samples' own stack. A stack that already ran before keeps its own address of Jira.
+// This sets the address of Jira for the samples' own stack. A stack that already ran before keeps its own address.
 process.env['TRACKER_BASE_URL'] = running.jiraUrl
 
 process.exit(

@@ -3,10 +3,13 @@ import { answers, channel, repo } from './data.ts'
 import { requester, runToEnd, saveWorkflow, type Session } from './session.ts'
 
 const everybody = '#announcements'
-/** Slack takes a channel's name with and without `#`, and so do rules. */
+/** Slack and rules accept a channel's name with and without `#`. */
 const spellings = [everybody, 'announcements']
 
-/** Release notes are written from merged pull requests and sent to a channel. For another channel, a rule denies it. */
+/**
+ * A language model writes release notes from merged pull requests, and they are sent to a channel. A rule denies
+ * sending them to another channel.
+ */
 export async function releaseNotes(session: Session): Promise<void> {
   const { client, tell, changes, services, tag } = session
   tell.step('Release notes: a language model writes them, and a channel gets them')

@@ -13,7 +13,7 @@ import {
 } from '../../test/support/trello-emulator.ts'
 import { answers, board, channel, draft, issues, project, pulls, repo, spreadsheet, tickets } from './data.ts'
 
-/* The services of the samples on this machine, with their first data. */
+/* The stand-ins of the services that the samples use, with their first data. */
 
 export interface Issue {
   readonly number: number
@@ -37,7 +37,7 @@ export interface Services {
   readonly proxy: FaultProxy
   /** The issues in GitHub's stand-in. */
   issues(): Promise<Issue[]>
-  /** Comments on an issue. */
+  /** The comments on an issue. */
   comments(issue: number): Promise<Comment[]>
   /** The texts in a channel of Slack's stand-in. */
   messages(channel: string): Promise<string[]>
@@ -49,7 +49,7 @@ export interface Services {
   readonly mailProxy: FaultProxy
   /** The address of Jira's stand-in. In a real installation the operator sets this address. */
   readonly jiraUrl: string
-  /** The prompts that the model has got, in order. */
+  /** The prompts that the model has received so far, in order. */
   prompts(): string[]
   /** The credentials that all samples share, by the name of a tool of the service. */
   readonly credentials: Readonly<Record<string, object>>
@@ -71,7 +71,7 @@ export async function startServices(): Promise<Services> {
   }
 }
 
-/** Starts every stand-in and fills it. `closing` gets a function that ends each one. */
+/** Starts every stand-in and fills it with its first data. Adds a function that ends it to `closing`. */
 async function startAll(closing: (() => Promise<unknown>)[]) {
   const started = async <Started extends Pick<Emulator, 'close'>>(
     starting: Promise<Started>,
@@ -95,7 +95,7 @@ async function startAll(closing: (() => Promise<unknown>)[]) {
   return { github, proxy, slack, model, google, trello, jira, resend, mailProxy }
 }
 
-/** What the samples read in the stand-ins, and the credentials for them. */
+/** Returns functions that read the data in the stand-ins, and the credentials for the stand-ins. */
 function shown({
   github,
   proxy,
@@ -175,7 +175,7 @@ async function mailsAt(resend: string): Promise<readonly SentMail[]> {
   return ((await answer.json()) as { data: SentMail[] }).data
 }
 
-/** The user's message in a request of OpenAI's form. */
+/** Returns the user's message in a request in the format of OpenAI's API. */
 function promptOf(body: unknown): string {
   const { messages } = body as { messages: readonly { role: string; content: unknown }[] }
   const content = messages.find(({ role }) => role === 'user')?.content

@@ -16,11 +16,11 @@ export interface Session {
   readonly tell: Teller
   readonly changes: Changes
   readonly services: Services
-  /** A text that is part of the names of all saved objects. */
+  /** This text is a part of the name of every object that a sample saves. */
   readonly tag: string
 }
 
-/** The person who runs the samples, through their own connections. */
+/** The person who starts the runs of the samples, with their own connections. */
 export const requester: Person = 'member'
 
 export interface Run {
@@ -59,7 +59,7 @@ interface Receipt {
 /** The name of the connections to the emulators. If `npm run samples` is interrupted, the next start removes them. */
 export const emulatorName = 'an emulator of the samples'
 
-/** Connects the services for the requester. They are disconnected at the end of the show. */
+/** Connects the services for the requester. They are disconnected when the samples have ended. */
 export async function connectServices(session: Session): Promise<void> {
   const { services } = session
   const own = await ownConnection(session, requester, emulatorName, replaced)
@@ -83,7 +83,7 @@ export async function connectTool(session: Session, tool: string, credential: ob
   tell.line(`connected ${integration} as ${account ?? 'an account without a name'}`)
 }
 
-/** Uploads a file for the requester. The file is deleted at the end of the show. */
+/** Uploads a file for the requester. The file is deleted when the samples have ended. */
 export async function upload(session: Session, file: URL, labels: string): Promise<string> {
   const { stack, changes, client, tell } = session
   const name = basename(file.pathname)
@@ -103,7 +103,7 @@ export async function upload(session: Session, file: URL, labels: string): Promi
   return made.id
 }
 
-/** Saves the workflow in samples/workflows, and returns its id. */
+/** Saves a workflow of samples/workflows in Countersign, and returns its id. */
 export async function saveWorkflow({ client, tag }: Session, name: string): Promise<string> {
   const file = new URL(`../../samples/workflows/${name}.json`, import.meta.url)
   const definition = JSON.parse(readFileSync(file, 'utf8')) as object
@@ -112,9 +112,9 @@ export async function saveWorkflow({ client, tag }: Session, name: string): Prom
 }
 
 /**
- * Runs the workflow to its end. Shows each waiting approval, and approves it. `heldSteps` lists the steps that waited
- * (null means the whole run). `reasons` has the run's explanation of each wait, and `approvedBy` the people who approved
- * each of these steps.
+ * Runs the workflow to its end. Shows each waiting approval, and approves it. `heldSteps` lists the steps that waited;
+ * null stands for the whole run. `reasons` has the explanation of each wait. `approvedBy` has the people who approved
+ * each of these waits.
  */
 export async function runToEnd(
   { client, changes, tell }: Session,
@@ -128,7 +128,7 @@ export async function runToEnd(
 }> {
   const path = `/workflows/${workflowId}/execute?wait=0`
   const { execution_id: id } = await client.get<{ execution_id: string }>(requester, 'POST', path, body)
-  // This has an effect only after an interrupted show, because otherwise the run has ended.
+  // This cancels a run only if the samples are interrupted. Otherwise the run has already ended.
   changes.onUndo(() => client.ask(requester, 'POST', `/runs/${id}/cancel`, {}))
   const heldSteps: (string | null)[] = []
   const reasons: string[] = []

@@ -43,7 +43,10 @@ export async function triage(session: Session): Promise<void> {
   tell.line('one of them was sent once, looked for, and found by the hidden marker of its call')
 }
 
-/** Makes the proxy lose the answer to the next request that writes a comment. Returns counts of later requests. */
+/**
+ * Makes the proxy lose the answer to the next request that writes a comment. Returns an object that counts these
+ * requests (`sent`) and later searches for the comment (`looks`).
+ */
 function loseOneAnswer({ stack, services, tell }: Session): { sent: number; looks: number } {
   const requests = { sent: 0, looks: 0 }
   services.proxy.choose = (method, path) => {

@@ -1,27 +1,30 @@
 import { OtherAccount, ToolError } from './tools/executor.ts'
 
 /**
- * The account with which one call acts. A second account does not see the things that the first account made. The
- * service does not recognize the first account's keys there. So only the same account looks for a call that may have
- * happened, or makes it again.
+ * The account with which one call acts at its service. Another account may not see the things that this account made. A
+ * service also keeps the idempotency keys of each account apart. So after an attempt that may have acted, only an
+ * attempt with the same account may look for the call or make it again.
  */
 export class ActingAccount {
   readonly #earlier: string | null
   #name: string | null = null
 
-  /** `earlier`: the account of an earlier attempt that may have acted; null: unknown, or nothing was sent. */
+  /**
+   * `earlier`: the account of an earlier attempt that may have acted. null: its account is unknown, or no attempt has
+   * sent anything.
+   */
   constructor(earlier: string | null) {
     this.#earlier = earlier
   }
 
-  /** The account that the tool has named; null: none yet. */
+  /** The account that this attempt uses; null: the tool has not named an account yet. */
   get name(): string | null {
     return this.#name
   }
 
   /**
-   * Throws OtherAccount if an earlier attempt may have acted with another account. `looks`: an earlier attempt may have
-   * acted, even if its account is unknown.
+   * Sets the account of this attempt. Throws OtherAccount if the attempt already uses another account, or if an earlier
+   * attempt may have acted with another or an unknown account. `looks`: an earlier attempt may have acted.
    */
   take(name: string, looks: boolean): void {
     const first = this.#name ?? this.#earlier
@@ -30,7 +33,7 @@ export class ActingAccount {
   }
 }
 
-/** For an attempt whose connection is no longer live at its point of no return. */
+/** The error of an attempt whose connection was revoked or replaced before the point of no return. */
 export const disconnected = (): ToolError =>
   new ToolError(
     'connection_replaced',

@@ -3,10 +3,16 @@ import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/comm
 import { failureTypes, type HeldDetails, type StepDone } from '../contract/messages.ts'
 import type { StepVerdict, Unseen } from '../governance/runs/effects/effect.ts'
 
-/** Delays of a call that has no storage room: they double from the first to the longest. */
+/**
+ * A call without storage room is tried again after these delays. They double from the first delay up to the longest
+ * one.
+ */
 const roomDelay = { firstSeconds: 2, mostSeconds: 30 }
 
-/** Temporal tries again later: the call waits until storage is freed or a limit is raised. `attempt` is Temporal's. */
+/**
+ * The failure of a call that has no storage room. Temporal tries the call again until the organization frees storage or
+ * gets a higher limit. `attempt` is Temporal's number of the attempt.
+ */
 function waitsForRoom(attempt: number): ApplicationFailure {
   const { firstSeconds, mostSeconds } = roomDelay
   return ApplicationFailure.create({
@@ -17,7 +23,10 @@ function waitsForRoom(attempt: number): ApplicationFailure {
   })
 }
 
-/** The answer to the workflow for a call that did not run now. */
+/**
+ * Answers the workflow about a call that does not run now. Returns the outcome of a completed or skipped call. Throws
+ * an ApplicationFailure for every other state.
+ */
 export function answer(
   verdict: Exclude<Extract<StepVerdict, { go: false }>, Unseen>,
   { info }: ActivityContext,

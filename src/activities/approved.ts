@@ -3,7 +3,10 @@ import { approvedState } from '../governance/approvals/approved-state.ts'
 import type { Context } from '../governance/context.ts'
 import { StateChanged } from './tools/executor.ts'
 
-/** Whether an approval of a call of this tool can cover more than the call's parameters. */
+/**
+ * Whether an approval of this tool's calls can also cover the state of the changed thing or the connection, besides the
+ * parameters.
+ */
 export const coversMore = (tool: ToolDeclaration): boolean =>
   tool.precondition !== undefined || serviceOf(tool) !== null
 
@@ -15,7 +18,10 @@ export const changedBy = ({ precondition }: Pick<ToolDeclaration, 'precondition'
 export class Approved {
   /** The thing that the call changes must have this revision; null: any revision. */
   readonly revision: string | null
-  /** The id of the connection that the call must use; null: it must go without one. undefined: any. */
+  /**
+   * The id of the connection that the call must use. null: the call must go without a connection. undefined: any
+   * connection is allowed.
+   */
   readonly #connection: string | null | undefined
 
   constructor(revision: string | null = null, connection?: string | null) {
@@ -23,7 +29,7 @@ export class Approved {
     this.#connection = connection
   }
 
-  /** `approvalId`: null for a call that needed no approval. */
+  /** `approvalId`: null if the call needed no approval. */
   static async read(
     context: Pick<Context, 'db' | 'sealer'>,
     tool: ToolDeclaration,
@@ -31,14 +37,15 @@ export class Approved {
   ): Promise<Approved> {
     if (approvalId === null || !coversMore(tool)) return new Approved()
     const state = await approvedState(context, approvalId)
-    // If the call can go through the installation, approvers who saw no connection have approved a call without one.
+    // A tool with `ownService` can also work without a connection. If its approvers saw no connection, they approved a
+    // call without a connection.
     const unsaid = tool.ownService === undefined ? undefined : null
     return new Approved(state?.revision, state?.connection === undefined ? unsaid : state.connection)
   }
 
   /**
    * Throws StateChanged if the approvers saw another connection. `name` is the name of the connection that the call is
-   * about to use; null: the call goes without one.
+   * about to use; null: the call goes without a connection.
    */
   requireConnection(name: string | null): void {
     const id = name?.split(' ', 1)[0] ?? null

@@ -24,7 +24,7 @@ export async function runAttempt(
   const control = new Control(attempt)
   control.logState('the call starts')
   const ended = await control.run(body)
-  // The call was decided again before it acted. That decision is already recorded.
+  // The call was decided again before it acted, and the new decision is already recorded.
   if ('refused' in ended) return answer(ended.refused, attempt.activity)
   if ('changed' in ended) return heldAgain(attempt, control, ended.changed)
   const result = await sealed(attempt, ended.result)
@@ -49,17 +49,22 @@ export async function runAttempt(
   }
 }
 
-/** Holds the call for a new approval. `changed` is not as the approvers saw it, and nothing was done. */
+/**
+ * Holds the call for a new approval, because the thing that `changed` names is no longer as its approvers saw it. The
+ * call has done nothing so far.
+ */
 async function heldAgain(attempt: Attempt, control: Control, changed: string): Promise<StepDone> {
   control.logState(`${changed} has changed since it was approved`)
   const refused = await throughOutages(() => control.holdAgain(changed))
   if (refused === 'superseded') return conclude(attempt, 'intent')
-  // No rule holds the call any more, so the next attempt makes the call in any state.
+  // No rule holds the call any more. So the next attempt makes the call, whatever the state of the changed thing is.
   if (refused === null) throw retryLater(attempt)
   return answer(refused, attempt.activity)
 }
 
-/** Another attempt may have continued meanwhile, so the workflow gets the state of the row. */
+/**
+ * Answers the workflow with the state in the call's row, because another attempt may have continued the call meanwhile.
+ */
 function conclude({ activity }: Attempt, state: EffectState): StepDone {
   if (state === 'held' || state === 'intent' || state === 'sent' || state === 'retry')
     throw ApplicationFailure.create({ message: 'the attempt was superseded', type: failureTypes.unavailable })
@@ -68,8 +73,8 @@ function conclude({ activity }: Attempt, state: EffectState): StepDone {
 }
 
 /**
- * Saves a known outcome together with the operation that follows. During an outage saving is tried again, so that the
- * outcome does not become unknown.
+ * Saves a known outcome together with the operation that follows the call. Tries again while the database cannot be
+ * reached, because otherwise the outcome would become unknown.
  */
 function save(
   control: Control,
@@ -83,7 +88,7 @@ function save(
   })
 }
 
-/** Seals the values of a result before any lock is taken. */
+/** Seals the values of a result. This happens before the outcome is saved, so that no lock is held meanwhile. */
 async function sealed({ context, op }: Attempt, result: Ended['result']): Promise<OutcomeOp['result']> {
   if ('error' in result) {
     const { detail, ...failed } = result

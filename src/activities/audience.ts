@@ -6,8 +6,8 @@ import { audienceReaders } from './tools/index.ts'
 
 /*
  * Some limits of tool policies depend on who can read a place, such as a folder that a parameter names. Only the
- * service knows its readers. The service is asked right before the call is sent. A later change of the readers is not
- * seen.
+ * service knows who can read the place. So Countersign asks the service right before it sends the call. It does not
+ * notice a later change of the readers.
  */
 
 const readers: ReadonlyMap<string, AudienceReader<never>> = new Map(Object.entries(audienceReaders))

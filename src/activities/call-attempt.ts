@@ -8,7 +8,7 @@ export interface Attempt extends CallInHand {
   readonly activity: ActivityContext
   /** The decision that allows the call, with the number of the attempt. */
   readonly verdict: Allowed
-  /** Keeps the decided next call until its activity arrives. */
+  /** Keeps the next call, which is decided ahead, until the activity of that call arrives. */
   readonly ahead: DecidedAhead
 }
 
@@ -16,7 +16,7 @@ export type Allowed = Extract<StepVerdict, { go: true }>
 export type Refused = Exclude<Extract<StepVerdict, { go: false }>, Unseen>
 
 /**
- * `refused`: the call was decided again before it acted, and was refused. `changed`: this thing is not as its approvers
- * saw it.
+ * The end of an attempt that has not acted. `refused`: the call was decided again, and was refused. `changed` names the
+ * thing that is no longer as the approvers of the call saw it.
  */
 export type Stopped = { readonly refused: Refused } | { readonly changed: string }

@@ -45,7 +45,7 @@ import {
 } from './tools/executor.ts'
 import { createToolServices } from './tools/services.ts'
 
-/** Controls one body: time limit, cancellation and point of no return. */
+/** Controls the body of one attempt: its time limit, its cancellation and its point of no return. */
 export class Control {
   readonly #attempt: Attempt
   readonly #spend: Spend
@@ -53,7 +53,7 @@ export class Control {
   #isSent = false
   #sentAt = 0
   readonly #leaving = new Leaving()
-  /** Whether the service knows the call by a key, so that it can be sent again. */
+  /** Whether the service knows the call by a key, so that the call can be sent again. */
   #isKeyed = false
   #isSuperseded = false
   #refused: Refused | null = null
@@ -67,7 +67,7 @@ export class Control {
     this.#account = new ActingAccount(attempt.verdict.sentWith)
   }
 
-  /** The number of the present attempt. Deciding again increases it. */
+  /** The number of the present attempt. Each new decision increases this number. */
   get attempt(): number {
     return this.#verdict.attempt
   }
@@ -112,13 +112,13 @@ export class Control {
   }
 
   /**
-   * Ends an attempt that looks for a call which an earlier attempt may have made, or that sends the call again with its
-   * key.
+   * Runs an attempt after an earlier attempt that may have made the call. `find` looks for the call, or sends the call
+   * again with its key. `ago`: seconds since the earlier attempt's point of no return.
    */
   async #look(find: () => Promise<unknown>, limit: AbortSignal, ago: number): Promise<Ended | Stopped> {
     const { activity, tool } = this.#attempt
     const patience = patienceWith(tool, this.#isKeyed)
-    // The service may have forgotten the key, and would then make the call once more.
+    // The service may have forgotten the key by now. Then it would make the call a second time.
     if (this.#isKeyed && ago > patience.most) return unknownOutcome
     let looked: Looked
     try {
@@ -130,7 +130,7 @@ export class Control {
       looked = readLookError(limit.aborted ? tookTooLong(tool) : error, patience, ago)
     }
     this.logState(`the call was looked for: ${looked.kind}`)
-    // A call that is found has happened, so its output is stored at any size.
+    // A call that is found has happened. So its output is stored, even if it is too large.
     this.#isSent = true
     if (looked.kind === 'done') return this.#completed({ output: looked.output })
     if (looked.kind === 'absent') return this.#toolError(notMade())
@@ -139,14 +139,15 @@ export class Control {
   }
 
   /**
-   * Ends an attempt whose bytes have left and that got no answer. The next attempt looks for a findable call, or sends
-   * a keyed call again.
+   * Ends an attempt that has sent its request and got no answer. The next attempt looks for a `findable` call. It sends
+   * the call again if the service knows the call by a key. Otherwise the outcome is unknown.
    */
   async #lost(find: (signal: AbortSignal, look: Look) => Promise<unknown>): Promise<Ended> {
     const { activity, tool } = this.#attempt
     if (tool.repeat !== 'findable' && !this.#isKeyed) return unknownOutcome
     if (!isCancelled(activity) || isShutdown(activity)) throw retryLater(this.#attempt)
-    // The run is cancelled. Sending the call again could make it now for the first time.
+    // The run is cancelled. If the service has not carried out the lost request, a second request would carry out the
+    // call now.
     if (this.#isKeyed) return unknownOutcome
     const found = await lookOnce(find, this.#sentAt)
     this.logState('the cancelled call was looked for')
@@ -185,14 +186,18 @@ export class Control {
   }
 
   /**
-   * Decides again with the present rules and roles. null: the call may act, as the next attempt. This ends at the
-   * latest when the call has used up its attempts.
+   * Decides the call again with the present rules and roles. Returns null if the call may act; `attempt` has then
+   * increased. Returns `superseded` if this attempt may not act any more. A loop over this function ends, because each
+   * decision uses up one attempt of the call.
    */
   async decideAgain(): Promise<Refused | 'superseded' | null> {
     return this.#decided(this.#attempt.op)
   }
 
-  /** Does the same after a change of something that the approvers saw. null: nothing holds the call now. */
+  /**
+   * Decides the call again after a change of something that its approvers saw, and shows the present state to new
+   * approvers. Returns null if nothing holds the call any more.
+   */
   async holdAgain(changed: string): Promise<Refused | 'superseded' | null> {
     const seen = await seenNow(this.#attempt, this.#attempt.activity.cancellationSignal)
     return this.#decided({ ...this.#attempt.op, seen, changed })
@@ -209,14 +214,18 @@ export class Control {
     )
     if (verdict === null) return 'superseded'
     if (!verdict.go) return verdict
-    // Another approval allows the call, with a state that this body has not read. So a new attempt must make the call.
+    // Another approval than before allows the call. The approvers may have seen a state that this attempt has not read.
+    // So a new attempt must make the call.
     const isOther = verdict.approvalId !== null && verdict.approvalId !== this.#verdict.approvalId
     if (isOther && coversMore(tool)) return 'superseded'
     this.#verdict = verdict
     return null
   }
 
-  /** Saves an outcome with the write of a transactional tool, unless the call must be decided again first. */
+  /**
+   * Saves an outcome, together with the write of a transactional tool. Returns `changed` and saves nothing if the call
+   * must be decided again first.
+   */
   save(op: OutcomeOp, commit: ToolResult['commit']): Promise<EffectState | 'changed' | Outdated> {
     const { context, spec } = this.#attempt
     if (commit === undefined) return context.combiner.join(spec.run.organizationId, recordOutcomes, op)
@@ -235,18 +244,18 @@ export class Control {
   }
 
   /**
-   * Converts a thrown error to an outcome. `lost`: bytes have left. A timeout or cancellation after bytes have left
-   * counts like the death of the process.
+   * Converts a thrown error to an outcome. Returns `lost` if bytes have left and the outcome is unknown, for example
+   * after a timeout or a cancellation.
    */
   #ended(error: unknown, limit: AbortSignal, seconds: number): Ended | Stopped | 'lost' {
     const { activity, context, tool } = this.#attempt
     if (this.#refused !== null) return { refused: this.#refused }
     if (error instanceof StateChanged) return { changed: error.what ?? changedBy(tool) }
     if (error instanceof OutcomeUnknown) return 'lost'
-    // This attempt has sent nothing, but an earlier attempt may have acted.
+    // This attempt has sent nothing, but an earlier attempt may have acted with another account.
     if (error instanceof OtherAccount && !this.#isSent) return unknownOutcome
-    // A tool that knows that nothing was done throws ToolError, even after its point of no return (e.g. a server's
-    // refusal).
+    // A tool throws ToolError only if it knows that nothing was done. It can know this even after its point of no
+    // return, for example if a server has refused the request.
     if (error instanceof ToolError && this.#isSent) return this.#toolError(error)
     if (this.#isSent) return 'lost'
     if (this.#isSuperseded || this.#spend.isSuperseded || isCancelled(activity)) {
@@ -254,7 +263,8 @@ export class Control {
       return { result: { state: tool.repeat === 'keyed' ? 'unknown_outcome' : 'cancelled' } }
     }
     if (error instanceof ToolError) return this.#toolError(error)
-    // A keyed call has no point of no return, so its progress is unknown. It is made again with its key.
+    // A `keyed` tool has no point of no return, so it is unknown whether the call was carried out. The next attempt
+    // makes the call again with the same key.
     if (limit.aborted && tool.repeat === 'keyed') throw retryLater(this.#attempt)
     if (limit.aborted)
       return this.#toolError(

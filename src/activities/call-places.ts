@@ -3,61 +3,69 @@ import { failureTypes } from '../contract/messages.ts'
 import { createBusyThread, createUse } from '../governance/limits/thread-use.ts'
 
 /*
- * This module shares the activity slots and the thread of a worker between organizations (docs/decisions/0081).
- * Temporal takes the calls of organizations in turn, but hands out a call only if a slot is free.
+ * This module shares a worker's activity slots and its JavaScript thread between organizations (docs/decisions/0081).
+ * Temporal hands out the calls of organizations in turn, but only while a slot is free.
  */
 
-/**
- * The number of a worker's slots. A call uses a slot from when the worker takes it from Temporal until it has ended.
- */
+/** The number of a worker's slots. A call occupies a slot from its arrival at the worker until its end. */
 export const callSlots = 120
-/** The most calls of one organization in progress. The other slots stay free, even if none of these calls ever ends. */
+/**
+ * One organization has at most this many calls in progress. The other slots stay free, even if none of these calls ever
+ * ends.
+ */
 const mostInProgress = 100
-/** The most calls of one organization at work (`working`), while the worker serves other organizations too. */
+/**
+ * One organization has at most this many calls at work (`working`) while the worker also serves other organizations.
+ */
 const mostAtWork = 2
 /**
- * A body that runs longer than this many milliseconds waits for something outside. Its call no longer counts as at
- * work.
+ * A body that runs longer than this many milliseconds probably waits for a service. Its call then counts as `outside`,
+ * and no longer as `working`.
  */
 const longBody = 100
-/** The most calls with long bodies, of all organizations. The other slots stay free for short calls. */
+/**
+ * All organizations together have at most this many calls with long bodies. The other slots stay free for short calls.
+ */
 const mostOutside = 100
 /**
- * While the thread is busy, an organization that uses more than its part must pause after each call, for this multiple
- * of the call's time at work.
+ * While the thread is busy, an organization that uses more than its share pauses after each call. The pause is this
+ * many times as long as the call's time at work.
  */
 const restFactor = 8
-/** Milliseconds. */
+/** The longest pause in milliseconds. */
 const longestRest = 1_000
-/** Milliseconds between two looks at whether a pause is still needed. */
+/** During a pause, the worker checks every so many milliseconds whether the pause is still needed. */
 const restStep = 50
-/** An organization pauses only for others that were served in this many milliseconds. */
+/** An organization pauses only if another organization waits, or was served within this many milliseconds. */
 const besideMilliseconds = 2_000
-/** The thread counts as busy if it worked for more than this part of the time. */
+/** The thread counts as busy if it works for more than this fraction of the time. */
 const busyShare = 0.35
 /** An organization counts as served for this many milliseconds after one of its calls last arrived or ended. */
 const rememberedMilliseconds = 10_000
-/** If all slots are in use for this many milliseconds, one waiting call gives its slot back. */
+/** If all slots are in use for this many milliseconds, one waiting call gives its slot back to Temporal. */
 const longestFull = 100
-/** A call that gave its slot back asks for a slot again after this many milliseconds, or after up to twice as many. */
+/**
+ * A call that gave its slot back comes again after a random time, which is between this many milliseconds and twice as
+ * many.
+ */
 const returnsAfter = 2_500
-/** A quick call waits for its place for at most this many milliseconds. */
+/** A quick call (a local activity) waits at most this many milliseconds until it may run. */
 const quickPatience = 100
 
-/** One call's place among the calls of its organization. */
+/** One call's permission to run beside the other calls of its organization. */
 export interface CallPlace {
   /** Notes that the body of the call starts. */
   bodyBegins(): void
-  /** Ends the call and frees its place. */
+  /** Notes that the call has ended, and frees its place. */
   leave(): void
 }
 
 export interface CallPlaces {
   /**
-   * Waits for a place of the organization. Rejects with the signal's reason if the signal is aborted. Otherwise it may
-   * reject with a failure after which Temporal hands out the call again. A quick call waits only for `quickPatience`,
-   * because its run occupies a slot for workflow tasks. Then it gives up, and Temporal hands it out in the turn of its
-   * organization.
+   * Waits until the call may run beside the other calls of its organization. Rejects with the signal's reason if the
+   * signal is aborted. Rejects with a retryable failure if the call must give its slot back; Temporal then hands out
+   * the call again. A quick call waits only for `quickPatience`, because its run occupies a slot for workflow tasks
+   * meanwhile.
    */
   enter(organizationId: string, signal: AbortSignal, isQuick: boolean): Promise<CallPlace>
 }
@@ -72,7 +80,7 @@ interface Organization {
   /** The number of calls with long bodies. */
   outside: number
   readonly waiting: Waiting[]
-  /** When one of its calls last arrived or ended, by the clock. */
+  /** The time by the clock at which a call of the organization last arrived or ended. */
   servedAt: number
 }
 
@@ -92,7 +100,10 @@ class Places implements CallPlaces {
   #inProgress = 0
   /** The number of calls of all organizations that have long bodies. */
   #outside = 0
-  /** Long bodies that could not stop counting as at work, because too many slots were in use. */
+  /**
+   * Calls with long bodies that still count as at work, because too many slots were in use. Each function tries again
+   * to count its call as `outside`.
+   */
   readonly #longBodies = new Set<() => void>()
   #waiting = 0
   #full: NodeJS.Timeout | undefined
@@ -214,7 +225,7 @@ class Places implements CallPlaces {
     }
   }
 
-  /** Milliseconds for which the place of a call that has ended may stay taken. */
+  /** Returns for how many milliseconds the place of an ended call stays taken. This time may end early (`#free`). */
   #restAfter(organizationId: string, worked: number): number {
     const isUnfair = this.#use.usesTooMuch(organizationId, worked)
     return isUnfair ? Math.min(worked * restFactor, longestRest) : 0
@@ -240,8 +251,8 @@ class Places implements CallPlaces {
   }
 
   /**
-   * While all slots are in use, one waiting call at a time gives its slot back. So calls of other organizations get
-   * slots.
+   * While all slots are in use, waiting calls of the organization with the most waiting calls give their slots back,
+   * one at a time. So calls of other organizations get slots.
    */
   #noteFull(): void {
     const isFull = this.#inProgress + this.#waiting >= callSlots

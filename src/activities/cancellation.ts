@@ -1,9 +1,9 @@
 import type { Context as ActivityContext } from '@temporalio/activity'
 
-/** The run was cancelled, or the worker stops. */
+/** Whether the run was cancelled or the worker stops. */
 export const isCancelled = (activity: ActivityContext): boolean => activity.cancellationSignal.aborted
 
-/** Whether the worker stops. It leaves its calls to another worker, so these calls are not cancelled. */
+/** Whether the worker stops. Another worker then continues its calls, so these calls are not cancelled. */
 export function isShutdown(activity: ActivityContext): boolean {
   if (!isCancelled(activity)) return false
   const { reason } = activity.cancellationSignal as { reason?: unknown }

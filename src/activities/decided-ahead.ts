@@ -27,16 +27,19 @@ export interface DecidedCallAhead {
   readonly verdict: Extract<StepVerdict, { go: true }>
 }
 
-/** Calls of one worker that were decided ahead. */
+/** The next calls that one worker has decided before their activities arrived. */
 export interface DecidedAhead {
-  /** Returns a kept call if its decision still holds. Each call is returned at most once. */
+  /**
+   * Returns the kept call with this key if its decision still holds, and null otherwise. Each call is returned at most
+   * once.
+   */
   take(context: Context, key: EffectKey): Promise<DecidedCallAhead | null>
   keep(call: DecidedCallAhead): void
 }
 
-/** The most calls that are kept. Fewer calls than this can be in progress. */
+/** At most this many calls are kept. A worker never has so many calls in progress. */
 const mostKept = 200
-/** How long a call is kept. An activity arrives sooner. */
+/** A call is kept for this many milliseconds. Its activity arrives sooner. */
 const keptMilliseconds = 10_000
 
 export function createDecidedAhead(clock: () => number = () => performance.now()): DecidedAhead {
@@ -62,7 +65,8 @@ export function createDecidedAhead(clock: () => number = () => performance.now()
 }
 
 /**
- * A call of these kinds can run twice without a second effect. So it may begin even if another worker decides it again.
+ * Calls of these kinds of tools can run twice without a second effect. So such a call may be decided ahead, even if
+ * another worker then decides it again and makes it too.
  */
 const mayBeDecidedAhead: ReadonlySet<Repeat> = new Set(['free', 'transactional'])
 
@@ -74,8 +78,8 @@ interface Leading extends CallInHand {
 }
 
 /**
- * Submits the operation that follows a call. Call this right after the outcome, so that both operations share a
- * transaction. Never throws.
+ * Submits the operation that follows a call. Run this function right after the outcome is submitted, so that one
+ * transaction saves both. Never throws.
  */
 export type FollowUp = () => Promise<void>
 

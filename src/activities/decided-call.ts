@@ -6,7 +6,7 @@ const issued = new WeakSet<object>()
 export interface DecidedCall {
   readonly call: ToolCall<unknown>
   readonly context: ToolContext
-  /** Set if the call is only looked for; null: the call is made. */
+  /** Set if the body looks for an earlier call or sends it again with its key; null: the body makes the call. */
   readonly look: Look | null
 }
 
@@ -20,7 +20,7 @@ export function issueDecidedCall(
   return decided
 }
 
-/** Fails closed in a worker without the interceptor: only `issueDecidedCall` can create a DecidedCall. */
+/** Whether `issueDecidedCall` has created the value. So a worker without the policy interceptor can run no tool. */
 export function isDecidedCall(value: unknown): value is DecidedCall {
   return typeof value === 'object' && value !== null && issued.has(value)
 }

@@ -7,7 +7,7 @@ import type { ToolResult } from './tools/executor.ts'
 type Completed = Extract<OutcomeOp['result'], { state: 'completed' }>
 type Failed = Extract<OutcomeOp['result'], { state: 'failed' | 'retry' }>
 
-/** How one body has ended. */
+/** The end of one body: its result, and the write of a `transactional` tool. */
 export interface Ended {
   /** Values are not sealed yet: `output` is JSON text. */
   readonly result:
@@ -15,10 +15,7 @@ export interface Ended {
     | (Omit<Failed, 'errorDetail'> & { readonly detail?: JsonObject | undefined })
     | (Omit<Completed, 'output'> & { readonly output: string })
   readonly commit?: ToolResult['commit']
-  /**
-   * Seconds that the service asks to wait before the next attempt. Only a failed call that is tried again has this
-   * value.
-   */
+  /** Seconds that the service asks to wait before the next attempt. Set only for a failed call that is tried again. */
   readonly retryAfterSeconds?: number | null
 }
 
@@ -28,7 +25,7 @@ export const failed = (code: string, message: string): Ended => ({
 
 export const unknownOutcome: Ended = { result: { state: 'unknown_outcome' } }
 
-/** Maximum characters of an output's JSON. Temporal never sees outputs; PostgreSQL and readers do. */
+/** The maximum number of characters of an output's JSON text. The text goes to PostgreSQL, and never to Temporal. */
 export const maxOutputLength = 32 * 1024 * 1024
 const tooLarge = `the output has more than ${mostValues} values, or takes more than ${mostHeapBytes / 1024 / 1024} MiB in memory`
 

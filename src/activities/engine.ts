@@ -6,16 +6,19 @@ import { finishRun } from '../governance/runs/end/finish.ts'
 import { finishItems } from '../governance/runs/end/finish-items.ts'
 import { expandStep } from '../governance/runs/effects/items.ts'
 
-/** Activities of the interpreter besides tool calls. They are local activities. Their rows make them idempotent. */
+/**
+ * The activities of the workflow interpreter that are no tool calls. They run as local activities. They can be repeated
+ * safely, because the rows that they write show what was done.
+ */
 export interface EngineActivities {
   enterRun(runId: string): Promise<EnterResult>
   expandStep(runId: string, stepId: string): Promise<ExpandResult>
   finishItems(runId: string, stepId: string): Promise<void>
-  /** Returns the status with which the run has ended. The status of an ended run does not change. */
+  /** Ends the run and returns its final status. If the run has ended already, its status does not change. */
   finishRun(input: FinishInput): Promise<FinalStatus>
 }
 
-/** Aborted when the activity is cancelled or its worker stops. */
+/** The signal of the present activity. It is aborted if the activity is cancelled or its worker stops. */
 const signal = (): AbortSignal => Activity.current().cancellationSignal
 
 export function createEngineActivities(context: Context): EngineActivities {

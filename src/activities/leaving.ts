@@ -2,22 +2,26 @@ import { mostRequestMilliseconds, mostWaitMilliseconds } from './tools/exchange.
 import { ToolError } from './tools/executor.ts'
 
 /**
- * The time in which the requests with an effect of one attempt leave. A process that stood still must not send a call
- * that another attempt has looked for already.
+ * Limits how late one attempt may send its requests that have an effect. A process that stood still must not send a
+ * call after another attempt has looked for this call.
  */
 export class Leaving {
-  /** By `performance.now()`; null: the point of no return has not been passed. */
+  /** The latest time for the next request, by `performance.now()`; null: the point of no return has not been passed. */
   #until: number | null = null
 
-  /** The point of no return was asked for at `asked`. `mayBeMadeElsewhere`: other attempts may look for the call. */
+  /**
+   * Notes that the point of no return has been passed. `asked`: the time at which the attempt asked for this point.
+   * `mayBeMadeElsewhere`: another attempt may look for the call, or send it again.
+   */
   begin(asked: number, mayBeMadeElsewhere: boolean): void {
     this.#until = mayBeMadeElsewhere ? asked + mostWaitMilliseconds : Infinity
     this.#requireTime(this.#until)
   }
 
   /**
-   * A request with an effect is about to leave: see `ServiceConnection.requireFresh`. Another request of the same call
-   * follows as soon as this one has ended.
+   * Call this right before a request with an effect leaves (see `ServiceConnection.requireFresh`). Throws if it is too
+   * late. Otherwise it extends the time, because the next request of the call follows as soon as this request has
+   * ended.
    */
   requireFresh(): void {
     if (this.#until === null) throw new Error('a request with an effect comes before the point of no return')

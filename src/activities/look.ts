@@ -3,13 +3,14 @@ import { raceWithLimit } from './patience.ts'
 import { ToolError, type Found, type Look } from './tools/executor.ts'
 
 /*
- * A `findable` call whose worker died, or whose answer was lost, is looked for before it is made again. A call whose
- * service knows it by a key is sent again instead. The results of such a look are:
+ * If a worker died or an answer was lost, the next attempt looks for a `findable` call before it makes the call again.
+ * If the service knows the call by a key, the next attempt sends the call again with this key. Both have one of these
+ * results:
  *
- * - `done`: the call has happened; its output is the outcome.
+ * - `done`: the call has happened. Its output is the outcome.
  * - `absent`: the call is not there, although `findableAfterSeconds` have passed. The attempt has failed, and nothing
  *   was done.
- * - `later`: the result is not known yet. The call is looked for again.
+ * - `later`: the result is not known yet. A later attempt looks again.
  * - `unknown`: the result cannot be found out. A person decides.
  */
 export type Looked =
@@ -17,20 +18,23 @@ export type Looked =
   | { readonly kind: 'later'; readonly seconds: number }
   | { readonly kind: 'unknown' }
 
-/** How long a call is looked for. */
+/** Times for a call that is looked for, or that is sent again with its key. */
 export interface Patience {
-  /** How many seconds after the point of no return the call is looked for. Afterwards a person decides. */
+  /** The call is looked for until this many seconds after the point of no return. Afterwards a person decides. */
   readonly most: number
-  /** Seconds before the next look, if nothing says how long to wait. */
+  /**
+   * Returns the seconds until the next look, if the service does not say how long to wait. `ago`: seconds since the
+   * point of no return.
+   */
   pause(ago: number): number
-  /** This many seconds after the point of no return, a call that is absent was certainly not made. */
+  /** If the call is absent this many seconds after the point of no return, it was certainly not made. */
   readonly absentAfter: number
 }
 
 const pauseSeconds = 15
 /**
- * The longest pause in seconds between two requests with the same key. It must be so long that these requests are fewer
- * than the attempts of a call.
+ * The longest pause in seconds between two requests with the same key. With a shorter pause, these requests could use
+ * up all attempts of the call.
  */
 const longestPauseSeconds = 1_800
 
@@ -45,7 +49,7 @@ export function patienceWith(tool: ToolDeclaration, isKeyed: boolean): Patience 
   }
 }
 
-/** Reads the answer of a tool's finder. */
+/** Interprets the answer of a tool's finder. `ago`: seconds since the point of no return. */
 export function readFound(found: Found, patience: Patience, ago: number): Looked {
   if (found.kind === 'done') return found
   const left = patience.absentAfter - ago
@@ -53,7 +57,7 @@ export function readFound(found: Found, patience: Patience, ago: number): Looked
   return later(patience, ago, found.kind === 'absent' ? left : patience.pause(ago))
 }
 
-/** Reads the error of a look. */
+/** Interprets the error of a tool's finder. */
 export function readLookError(error: unknown, patience: Patience, ago: number): Looked {
   if (!(error instanceof ToolError) || !error.retryable) return { kind: 'unknown' }
   return later(patience, ago, Math.max(error.retryAfterSeconds ?? 0, patience.pause(ago)))
@@ -62,7 +66,7 @@ export function readLookError(error: unknown, patience: Patience, ago: number): 
 const later = ({ most }: Patience, ago: number, seconds: number): Looked =>
   ago > most ? { kind: 'unknown' } : { kind: 'later', seconds }
 
-/** The call was sent, and the service shows that it did not happen. */
+/** The error of a call that was sent, if the service shows that the call did not happen. */
 export const notMade = (): ToolError =>
   new ToolError('not_made', 'the call was interrupted, and the service shows that it was not carried out', {
     retryable: true,
@@ -71,12 +75,13 @@ export const notMade = (): ToolError =>
 export const tookTooLong = ({ name }: Pick<ToolDeclaration, 'name'>): ToolError =>
   new ToolError('timeout', `looking for a call of \`${name}\` took too long`, { retryable: true })
 
-/** Longest time of the only look for a cancelled call. */
+/** A cancelled call is looked for only once, for at most this many milliseconds. */
 const lastLookMilliseconds = 30_000
 
 /**
- * Looks once for a cancelled call that was sent at `sentAt` (`performance.now()`), because a cancelled call has no
- * other attempt. A call that is not found so early may still appear, so only a call that is found gives a result.
+ * Looks once for a cancelled call, because a cancelled call has no further attempt. `sentAt`: the time at which the
+ * call was sent, by `performance.now()`. Returns null if the call is not found. This does not prove that the call was
+ * not made, because the call may still appear at the service.
  */
 export async function lookOnce(
   find: (signal: AbortSignal, look: Look) => Promise<unknown>,

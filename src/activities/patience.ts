@@ -5,7 +5,7 @@ import { DomainError } from '../governance/errors.ts'
 export const isOutage = (error: unknown): boolean =>
   isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
 
-/** How long a body may continue after its time limit; longer if bytes have left. */
+/** Milliseconds for which a body may continue after its time limit. A body that has sent bytes gets more time. */
 const graceMilliseconds = { unsent: 2_000, sent: 45_000 }
 
 /** Waits for the body, but only a limited time after `limit`, in case the body ignores its signal. */
@@ -20,7 +20,7 @@ export function raceWithLimit<T>(body: Promise<T>, limit: AbortSignal, isSent: (
   })
 }
 
-/** How long saving a known outcome is tried before the attempt fails. */
+/** Saving a known outcome is tried for this many milliseconds. Then the attempt fails. */
 const saveOutcomeMilliseconds = 45_000
 
 /** Repeats `work` while the database cannot be reached, for at most 45 seconds. */

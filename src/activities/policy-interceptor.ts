@@ -21,25 +21,25 @@ import { isOutage } from './patience.ts'
 import { brokenCall, prepareCall, type Prepared } from './prepare.ts'
 import { askSeeing } from './seen-state.ts'
 
-/** Milliseconds until Temporal retries after a database outage. Outages do not use up a step's attempts. */
+/** Milliseconds until Temporal retries a call that met a database outage. Outages do not use up a step's attempts. */
 const outageRetryDelay = 1_000
 /**
- * The most unexpected errors of one activity, without outages. All tries together take hours. Then the run ends as
- * failed.
+ * After this many unexpected errors of one activity, the run ends as failed. Outages do not count. All these tries
+ * together take hours.
  */
 const mostUnexpected = 2_000
 /**
- * Retry delay in milliseconds for a run of another installation on this task queue. A worker that knows the run can
- * take it meanwhile.
+ * Retry delay in milliseconds for a run that this installation does not know. The run belongs to another installation
+ * on the same task queue, and a worker of that installation can take the activity meanwhile.
  */
 const foreignRetryDelay = 5_000
-/** Retry delay in milliseconds for a quick call whose failure names no delay. */
+/** Retry delay in milliseconds for a local activity whose failure names no delay. */
 const localRetryDelay = 500
 
 /**
- * Runs before every tool's body, on every attempt: reads the call's row, resolves and seals its parameters, decides,
- * and only then lets the body run. The interceptor returns `completed` or `skipped`. All other results are failures of
- * a known type that contain no parameter.
+ * Runs before every tool's body, on every attempt. It reads the call's row, resolves and seals the parameters, and
+ * decides the call. Only then the body runs. The interceptor returns `completed` or `skipped`. All other results are
+ * failures of a known type that contain no parameter.
  */
 export function createPolicyInterceptor(context: Context) {
   const worker: OfWorker = { places: createCallPlaces(), ahead: createDecidedAhead() }
@@ -88,7 +88,7 @@ async function governed(
   next: Next<ActivityInboundCallsInterceptor, 'execute'>,
 ): Promise<StepDone> {
   let place: CallPlace | undefined
-  // A local activity has no heartbeat: its workflow task times out if the worker dies.
+  // A local activity has no heartbeat. If its worker dies, its workflow task times out.
   const beat = activity.info.isLocal
     ? undefined
     : setInterval(() => activity.heartbeat(), (context.config.heartbeatTimeoutSeconds * 1_000) / 3)
@@ -123,8 +123,8 @@ async function governed(
 }
 
 /**
- * Prepares the call. An error here, except an outage or a cancellation, would repeat on every attempt, so the call
- * fails.
+ * Prepares the call. Throws only after an outage or a cancellation. Any other error would repeat on every attempt, so
+ * it makes the call fail.
  */
 async function prepared(
   context: Context,
@@ -149,7 +149,7 @@ async function prepared(
   }
 }
 
-/** Reads which call the activity makes. Throws if another workflow than the run's own asks for it. */
+/** Reads which call the activity makes. Throws if the activity belongs to another workflow than the run. */
 function keyOf(activity: ActivityContext, argument: unknown): EffectKey {
   const { runId, stepId, itemIndex } = (argument ?? {}) as Partial<StepRef>
   if (typeof runId !== 'string' || typeof stepId !== 'string') throw refused('the call names no run and step')
@@ -179,7 +179,8 @@ const refused = (message: string): ApplicationFailure =>
   ApplicationFailure.nonRetryable(message, failureTypes.refused)
 
 /**
- * The SDK does not pass the delay of a failure to the workflow. So a local activity puts the delay into the details.
+ * The SDK does not pass the `nextRetryDelay` of a local activity's failure to the workflow. So this function puts the
+ * delay into the failure's details.
  */
 function withDelay(activity: ActivityContext, failure: unknown): unknown {
   const isDelayed =
@@ -196,7 +197,10 @@ function withDelay(activity: ActivityContext, failure: unknown): unknown {
   })
 }
 
-/** Messages of unexpected errors stay in our log, because they could contain a value. */
+/**
+ * Converts an error to the failure that Temporal gets. Messages of unexpected errors stay in our log, because they
+ * could contain a value.
+ */
 async function toFailure(
   context: Pick<Context, 'db' | 'log' | 'sparseLog'>,
   activity: ActivityContext,

@@ -25,9 +25,9 @@ import { holds } from '../policy/when.ts'
 export type Prepared = Loaded<StepOp>
 
 /**
- * Makes a call ready to be decided: evaluates `when`, resolves its templates once and seals the result. The approval
- * and all later attempts use the same sealed bytes. A call that cannot run gets a `problem`. If the call can do nothing
- * but end, nothing is read. The caller must release `permit`.
+ * Makes a call ready to be decided: evaluates `when`, resolves the templates once, and seals the result. The approval
+ * and all later attempts use the same sealed bytes. A call that cannot run gets a `problem`. If the call is `stopped`,
+ * no values are read. The caller must release `permit`.
  */
 export async function prepareCall(
   context: Context,
@@ -57,8 +57,9 @@ const tooMany: StepError = {
 }
 
 /**
- * Makes a call ready from values that this process has: the run's inputs and the JSON text of the output before it.
- * Returns null if the call needs other values or much memory. Then a worker's activity prepares the call.
+ * Makes the next call ready from values that this process has: the run's inputs and `output`, the JSON text of the
+ * previous step's output. Returns null if the call needs other values or much memory. Then the call's own activity
+ * prepares the call.
  */
 export async function prepareNext(
   context: Context,
@@ -78,12 +79,12 @@ export async function prepareNext(
 }
 
 /**
- * The most characters of a call that is made ready ahead. The limit holds for the values that its templates name, and
- * for its sealed parameters.
+ * `prepareNext` prepares only small calls. The values that the templates name have at most this many characters, and
+ * the sealed parameters have at most this many bytes.
  */
 const mostNextCharacters = 32 * 1024
 
-/** Copies of the parameters in memory while a call is made: opened, sealed, and as the tool gets them. */
+/** While a call is made, memory holds this many copies of its parameters: opened, sealed, and as the tool gets them. */
 const copiesInUse = 3
 
 const free = (value: StepOp): Prepared => ({
@@ -132,7 +133,7 @@ async function resolved(
     if (checked.ok) parsed = checked.params
     else problem = { code: 'invalid_params', message: checked.message }
   }
-  // Parameters of a call that cannot run are not stored. Their only purpose may be to fill the disk.
+  // The parameters of a call that cannot run are not stored, because somebody may only want to fill the disk with them.
   if (problem !== null) stored = noParams
   const sealed = await sealParams(context.sealer, spec.key, {
     ...stored,
@@ -178,7 +179,7 @@ function operation(
 
 const noParams: SealedParams = { params: {}, paramLabels: [] }
 
-/** For a call that could not be prepared; its outcome is `failed`. */
+/** Returns a call that could not be prepared. Its outcome will be `failed`. */
 export async function brokenCall(
   context: Pick<Context, 'config' | 'sealer'>,
   spec: CallSpec,
@@ -200,7 +201,9 @@ async function unread(
   return operation(context, spec, tool, { stored: noParams, sealed })
 }
 
-/** Adds `{{item}}` and `{{index}}` of this item. The item has the same sources as the list. */
+/**
+ * Adds the values of `{{item}}` and `{{index}}` if the call is for one item. The item has the same sources as the list.
+ */
 function scopeOf(spec: CallSpec, named: Scope): Scope {
   if (spec.key.itemIndex < 0) return named
   const items = itemsOf(spec, named)
@@ -222,8 +225,8 @@ function isWanted(spec: CallSpec, scope: Scope): boolean {
 }
 
 /**
- * The most labels of all parameters of a call together: one for each source of each value. The rules read these labels
- * under the lock.
+ * All parameters of a call together may have at most this many labels, counted once for each source of each value. The
+ * rules read these labels while the organization's lock is held.
  */
 const mostParamLabels = 100_000
 

@@ -8,15 +8,15 @@ export const defaultRetry = { attempts: 3, backoff_seconds: 1 }
 
 interface Failing {
   readonly spec: Pick<CallSpec, 'step'>
-  /** How often the call has failed before. */
+  /** The number of earlier failures of the call. */
   readonly verdict: { readonly failures: number }
 }
 
 export const retryOf = ({ spec }: Failing) => spec.step.retry ?? defaultRetry
 
 /**
- * Asks the workflow to call again after a pause. The pause comes from the step's `retry`, or is the longer one that a
- * service asks for.
+ * Asks the workflow to make the call again after a pause. The pause is the longer of two: the pause of the step's
+ * `retry`, and the pause that the service asks for.
  */
 export function retryLater(call: Failing, retryAfterSeconds: number | null = null): ApplicationFailure {
   const wanted = Math.max(retryOf(call).backoff_seconds * 2 ** call.verdict.failures, retryAfterSeconds ?? 0)

@@ -25,9 +25,9 @@ import { stateReaders } from './tools/index.ts'
 import { createToolServices } from './tools/services.ts'
 
 /*
- * When a call is held, the thing that it changes and the connection that it uses are read, so that its approvers see
- * them. The approval is stored together with this state, in one commit. A crash before the commit leaves no approval,
- * and the next attempt reads the state again.
+ * When a call is held for approval, Countersign reads the thing that the call changes and the connection that it uses.
+ * So the approvers can see both. The approval is stored together with this state, in one commit. A crash before the
+ * commit leaves no approval, and the next attempt reads the state again.
  */
 
 /** A call of a run, with the values that a worker has for it. */
@@ -38,10 +38,10 @@ export interface CallInHand {
   readonly op: StepOp
 }
 
-/** The longest time that `readWith` takes. */
+/** `readWith` waits for its read at most this many milliseconds. */
 const readMilliseconds = 10_000
 
-/** The reader is looked up at each call, because tests replace readers. */
+/** The state reader is looked up at each call, because tests replace state readers. */
 const readerOf = (name: string): StateReader<never> | undefined =>
   Object.hasOwn(stateReaders, name)
     ? (stateReaders as Readonly<Record<string, StateReader<never>>>)[name]
@@ -65,7 +65,9 @@ export function toolCallOf(
   }
 }
 
-/** Reads the thing that a call changes, with the credential of the call. Throws ToolError if that is not possible. */
+/**
+ * Reads the thing that a call changes, with the credential of the call. Throws ToolError if the thing cannot be read.
+ */
 export async function readPresent(hand: CallInHand, signal: AbortSignal): Promise<State> {
   const read = readerOf(hand.tool.name)
   if (read === undefined) throw new Error(`no reader for the precondition of \`${hand.tool.name}\``)
@@ -78,7 +80,7 @@ export async function requireRevision(
   signal: AbortSignal,
   approved: string | null,
 ): Promise<void> {
-  // With the other kinds of `check`, the revision is compared elsewhere.
+  // With the other values of `check`, the tool itself compares the revision.
   if (approved === null || hand.tool.precondition?.check !== 'before') return
   const { revision } = await readPresent(hand, signal)
   if (revision !== approved) throw new StateChanged()
@@ -138,8 +140,8 @@ export async function seenNow(hand: CallInHand, signal: AbortSignal): Promise<Se
 }
 
 /**
- * Reads the connection that the call would use now. It is read first, because it is used to read the thing that the
- * call changes.
+ * Reads the connection that the call would use now. `seenNow` reads the connection first, because the connection is
+ * needed to read the thing that the call changes.
  */
 async function readUsed({
   context,
@@ -153,7 +155,8 @@ async function readUsed({
   if (row === undefined) return { connection: null, fields: [] }
   const whose = row.owner_id === null ? 'the organization' : 'the person who runs the workflow'
   const { title = integration } = integrationNamed(integration) ?? {}
-  // The service chooses the text of `account`, so this text comes last.
+  // The service chooses the text of `account`. This text comes last, so that approvers do not take it for Countersign's
+  // words.
   const account = row.account === null ? '' : ` as ${row.account}`
   return { connection: row.id, fields: fieldsOf({ connection: `of ${whose}, to ${title}${account}` }) }
 }

@@ -11,7 +11,7 @@ interface Spending {
   readonly tool: Pick<ToolDeclaration, 'name'>
 }
 
-/** The cost that one attempt has counted for the month before it spends. */
+/** The cost that one attempt reserves in the organization's month before it spends money. */
 export class Spend {
   readonly #of: Spending
   #reserved = 0
@@ -48,7 +48,10 @@ export class Spend {
     return this.#isSuperseded
   }
 
-  /** The amount that the outcome adds to the counted cost, so that the real cost is counted. */
+  /**
+   * Returns the amount that the outcome adds to the reserved cost, so that the month counts the real `cost`. It may be
+   * negative.
+   */
   correction(cost = 0): number {
     return cost - this.#reserved
   }

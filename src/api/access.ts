@@ -2,13 +2,14 @@ import type { Scope } from '../governance/access/scopes.ts'
 import type { Role } from '../policy/types.ts'
 
 /**
- * The source of a route's organization. The organization is found before the role is checked: an object of an
- * organization in which the caller is not a member answers 404.
+ * Says how the organization of a request is found. The organization is found before the role is checked. So a request
+ * about an object of an organization in which the caller is not a member gets 404, and not 403.
  * - `own`: the `organization_id` of the query or body, else the organization of the key;
  * - `organization`: the path's `{id}`; `rule`, `label_rule`: a rule of that organization;
  * - `workflow`, `run`, `approval`, `api_key`, `agent_session`, `connection`, `file`: the organization that owns the
  *   object named by the path's `{id}`;
- * - `nothing`: the call is about the caller alone, or finds its organization itself. No role is checked beforehand.
+ * - `nothing`: the call is about the caller alone, or the handler finds the organization itself. No role is checked
+ *   beforehand.
  */
 export type Subject =
   | 'own'
@@ -32,8 +33,8 @@ export type Access =
       readonly role: Role
       readonly subject: Subject
       /**
-       * True if only a session opened with a second factor may call, even if the organization does not require a
-       * factor.
+       * True if the caller must have a session that was opened with a second factor. This holds even if the
+       * organization does not require a factor.
        */
       readonly factor?: boolean
     }
@@ -48,27 +49,32 @@ const needs = (scope: Scope | null, role: Role, subject: Subject) => ({
 
 const withFactor = (access: ReturnType<typeof needs>): Access => ({ ...access, factor: true })
 
-/** Scope, lowest role and subject of every route. A route that is missing from this table cannot be mounted. */
+/**
+ * The scope, the lowest role and the subject that each route needs. A route that is missing from this table cannot be
+ * mounted.
+ */
 export const access = {
   'GET /health': open,
   'GET /health/secrets': needs('secrets:*', 'admin', 'own'),
   'GET /openapi.json': open,
   'GET /docs': open,
 
-  // These show only the caller's own rights, so every key except an agent's key may call them.
+  // These routes show only the caller's own rights, so every key except an agent's key may call them.
   'GET /me': needs(null, 'viewer', 'nothing'),
   'GET /me/notifications': needs(null, 'viewer', 'own'),
   'PUT /me/notifications': needs(null, 'viewer', 'own'),
   'GET /scopes': needs(null, 'viewer', 'nothing'),
 
-  // The new object belongs to the caller, so no role in any organization is needed.
+  // These routes create an organization or a membership for the caller, so the caller needs no role in any
+  // organization.
   'POST /organizations': needs('organizations:*', 'viewer', 'nothing'),
   'POST /invitations/accept': needs('organizations:*', 'viewer', 'nothing'),
   'GET /organizations/{id}/members': needs('organizations:*', 'owner', 'organization'),
   'PATCH /organizations/{id}/members/{user}': needs('organizations:*', 'owner', 'organization'),
-  // Every member may leave. `removeMember` checks that only owners remove others.
+  // Every member may leave the organization. `removeMember` checks that only owners remove other members.
   'DELETE /organizations/{id}/members/{user}': needs('organizations:*', 'viewer', 'organization'),
-  // Members may link their own account, and admins may link everybody's. `linkSlackAccount` checks this.
+  // A member may link their own Slack account, and an admin may link the account of any member. `linkSlackAccount`
+  // checks this.
   'PUT /organizations/{id}/members/{user}/accounts/slack': needs('organizations:*', 'viewer', 'organization'),
   'DELETE /organizations/{id}/members/{user}/accounts/slack': needs(
     'organizations:*',
@@ -95,7 +101,8 @@ export const access = {
   'GET /workflows/{id}/versions/{version}': needs('workflows:read', 'admin', 'workflow'),
   'POST /workflows/{id}/versions/{version}/rollback': needs('workflows:write', 'admin', 'workflow'),
 
-  // Using a template creates a workflow, so members may do it with `workflows:write`. `registry:write` is for owners.
+  // Using a template creates a workflow, so a member may do it with `workflows:write`. Only owners have
+  // `registry:write`, which changes templates.
   'GET /workflow-registry': needs('workflows:read', 'viewer', 'own'),
   'POST /workflow-registry/{id}/approve-template': needs('registry:write', 'owner', 'workflow'),
   'POST /workflow-registry/{id}/deprecate': needs('registry:write', 'owner', 'workflow'),
@@ -178,8 +185,8 @@ export const access = {
   'DELETE /organizations/{id}/role-policy-overrides/{tool}': needs('policies:write', 'owner', 'organization'),
   'GET /governance/tool-constraints': needs('policies:read', 'admin', 'own'),
 
-  // The decision itself checks the role. If these routes answered with an error, a fail-open client would let its
-  // calls pass.
+  // The subject is `nothing`, because the decision itself checks the role and answers `deny`. After an HTTP error, a
+  // fail-open client would make the call.
   'POST /authorize': needs('agents:authorize', 'member', 'nothing'),
   'POST /hooks/claude-code': needs('agents:authorize', 'member', 'nothing'),
   'GET /authorize/approvals/{id}': needs('agents:authorize', 'member', 'nothing'),
@@ -195,7 +202,8 @@ export const access = {
   'GET /tools': needs('tools:read', 'viewer', 'own'),
   'GET /tools/{name}': needs('tools:read', 'viewer', 'own'),
 
-  // The organization's connection needs an admin, which `connect`, `renameConnection` and `revokeConnection` check.
+  // Only an admin may make or change a connection that the whole organization uses. `connect`, `renameConnection` and
+  // `revokeConnection` check this.
   'POST /tools/{name}/connect': needs('tools:connect', 'member', 'own'),
   // Only the person who began the authorization can complete it, in the organization where it began.
   'GET /connections/callback/{integration}': needs('tools:connect', 'member', 'nothing'),
@@ -203,7 +211,7 @@ export const access = {
   'PATCH /connections/{id}': needs('tools:connect', 'member', 'connection'),
   'DELETE /connections/{id}': needs('tools:connect', 'member', 'connection'),
 
-  // There is no separate scope for reading, because the list does not show the contents of files.
+  // `files:write` is also the scope for reading, because these routes never show the content of a file.
   'POST /files': needs('files:write', 'member', 'own'),
   'GET /files': needs('files:write', 'member', 'own'),
   'GET /files/{id}': needs('files:write', 'member', 'file'),
@@ -223,18 +231,21 @@ export function splitKey(key: RouteKey): { method: Method; path: string } {
   return { method, path }
 }
 
-/** POST routes that change nothing. They ignore `Idempotency-Key`, which would only repeat an old answer. */
+/**
+ * POST routes that ignore `Idempotency-Key`. The first two change nothing, so the key would only repeat an old answer.
+ */
 const asking = [
   'POST /workflows/{id}/authorization-preview',
   'POST /organizations/{id}/rules/test',
-  // These bodies have an id of their own, `tool_use_id`. If an answer is lost, a request with this id gets it again.
+  // The bodies of these routes have an id of their own, `tool_use_id`. A client that has lost the answer sends the same
+  // id and gets the same answer.
   'POST /authorize',
   'POST /authorize/observe',
   'POST /hooks/claude-code',
 ] as const satisfies RouteKey[]
 export type ActingKey = Exclude<Extract<RouteKey, `POST ${string}`>, (typeof asking)[number]>
 
-/** Whether a call of the route changes something and therefore takes an `Idempotency-Key`. */
+/** True if the route takes an `Idempotency-Key`, because a repeated call would make its change twice. */
 export function acts(key: RouteKey): key is ActingKey {
   return splitKey(key).method === 'POST' && !asking.some((each) => each === key)
 }

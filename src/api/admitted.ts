@@ -22,15 +22,15 @@ export type Guarded = Extract<Access, { public: false }>
 export interface Sent {
   readonly params: Record<string, string>
   readonly query: Record<string, string>
-  /** Reads the body once. */
+  /** Reads and parses the body. It is called once for each request. */
   body(entry: Entry): Promise<unknown>
-  /** Throws if the key is malformed. */
+  /** Returns the `Idempotency-Key` or null. Throws if the key is malformed. */
   idempotencyKey(): string | null
   readonly ip: string | null
   readonly requestId: string
   /** Aborted when the client has disconnected or the server drains. */
   signal(): AbortSignal
-  /** Finds the sender once more, during answers that take long. Throws `unauthenticated`. */
+  /** Identifies the sender again, during an answer that takes long. Throws `unauthenticated`. */
   identify(): Promise<Identity>
 }
 
@@ -43,8 +43,9 @@ interface Arrived {
 }
 
 /**
- * Runs `work` with the checked call. First the request waits until its organization's share has room, and then it
- * counts in that share.
+ * Checks a request, and runs `work` with the resulting call. Each organization has a share: the number of its requests
+ * that this process works on at the same time. The request waits until the share has room, and then counts in it until
+ * it ends or leaves.
  */
 export async function admitted<T>(
   arrived: Arrived,
@@ -54,8 +55,8 @@ export async function admitted<T>(
   const entry = createEntry(context.shares, identity.charged.holderId)
   try {
     const { call, rawBody } = await checked(arrived, entry)
-    // A request that waits for work elsewhere or for a slow reader does not use the organization's share. A handler
-    // that begins to wait later calls `leaveShare` itself.
+    // A stream waits for the client, and a route with `waits` waits for work outside this thread. Such a request does
+    // not count in the organization's share. A handler that begins to wait later calls `leaveShare` itself.
     if (route.stream !== undefined || route.waits) entry.leave()
     return await work(call, entry, rawBody)
   } finally {
@@ -103,7 +104,7 @@ async function checked(
         await standIn(context, now, access, ip, naming)
         return true
       } catch (error) {
-        // An outage says nothing about the caller's rights.
+        // An error of the server, such as a database outage, does not mean that the caller has lost the rights.
         if (statusOf[toApiError(error).code] >= 500) throw error
         return false
       }
@@ -112,7 +113,10 @@ async function checked(
   return { call, rawBody }
 }
 
-/** The caller in the subject's organization. Throws if the role is too low or a second factor is missing. */
+/**
+ * Finds the caller's role in the organization that the request is about. Throws if the role is too low or a second
+ * factor is missing.
+ */
 async function standIn(
   context: Pick<Context, 'config' | 'db'>,
   identity: Identity,
@@ -122,8 +126,8 @@ async function standIn(
 ): Promise<Caller> {
   const senderRights =
     subject === 'nothing'
-      ? // Calls about the caller alone need only the lowest role. A session may always read who it is and where to
-        // enrol a factor, so no factor is required of a session here.
+      ? // A call about the caller alone needs only the lowest role. A signed-in person may always read who they are
+        // and where to enrol a second factor, so no factor is required of a sign-in session here.
         {
           organizationId: identity.organizationId,
           role: 'viewer' as const,
@@ -145,7 +149,7 @@ async function standIn(
   }
 }
 
-/** Path parameters. Throws 404 for a NUL character, which PostgreSQL cannot compare. */
+/** Returns the path parameters as text. Throws `not_found` for a NUL character, which PostgreSQL cannot compare. */
 export function pathParams(given: Readonly<Record<string, unknown>>): Record<string, string> {
   const params: Record<string, string> = {}
   for (const [name, value] of Object.entries(given)) {

@@ -10,14 +10,17 @@ import { ApiError } from './errors.ts'
 import type { Question } from './route.ts'
 import { authorizeBody } from './schemas/agents.ts'
 
-/** Bytes of the body of an agent's question or report. */
+/** Maximum size of the body of an agent's question or report, in bytes. */
 export const agentBodyLimit = 4 * 1024 * 1024
-/** Most values in a question's body. Reading each value blocks the process for a moment (docs/decisions/0063). */
+/**
+ * The body of a question or report may contain at most this many JSON values. Reading each value blocks the process for
+ * a moment (docs/decisions/0063).
+ */
 export const mostAgentValues = 20_000
 
 /**
- * Answers every question with a decision. Rate-limited and unreadable questions are denied: an error would let a
- * fail-open client make the call.
+ * Answers every question with a decision. A rate-limited or unreadable question is denied and gets no HTTP error: after
+ * an error, a fail-open client would make the call.
  */
 export async function decideQuestion(
   question: Pick<Question, 'context' | 'asker' | 'confirm'>,
@@ -30,7 +33,9 @@ export async function decideQuestion(
   return answer
 }
 
-/** Reads the question's body. It awaits `admit` after the last byte has arrived and before parsing. */
+/**
+ * Reads the question's body. The function awaits `admit` after the last byte has arrived and before it parses the body.
+ */
 type Read = (admit: (size: 'small' | 'large') => Promise<void>) => Promise<unknown>
 
 async function decide(
@@ -48,7 +53,7 @@ async function decide(
   let body: unknown
   try {
     body = await read((size) => entry.admit(size === 'large' ? size : 'question'))
-    // A body that was read earlier still needs admission before the decision.
+    // If the body was read for an earlier question, `read` has not awaited `admit`.
     await entry.admit('question')
   } catch (error) {
     const isCrowded = error instanceof DomainError && error.code === 'rate_limited'
@@ -63,8 +68,9 @@ async function decide(
     return denyUnreadable(context, asker, headlineWithField('it is not valid', request.issues))
   }
   const answer = await authorize(context, asker, withInput(request.value))
-  // Either the answer was given without the lock, or the decision under the lock found that the key has ended.
-  // `confirm` throws the error for a key that is no longer valid.
+  // An empty `session_run_id` means that the answer was given without the chain's lock, so the cached key was not
+  // checked again. `keyEnded` means that the decision under the lock found the key ended. In both cases `confirm`
+  // throws the error for a key that is no longer valid.
   if (answer.session_run_id === '' || answer.reason === keyEnded) await confirm()
   return answer
 }

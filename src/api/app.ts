@@ -15,11 +15,12 @@ import type { Mounted, Route, Services } from './route.ts'
 import { refusalPage, showsPage } from './routes/connection-callback.ts'
 import { routes } from './routes/index.ts'
 
-/** Every route answers below each of these. */
+/** Every route can be called with each of these prefixes before its path. */
 export const prefixes = ['/api/v1', '/v1', '/'] as const
 
 /**
- * The HTTP application: one router below three prefixes, and one form of error. It keeps no state outside `context`.
+ * Creates the HTTP application. The same router serves all prefixes, and all errors have one form. The application
+ * keeps no state outside `context`.
  */
 export function createApp(context: Context, services: Services): Express {
   const app = express()
@@ -54,9 +55,9 @@ function createRouter(context: Context, services: Mounted): Router {
   const router = express.Router({ caseSensitive: true })
   for (const [path, methods] of byPath(routes)) {
     router.all(path.replaceAll(/\{(\w+)\}/g, ':$1'), async (request, response) => {
-      // HEAD is answered like GET; Node leaves the body out.
+      // A HEAD request is handled like GET, and Node does not send the body.
       const found = methods.get((request.method === 'HEAD' ? 'GET' : request.method) as Method)
-      // A method that the path does not have is 404, like an unknown path. The API has no 405.
+      // For a method that the path does not have, the answer is 404, as for an unknown path. The API never answers 405.
       if (found === undefined) throw unknownRoute(request)
       response.locals[routeLocal] = path
       await dispatch(found, context, services, request, response)
@@ -122,7 +123,7 @@ function sendError(
     response.end(text)
     return
   }
-  // A part of the body may stay unread, so the connection cannot be used again.
+  // A part of the request body may stay unread, so the connection cannot be used again.
   response.setHeader('Connection', 'close')
   void dropBody(request).then(() => response.end(text))
 }

@@ -8,12 +8,15 @@ import { endIfEnrolled, isWithFactor, type OpenedWith } from '../governance/acce
 import { takeCode } from '../governance/people/used-codes.ts'
 import { requireSignUpOffered } from './sign-up-guards.ts'
 
-/** Endpoints with a path parameter, which the library's `disabledPaths` option cannot switch off. */
+/**
+ * Endpoints that are switched off here, because the library's option `disabledPaths` does not work for a path with a
+ * parameter.
+ */
 const switchedOff = new Set(['/reset-password/:token', '/callback/:id'])
 
 /**
- * Endpoints that a session without the second factor may use although its person has a factor: signing in and out,
- * proving the factor, and using a mailed token. All other endpoints could change the account or show the factor's
+ * If a person has a second factor, a session that was opened without it may use only these endpoints. They sign in and
+ * out, prove the factor, or use a mailed token. All other endpoints could change the account or show the factor's
  * secret.
  */
 const withoutFactor = new Set([
@@ -32,15 +35,16 @@ const factorFirst =
   'this session was opened without your second factor: send a code to `two-factor/verify-totp` first, or sign in again'
 
 /**
- * Refuses requests that the sign-in library would accept but this service does not offer. Other spellings of a path
- * are refused too.
+ * Refuses requests that the sign-in library would accept but this service does not offer. `ctx.path` is the path of the
+ * endpoint, so another spelling of the path in the request changes nothing.
  */
 export const authGuards = (config: Config) =>
   createAuthMiddleware(async (ctx) => {
     if (switchedOff.has(ctx.path))
       throw new APIError('NOT_FOUND', { code: 'NOT_FOUND', message: 'this endpoint does not exist' })
     const body = Object(ctx.body) as Record<string, unknown>
-    // A trusted device would skip the second factor forever, even after a reset, and nobody could end that.
+    // A device that the person trusts would skip the second factor forever, even after the factor was reset. Nobody
+    // could end this trust.
     if (body['trustDevice'])
       throw new APIError('BAD_REQUEST', {
         code: 'TRUST_DEVICE_NOT_OFFERED',
@@ -49,8 +53,8 @@ export const authGuards = (config: Config) =>
     if (ctx.path === '/sign-up/email') requireSignUpOffered(config, body['email'])
     if (!withoutFactor.has(ctx.path)) {
       const session = await getSessionFromCtx(ctx, { disableRefresh: true })
-      // A new secret is shown only once, to the session that made it. So even before the first code,
-      // `get-totp-uri` needs the factor.
+      // The secret of a new factor is shown only once, in the answer to `/two-factor/enable`. `get-totp-uri` would show
+      // it again, so it needs the factor even before the factor is enrolled.
       const counts = session?.user['twoFactorEnabled'] === true || ctx.path === '/two-factor/get-totp-uri'
       if (session !== null && counts && !isWithFactor(openedWithOf(session)))
         throw new APIError('FORBIDDEN', { code: 'SECOND_FACTOR_REQUIRED', message: factorFirst })
@@ -67,31 +71,32 @@ export const authGuards = (config: Config) =>
   })
 
 /**
- * Runs after an endpoint has answered. A session that has just proven the second factor is replaced by a session that
- * records the factor. A session is ended if a factor was enrolled while a password was opening the session.
+ * Runs after an endpoint has answered. If a session has just proven the second factor, a new session replaces it and
+ * records the factor. If somebody enrolled a factor while a sign-in with only the password was under way, the new
+ * session is ended.
  */
 export const afterSignIn = (db: Db) =>
   createAuthMiddleware(async (ctx) => {
     if ((ctx.context as Answered).returned instanceof Error) return undefined
-    // `newSession` is also set for a renewed session.
+    // The library also sets `newSession` when it only renews a session.
     const made = ctx.context.newSession
     if (isWithFactor(openedWithOf(made))) return undefined
     if (proofs.has(ctx.path)) return stepUp(ctx)
-    // The library itself ends a sign-in that lacks the second factor.
+    // If the person has a factor, the library itself ends a sign-in without it.
     if (made === null || made.user['twoFactorEnabled'] === true) return undefined
     if (!(await endIfEnrolled(db, made.user.id, made.session.token))) return undefined
     const message = 'a second factor was enrolled meanwhile: sign in again'
     throw new APIError('UNAUTHORIZED', { code: 'SECOND_FACTOR_ENROLLED', message })
   })
 
-/** The endpoint's answer, or the error it threw, as the library passes it on. */
+/** `returned` is the endpoint's answer, or the error that the endpoint threw. */
 type Answered = { readonly returned?: unknown }
 
 const proofs: ReadonlySet<string> = new Set(['/two-factor/verify-totp', '/two-factor/verify-backup-code'])
 
 /**
- * Called after a correct code. The old session ends, so that somebody else who holds its cookie gets no session with
- * the factor.
+ * Replaces the session after a correct code of the second factor. The old session ends: somebody else who holds its
+ * cookie must not get a session with the factor.
  */
 async function stepUp(ctx: GenericEndpointContext) {
   const before = await getSessionFromCtx(ctx)
@@ -106,9 +111,10 @@ async function stepUp(ctx: GenericEndpointContext) {
 }
 
 /**
- * The value of `openedWith` for a session that is about to begin. Only a changed password copies the value of the
- * previous session. A code that has opened one session cannot open another. The code that enrols a factor is also
- * marked as used. During enrolment a repeated code is accepted, because the secret is new.
+ * Returns the value of `openedWith` for a session that is about to begin. After a change of the password, the new
+ * session gets the value of the old one. Throws for a TOTP code that was used before: one code opens only one session.
+ * The code that enrols a factor is also marked as used. Enrolment itself accepts a used code, because the secret is
+ * new.
  */
 export async function openingOf(
   db: Db,

@@ -3,7 +3,10 @@ import type { ServiceMail } from './service-mail.ts'
 
 type Text = Omit<ServiceMail, 'to'>
 
-/* Mails that the service sends itself. Links begin with `base`; tokens are hexadecimal, base64url or a JWT. */
+/*
+ * Mails about accounts and invitations. Links begin with `base`. A token is hexadecimal, base64url or a JWT, so it
+ * needs no escaping in a link.
+ */
 
 export const verifyMail = (base: string, token: string): Text => ({
   subject: 'Confirm your address',

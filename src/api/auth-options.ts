@@ -25,12 +25,15 @@ export const sessionCookie = `${cookiePrefix}.session_token`
 export const addressHeader = 'x-countersign-address'
 
 const day = 24 * 3600
-/** In seconds: the lifetime of a session, and the age at which using the session renews it. */
+/**
+ * In seconds. A session ends `lasts` after its last renewal. The use of a session renews it if `renewed` has passed
+ * since then.
+ */
 export const sessionSeconds = { lasts: 7 * day, renewed: day } as const
 
 /**
- * Endpoints of the library that the service does not offer: other identity providers, and endpoints that duplicate
- * another one.
+ * Endpoints of the library that this service does not offer. They belong to other identity providers, or duplicate
+ * another endpoint.
  */
 const disabledPaths = [
   '/sign-in/social',
@@ -44,7 +47,7 @@ const disabledPaths = [
   '/delete-user',
   '/delete-user/callback',
   '/update-session',
-  // With a stolen session, somebody could guess the password here.
+  // Somebody with a stolen session could guess the password at this endpoint.
   '/verify-password',
   '/error',
   '/ok',
@@ -66,7 +69,7 @@ export const rateLimits = {
   '/two-factor/*': { window: 60, max: 15 },
 }
 
-/** Origins that a browser may send: the public address, and the address that the request itself was sent to. */
+/** Accepted values of the `Origin` header: the public address, and the address to which the request itself was sent. */
 export function ownOrigins(config: Config, own: string | null): string[] {
   const base = new URL(publicBase(config)).origin
   return own === null || own === base ? [base] : [base, own]
@@ -101,7 +104,7 @@ export function authOptions(
     disabledPaths,
     telemetry: { enabled: false },
     logger: signInLog(context),
-    // Errors that the library does not expect get the same form and log line as all other errors.
+    // The library passes unexpected errors on, so they get the same form and log line as all other errors.
     onAPIError: { throw: true },
     ...mailedOptions(context, base, post, onReset),
     rateLimit: {
@@ -131,7 +134,7 @@ export function authOptions(
 function signInLog(context: Context) {
   return {
     level: 'error',
-    // The library declares `message` as text, but also passes errors.
+    // The library declares `message` as text, but it also passes errors there.
     log: (_level, message: unknown, ...more: unknown[]) => {
       const err = [message, ...more].find(isError)
       const words = typeof message === 'string' ? wordsOf(message) : 'something failed'
@@ -159,7 +162,7 @@ function mailedOptions(
       revokeSessionsOnPasswordReset: true,
       resetPasswordTokenExpiresIn: 3600,
       sendResetPassword: ({ user, token }) => post(user.email, resetMail(base, token)),
-      // The password was set with a mailed token, which also proves the address.
+      // The person set the password with a mailed token. This also proves that the mail address is theirs.
       onPasswordReset: async ({ user }, by) => {
         onReset(user.email, by)
         await proveAddress(context.db, user.id, null)
@@ -171,14 +174,15 @@ function mailedOptions(
       sendOnSignUp: true,
       expiresIn: day,
       sendVerificationEmail: ({ user, token }) => post(user.email, verifyMail(base, token)),
-      // Runs before the library marks the address as verified, together with everything that depends on it.
+      // Runs before the library marks the address as verified. `proveAddress` marks it in the same transaction that
+      // ends the older sessions, factors and keys of the account.
       beforeEmailVerification: (user, request) =>
         proveAddress(context.db, user.id, sessionTokenIn(request?.headers.get('cookie') ?? null)),
     },
   } satisfies BetterAuthOptions
 }
 
-/** Our rules for the rows of people and sessions that the library writes. */
+/** Checks and completes the rows of people and sessions before the library writes them. */
 function databaseHooks(context: Context) {
   return {
     user: {
@@ -197,7 +201,8 @@ function databaseHooks(context: Context) {
           await requireConfirmedToSignIn(context, session.userId)
           const openedWith = await openingOf(context.db, session.userId, endpoint)
           await healPersonalOrganization(context, session.userId)
-          // The library would keep only the 64-bit network of an IPv6 address.
+          // The address comes from the header, because the library would keep only the 64-bit network of an IPv6
+          // address.
           const ipAddress = endpoint?.headers?.get(addressHeader) ?? null
           return { data: { ...session, ipAddress, openedWith } }
         },
@@ -218,7 +223,7 @@ async function requireModestUser(user: {
       throw new APIError('BAD_REQUEST', {
         message: `\`${field}\` is longer than ${limit} characters: shorten it`,
       })
-    // A name stands in lists and mails, and becomes the name of the personal organization.
+    // The name is shown in lists and mails, and becomes the name of the personal organization.
     if (typeof value === 'string' && !isOneLine(value))
       throw new APIError('BAD_REQUEST', {
         message: `\`${field}\` must be one line without control characters`,

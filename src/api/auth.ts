@@ -15,22 +15,29 @@ import type { SendMail } from './service-mail.ts'
 /** Sign-in for people: the sign-in library behind `/api/auth/*`, and its sessions. */
 export interface Auth {
   /**
-   * The person and session named by the request's cookie, or null. Asks the database every time, so that an ended
-   * session ends everywhere. Throws `unauthenticated` for a changing request that comes from another origin.
+   * The person and the session that the request's cookie names, or null. The function asks the database every time, so
+   * every process refuses an ended session at once. Throws `unauthenticated` if a request that changes something comes
+   * from another origin.
    */
   userOf(request: Request): Promise<SignedIn | null>
   /** Answers a request below `/api/auth/` in the library's own form. */
   answer(request: Request, response: Response): Promise<void>
-  /** Sends the fields of a console form to an endpoint below `/api/auth`, for the browser of this request. */
+  /**
+   * Sends the fields of a console form to an endpoint below `/api/auth`, with the cookies and the address of this
+   * request.
+   */
   post(request: Request, path: string, body: unknown): Promise<AuthAnswer>
-  /** Reads from an endpoint below `/api/auth` for the browser of this request. */
+  /** Reads from an endpoint below `/api/auth`, with the cookies and the address of this request. */
   get(request: Request, path: string): Promise<AuthAnswer>
 }
 
 export interface SignedIn {
   readonly userId: string
   readonly sessionId: string
-  /** Whether a day has passed since the session began or was last renewed. `GET /get-session` renews it. */
+  /**
+   * True if a day has passed since the session began or was last renewed. `GET /api/auth/get-session` then renews the
+   * session.
+   */
   readonly isDue: boolean
 }
 
@@ -57,7 +64,7 @@ const answered = new Set(['GET', 'HEAD', 'POST', 'OPTIONS'])
 const safe = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 export function createAuth(context: Context, mail: SendMail): Auth {
-  /** By request: the mail address of the account. The request has reset the account's password with a mailed token. */
+  /** Requests that have reset a password with a mailed token. The value is the mail address of the account. */
   const resets = new WeakMap<globalThis.Request, string>()
   const library = betterAuth(
     authOptions(context, mail, (email, by) => {
@@ -66,7 +73,8 @@ export function createAuth(context: Context, mail: SendMail): Auth {
   )
   const signedIn = async (request: Request): ReturnType<Auth['userOf']> => {
     if (!(request.headers.cookie ?? '').includes(`${sessionCookie}=`)) return null
-    // Renewing the session would need a new cookie in the answer, which only `GET /api/auth/get-session` sends.
+    // The session is not renewed here. A renewal needs a new cookie in the answer, and only `GET /api/auth/get-session`
+    // sends this cookie.
     const found = await library.api.getSession({
       headers: new Headers({ cookie: request.headers.cookie ?? '' }),
       query: { disableRefresh: true },
@@ -83,7 +91,8 @@ export function createAuth(context: Context, mail: SendMail): Auth {
     const { answer, cookies } = await guarded(context, { request, ...asked }, userOf, () =>
       library.handler(passedOn).catch(raced),
     )
-    // A reset by mail proves that this browser is the person's, so guesses by strangers no longer slow it down.
+    // A reset by mail proves that this browser belongs to the account's owner. The cookie lets this browser sign in
+    // even while strangers guess the password.
     const reset = resets.get(passedOn)
     if (reset !== undefined) cookies.push(deviceCookie(context.config, accountOf(reset)))
     if (!safe.has(asked.method)) await recordAccountEvents(context).catch(recordLater(context))
@@ -115,7 +124,10 @@ interface Asked {
   readonly body: unknown
 }
 
-/** The library reads first and inserts later. If two requests arrive together, the second finds a duplicate row. */
+/**
+ * Turns the error for a duplicate row into `conflict`, and throws any other error again. The library first looks for a
+ * row and inserts it later. So if two requests arrive together, the second one finds a duplicate row.
+ */
 function raced(error: unknown): never {
   if (!isDuplicate(error)) throw error
   throw new ApiError(
@@ -124,7 +136,10 @@ function raced(error: unknown): never {
   )
 }
 
-/** A browser sends the true origin, and another site cannot make it send ours. */
+/**
+ * Throws `unauthenticated` if the request does not come from a page of this service. A browser sends the true origin,
+ * and another site cannot make it send ours.
+ */
 export function requireSameOrigin(config: Config, request: Request): void {
   const { origin } = request.headers
   if (origin !== undefined && ownOrigins(config, ownOrigin(request)).includes(origin)) return
@@ -134,7 +149,7 @@ export function requireSameOrigin(config: Config, request: Request): void {
   )
 }
 
-/** Scheme and host as the client addressed them; null if they do not form an address. */
+/** The origin (scheme and host) to which the client sent the request; null if the `Host` header is not valid. */
 function ownOrigin(request: Request): string | null {
   const url = `${schemeOf(request)}://${request.headers.host ?? ''}`
   return URL.canParse(url) ? new URL(url).origin : null
@@ -158,8 +173,8 @@ function asWebRequest(config: Config, request: Request, { method, path, body }: 
 }
 
 /**
- * The path and query of the request under our own scheme and host. A request to a proxy names a host in its first
- * line; that host is ignored.
+ * Returns the path and query of the request after our own scheme and host. The first line of a request may also name a
+ * scheme and a host, as for a proxy. They are ignored.
  */
 function addressAsked(config: Config, request: Request, path: string): string {
   const base = ownOrigin(request) ?? new URL(publicBase(config)).origin
@@ -171,7 +186,10 @@ function addressAsked(config: Config, request: Request, path: string): string {
 const recordLater = (context: Pick<Context, 'log'>) => (error: Error) =>
   context.log.warn({ err: error }, 'an account event is not in the audit log yet')
 
-/** Failures are only logged, not audited: a stranger could otherwise make anybody's audit chain grow. */
+/**
+ * Logs a failed request. It does not go to the audit log: a stranger could otherwise make the audit log of any person
+ * grow.
+ */
 function noteFailure(
   context: Pick<Context, 'log'>,
   request: Request,

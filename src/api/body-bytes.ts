@@ -2,13 +2,16 @@ import type { IncomingMessage } from 'node:http'
 import { ApiError } from './errors.ts'
 
 /**
- * Maximum number of chunks in which a body arrives, if it has fewer than 5 MB. Node's HTTP parser takes three seconds
- * for a megabyte in chunks of one byte (docs/decisions/0066).
+ * A body of less than 5 MB may arrive in at most this many pieces. Node's HTTP parser takes three seconds for a
+ * megabyte in pieces of one byte (docs/decisions/0066).
  */
 export const mostPieces = 10_000
-/** A larger body may have one chunk for every 512 bytes. */
+/** A larger body may have one piece for every 512 bytes. */
 export const bytesForPiece = 512
-/** This many pieces become one buffer, so that the bytes of a body bound its memory and not the number of its pieces. */
+/**
+ * This many pieces are joined to one buffer. So the memory that a body takes depends on its bytes, and not on the
+ * number of its pieces.
+ */
 const joinedPieces = 256
 
 /** Counts the pieces of one body. */
@@ -25,7 +28,7 @@ export class PieceCount {
     return this.#bytes
   }
 
-  /** Counts a piece. Returns whether the body has come in too many of them. */
+  /** Counts a piece. Returns true if the body has now arrived in too many pieces. */
   add({ length }: Uint8Array): boolean {
     this.#pieces += 1
     this.#bytes += length
@@ -57,13 +60,14 @@ export class Collected {
 export interface BodyLimits {
   readonly bytes: number
   readonly tooLarge: () => ApiError
-  /** If the body takes longer to arrive, reading ends with the error of `late`. */
+  /** If the body has not arrived after these milliseconds, reading ends with the error of `late`. */
   readonly arrival?: { readonly milliseconds: number; readonly late: () => ApiError }
 }
 
 /**
- * Reads the bytes of a body. Errors: 413 for too many bytes or pieces, 400 for a body that is cut. Listens to `data`
- * events, because a loop over the stream would join several pieces into one.
+ * Reads the bytes of a body. Throws `too_large` for too many bytes or pieces, and `bad_request` if the connection ends
+ * before the body is complete. The function listens to `data` events, because a loop over the stream would join pieces
+ * before they are counted.
  */
 export async function readBytes(request: IncomingMessage, limits: BodyLimits): Promise<Collected> {
   if (request.destroyed && !request.readableEnded) throw endedEarly()

@@ -20,9 +20,9 @@ import * as webhooks from './schemas/webhooks.ts'
 import * as workflows from './schemas/workflows.ts'
 
 /*
- * Names for the schemas of openapi.json that are declared without an `id`. Generated clients name their types after
- * them. Without a name, a generator repeats the whole schema at each use, under a name made from that use. A published
- * name must not change. Each schema stands below the schemas that it contains.
+ * Names for the schemas of openapi.json that are declared without an `id`. Generated clients use these names for their
+ * types. For a schema without a name, a generator makes one type for each use, and derives its name from that use. A
+ * published name must not change. Each schema stands below the schemas that it contains.
  */
 
 const { steps, inputs } = workflowDefinition.shape
@@ -127,9 +127,9 @@ const names: Readonly<Record<string, z.ZodType>> = {
 }
 
 /**
- * Gives the schemas their names, for as long as the process runs. The generator copies a schema from its first use.
- * The first use may allow null although the schema itself does not. So these definitions come before all others, in
- * this order.
+ * Gives the schemas their names, and returns their definitions. The names stay until the process ends. These
+ * definitions must come before all others, in this order: the generator copies a schema from its first use, and that
+ * use may allow null although the schema itself does not.
  */
 export function namedComponents(): { type: 'schema'; schema: z.ZodType }[] {
   return Object.entries(names).map(([refId, schema]) => {

@@ -3,14 +3,14 @@ import type { Request } from 'express'
 import { publicBase, type Config } from '../shared/config.ts'
 
 /*
- * A cookie that marks a browser in which a person has signed in. Password guesses from elsewhere then do not use up
- * the guesses of this browser. The cookie gives no access.
+ * A cookie that marks a browser in which a person has signed in. This browser has its own count of wrong passwords, so
+ * guesses from elsewhere do not lock it out. The cookie gives no access.
  */
 
 const name = 'countersign.known_browser'
 const lastsSeconds = 180 * 24 * 3600
 
-/** The browser's random name, if its cookie is for this account and has not expired; else null. */
+/** The random name that the cookie gives this browser. null if the cookie is for another account or has expired. */
 export function deviceOf(config: Config, request: Request, account: string): string | null {
   for (const pair of (request.headers.cookie ?? '').split(';')) {
     const [given, value = ''] = pair.trim().split('=', 2)

@@ -21,8 +21,9 @@ import { asking, requireIdentity } from './sender.ts'
 import { validate } from './validation.ts'
 
 /**
- * Runs one request through the checks of its row in the access table. Errors come in this order: 401, `rate_limited`,
- * `missing_scope`, an unreadable body, 404, `mfa_required`, `insufficient_role`, 422, then errors of the handler.
+ * Checks one request as its row of the access table says, and answers it. The first failed check decides the error. The
+ * checks have this order: 401, `rate_limited`, `missing_scope`, an unreadable body, 404, `mfa_required`,
+ * `insufficient_role`, 422, then errors of the handler.
  */
 export async function dispatch(
   route: Route,
@@ -41,8 +42,8 @@ export async function dispatch(
   if (route.ask !== undefined) {
     await nextTurn()
     const { identity, confirm } = await asking(context, services.auth, request, access.scope)
-    // `signal` is a function and not a getter: V8 makes a hidden class for each object with a getter, which keeps the
-    // whole request in memory until the next full collection.
+    // `signal` is a function and not a getter. For each object with a getter, V8 makes a hidden class, which keeps the
+    // whole request in memory until the next full garbage collection.
     const signal = (): AbortSignal => goneSignal(response, services)
     const asker = { identity, ip: addressOf(request), requestId: requestIdOf(response) }
     sendAnswer(response, await route.ask({ context, asker, confirm, signal }, request))
@@ -81,10 +82,10 @@ interface Admitted {
   readonly rawBody: unknown
 }
 
-/** Runs the handler of an admitted request, and sends its answer. */
+/** Runs the handler of a request that has passed all checks, and sends its answer. */
 async function answer(route: Route, { request, response, call, entry, rawBody }: Admitted): Promise<void> {
   if (route.stream !== undefined) {
-    // HEAD asks whether the stream exists and must not open it.
+    // A HEAD request only asks whether the stream exists, so the stream is not opened.
     if (request.method === 'HEAD') sendAnswer(response, { status: 200, body: undefined })
     else await route.stream(call, request, response)
     return
@@ -122,8 +123,9 @@ async function answerReceived(
 }
 
 /**
- * Counts the request for the sender's organization. Quota changes by people with the right to make them have their own
- * bucket. So an owner who set a limit too low can raise it again. Attempts by others count as normal requests.
+ * Counts the request for the sender's organization. If the sender may change the quota, such a change counts in a
+ * bucket of its own. So an owner who set a limit too low can raise it again. If the sender has no right to change the
+ * quota, the attempt counts as a normal request.
  */
 async function count(
   context: Pick<Context, 'db' | 'metrics' | 'rates' | 'sparseLog'>,
@@ -141,7 +143,7 @@ async function count(
   return countRequest(context, response, charged, scope === 'agents:authorize' ? 'reports' : 'requests')
 }
 
-/** A missing body means an empty object; `null` does not. */
+/** Reads the JSON body. A missing body counts as an empty object, but the JSON value `null` does not. */
 async function bodyOf(request: Request, { bodyLimit, bodyValues }: Route, entry: Entry): Promise<unknown> {
   const body = await readJsonBody(request, bodyLimit, bodyValues, (size) => entry.admit(size))
   return body === undefined ? {} : body

@@ -15,7 +15,7 @@ const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: str
 const files = ['swagger-ui.css', 'swagger-ui-bundle.js'] as const
 const place = `/docs/swagger-ui-${version}`
 
-/** The address is relative, because the page answers at `/docs`, `/v1/docs` and `/api/v1/docs`. */
+/** The address of openapi.json is relative, because the page answers at `/docs`, `/v1/docs` and `/api/v1/docs`. */
 const script = `SwaggerUIBundle({
   url: 'openapi.json', dom_id: '#docs', deepLinking: true, docExpansion: 'list', filter: true,
   showExtensions: true, defaultModelsExpandDepth: 0, displayRequestDuration: true, validatorUrl: null,
@@ -56,14 +56,14 @@ export function sendDocsPage(response: Response): void {
   response.end(page)
 }
 
-/** Sends the files that the page loads. They have no copy below `/v1` and `/api/v1`. */
+/** Serves the files that the page loads. They have only one address, without the prefixes `/v1` and `/api/v1`. */
 export function docsFiles(): Router {
   const router = express.Router({ caseSensitive: true, strict: true })
   for (const file of files) {
     router.get(`${place}/${file}`, (_request, response) => {
       response.setHeader('Cache-Control', 'public, max-age=31536000, immutable')
-      // The path is relative to a root. With an absolute path, Express would not send a file below a folder whose name
-      // begins with a dot.
+      // The path is relative to `root`. With an absolute path, Express would refuse a file if a folder above it has a
+      // name that begins with a dot.
       response.sendFile(file, { root: dirname(manifest) })
     })
   }

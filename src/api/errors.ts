@@ -2,11 +2,11 @@ import pg from 'pg'
 import { isConnectionError, writeRefusal } from '../db/errors.ts'
 import { DomainError, type DomainErrorCode, type ErrorDetail } from '../governance/errors.ts'
 
-/** Codes that only the HTTP layer uses. */
+/** Error codes that only the HTTP layer uses. */
 export type ApiErrorCode = 'too_large' | 'unsupported_media_type' | 'rate_limited' | 'internal'
 export type ErrorCode = DomainErrorCode | ApiErrorCode
 
-/** The HTTP status of every error code. No other code chooses a status. */
+/** The HTTP status of every error code. No other part of the program chooses a status. */
 export const statusOf = {
   bad_request: 400,
   personal_workflow: 400,
@@ -33,7 +33,7 @@ export const statusOf = {
   unavailable: 503,
 } as const satisfies Record<ErrorCode, number>
 
-/** Seconds after which the same call may succeed, by code. */
+/** By error code: the seconds after which the same call may succeed. */
 export const retryAfter: Readonly<Partial<Record<ErrorCode, number>>> = {
   idempotency_in_progress: 1,
   rate_limited: 1,
@@ -45,7 +45,7 @@ export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ErrorCode
   readonly details: readonly ErrorDetail[]
-  /** In seconds. The default is the value for the code in the table `retryAfter`. */
+  /** Seconds after which the same call may succeed. The default comes from the table `retryAfter`. */
   readonly retryAfter: number | undefined
   constructor(code: ErrorCode, message: string, details: readonly ErrorDetail[] = [], seconds?: number) {
     super(message)
@@ -76,8 +76,8 @@ export function errorBody(error: ApiError, requestId: string): ErrorBody {
 const passing = new Set(['57014', '25P04', '25P03', '40001', '40P01', '55P03'])
 
 /**
- * The error that the caller gets for any thrown value. An unexpected error becomes `internal` without details, and
- * the caller of this function logs the original.
+ * Turns any thrown value into the error that the client gets. An unexpected error becomes `internal` without details.
+ * The original error is not logged here: this is left to the code that calls this function.
  */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error

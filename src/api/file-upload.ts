@@ -10,12 +10,12 @@ import { ApiError } from './errors.ts'
 import { fileFields } from './schemas/files.ts'
 import { validate } from './validation.ts'
 
-/** Maximum bytes of a form beside its file: the other fields and the boundary lines between the fields. */
+/** Maximum bytes of a form without its file: the other fields and the boundary lines between the fields. */
 const mostAround = 256 * 1024
 export const mostFormBytes = maxDocumentSize + mostAround
 /**
- * The longest time for a form to arrive: 25 MiB at 2 Mbit/s. A slow upload holds memory that other uploads wait for.
- * So this time is shorter than the longest time that an upload waits for memory.
+ * A form must arrive within this time: 25 MiB at 2 Mbit/s. A slow upload holds memory that other uploads wait for. So
+ * this time is shorter than the longest time that an upload waits for memory.
  */
 export const mostArrivalSeconds = 120
 
@@ -30,7 +30,10 @@ const limits = {
   headerSize: 8 * 1024,
 }
 
-/** The most memory that the file of a request can need, in bytes. Throws 413 for a longer body. */
+/**
+ * Returns the maximum memory that the file of a request can need, in bytes. Throws 413 if the announced body is longer
+ * than a form may be.
+ */
 export function announcedSize({ headers }: IncomingMessage): number {
   const length = headers['content-length']
   const bytes = length === undefined ? mostFormBytes : Number(length)
@@ -39,10 +42,12 @@ export function announcedSize({ headers }: IncomingMessage): number {
 }
 
 /**
- * Reads a form with one file as `multipart/form-data`. Awaits `admit` once all bytes have arrived, so that a slow
- * connection does not use the share of its organization. `works` begins each slice of the work. Errors: 415 for another
- * content type, 413 for a file of more than 25 MiB, 400 for an incomplete or slow form, 422 for a missing file and for
- * wrong fields.
+ * Reads a form with one file as `multipart/form-data`. Awaits `admit` after all bytes have arrived, so that a slow
+ * connection does not use the share of its organization. Calls `works` before each slice of the work. Errors:
+ * - 415 for another content type;
+ * - 413 for a file of more than 25 MiB;
+ * - 400 for an incomplete or slow form;
+ * - 422 for a missing file and for wrong fields.
  */
 export async function readFileUpload(
   request: IncomingMessage,
@@ -74,7 +79,7 @@ interface Form {
   readonly labels: string[]
 }
 
-/** Bytes that the parser reads before this thread handles other events. */
+/** The parser reads this many bytes, and then this thread handles other events. */
 const sliceBytes = 256 * 1024
 
 function parse(
@@ -102,7 +107,7 @@ function parse(
       parser.once(limit, () => fail(new ApiError('too_large', 'the form has too many fields')))
     parser.once('finish', () => resolve(form))
     parser.once('error', () => fail(isCut()))
-    // An error of the parser itself must end this request alone, and not the process.
+    // An error of the parser itself must end only this request, and not the process.
     feed(parser, blocks, place).catch(() => fail(isCut()))
   })
 }
@@ -123,7 +128,7 @@ async function feed(
   if (!parser.destroyed) parser.end()
 }
 
-/** Resolves when the parser has read what was written, or has ended. */
+/** Resolves when the parser can take more bytes, or has ended. */
 const drained = (parser: BusboyInstance): Promise<void> =>
   new Promise((resolve) => {
     const events = ['drain', 'close', 'error']
@@ -173,7 +178,7 @@ function collect(
 const tooLarge = (): ApiError =>
   new ApiError('too_large', `a file has at most ${maxDocumentSize / 1024 / 1024} MiB: split it`)
 
-/** @param name undefined: the form names no field. The parser's types leave this out. */
+/** @param name undefined if a part of the form has no name. The parser's types do not mention this case. */
 function unknownField(name: string | undefined): ApiError {
   const message = `the form has only the fields \`file\` and \`labels\``
   return new ApiError('validation_error', message, [

@@ -14,7 +14,7 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** One static page. `body` is HTML, and every value from outside in it must have gone through `escape`. */
+/** Returns one static page. `body` is HTML. The caller must have passed every value from outside through `escape`. */
 export function htmlPage(title: string, body: string): string {
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>${escape(title)}</title>
@@ -26,7 +26,7 @@ ${body}
 `
 }
 
-/** Sends a page of `htmlPage` under a policy that lets the page load nothing. */
+/** Sends a page of `htmlPage` with a policy that forbids the page to load anything. */
 export function sendPage(response: Response, html: string): void {
   response.setHeader('Content-Type', 'text/html; charset=utf-8')
   response.setHeader('Content-Security-Policy', policy)

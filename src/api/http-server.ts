@@ -19,13 +19,14 @@ export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = 
       refuse(response, noHost, requestId(request.headers['x-request-id']))
     else app(request, response)
   }
-  // Node answers a missing `Host` with an empty body, so the listener above checks it (RFC 9112, section 3.2).
+  // Node would answer a request without `Host` with an empty body, so the listener above checks it (RFC 9112, section
+  // 3.2).
   const options = { requireHostHeader: false }
   const server =
     tls === null
       ? createServer(options, listener)
       : createTlsServer({ ...options, ...tls, minVersion: 'TLSv1.3' }, listener)
-  // Must run before Node raises `clientError`: after a failed TLS handshake no answer can be sent.
+  // This listener must run before the listener of `clientError`: after a failed TLS handshake no answer can be sent.
   server.prependListener('tlsClientError', (_error: Error, socket: Duplex) => {
     socket.destroy()
   })
@@ -34,7 +35,7 @@ export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = 
   })
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const response = inFlight.get(socket)
-    // An answer that has begun cannot carry an error.
+    // If an answer has begun, no error can be sent any more.
     const hasBegun = response !== undefined && response.headersSent && !response.writableEnded
     if (!socket.writable || error.code === 'ECONNRESET' || hasBegun) socket.destroy()
     else
@@ -58,7 +59,10 @@ function whatIsWrong(code: string | undefined): ApiError {
   return new ApiError('bad_request', 'this is not a valid HTTP request')
 }
 
-/** The rest of the request is not read, so the connection closes. */
+/**
+ * The headers of an error answer of this module. The rest of the request is not read, so the answer closes the
+ * connection.
+ */
 function headersOf(id: string, body: string): Record<string, string> {
   return {
     'X-Request-Id': id,
@@ -75,7 +79,7 @@ function refuse(response: ServerResponse, error: ApiError, id: string): void {
   response.writeHead(statusOf[error.code], headersOf(id, body)).end(body)
 }
 
-/** The raw bytes of an answer. A request that could not be read has no response object. */
+/** The text of a whole answer with its headers, because a request that could not be read has no response object. */
 function rawAnswer(error: ApiError, id: string): string {
   const body = JSON.stringify(errorBody(error, id))
   const headers = Object.entries(headersOf(id, body)).map(([name, value]) => `${name}: ${value}\r\n`)

@@ -15,8 +15,8 @@ const isAboutCaller = (route: Route): boolean => {
 }
 
 /**
- * The route and its path parameters. This text is part of an index, whose rows have a maximum size, so a long text is
- * hashed.
+ * The route and its path parameters as text. A long text is hashed, because the text is part of a database index and an
+ * index row has a maximum size.
  */
 function routeText({ key }: Route, { params }: Call): string {
   const text = `${key} ${JSON.stringify(params)}`
@@ -25,12 +25,12 @@ function routeText({ key }: Route, { params }: Call): string {
 
 const longestRoute = 200
 
-/** Answers with these statuses are not stored: the same call may end differently a moment later. */
+/** Answers with these statuses are not stored, because the same call may get another answer a moment later. */
 const passing = new Set<number>([statusOf.rate_limited, statusOf.unauthenticated])
 
 /**
- * Runs the handler once per `Idempotency-Key`. Answers below 500 are stored, including refusals. After a 401, 429 or
- * 5xx the key is free again.
+ * Runs the handler once per `Idempotency-Key`. Answers below 500 are stored, including refusals. An answer of 401, 429
+ * or 5xx is not stored, and the key can be used again.
  */
 export async function answerOnce(route: Route, call: Call, sent: unknown): Promise<TextAnswer> {
   const handle: Handle = (each) => (route.handle as Handle)(each)
@@ -40,10 +40,11 @@ export async function answerOnce(route: Route, call: Call, sent: unknown): Promi
     // A call about the caller alone belongs to no organization.
     organizationId: isAboutCaller(route) ? '' : caller.organizationId,
     userId: caller.userId,
-    // Ids of keys begin with `key_`. All sessions of a person share one value, since they have the same rights.
+    // The id of an API key begins with `key_`, so it never equals `session`. All sign-in sessions of a person share
+    // this value, because they have the same rights.
     apiKeyId: caller.keyId ?? 'session',
-    // The route's key and not the request's path: a call stays the same with another prefix, a closing slash or
-    // percent-encoding.
+    // This is the route's key, and not the path of the request. So a call is the same call if it is repeated with
+    // another prefix, with a slash at the end, or with other percent-encoding.
     route: routeText(route, call),
     key,
     bodyHash: hashOf(sent),
@@ -84,7 +85,7 @@ async function handleClaimed(
   }
 }
 
-/** Stores the answer. The handler's change is already made, so a failure here is only logged. */
+/** Stores the answer. If this fails, the error is only logged, because the handler has already made its change. */
 async function keepIfPossible(
   call: Call,
   claim: Claim,

@@ -8,25 +8,26 @@ import { syntaxErrorOf } from './json-syntax.ts'
 import { flawOf, hasMoreNames, sizeOf, type JsonFlaw } from './json-text.ts'
 
 export const defaultBodyLimit = 1024 * 1024
-/** For bodies with inputs of runs. */
+/** Maximum bytes of a body that contains the inputs of a run. */
 export const inputsBodyLimit = 8 * 1024 * 1024
 /**
  * Maximum number of values in a body. Reading each value blocks the whole process for a moment (docs/decisions/0066).
  */
 export const mostValues = 100_000
 /**
- * Maximum number of different field names in a body. Reading an object with this many names takes ten times as long as
- * reading a list (docs/decisions/0066).
+ * Maximum number of different field names in a body. Parsing an object with this many names takes ten times as long as
+ * parsing a list of the same length (docs/decisions/0066).
  */
 export const mostNames = 10_000
-/** Size in bytes. A larger body waits for its turn in this thread (`nextTurn`) before it is parsed. */
+/** In bytes. A larger body waits in the queue of this thread (`nextTurn`) before it is parsed. */
 export const smallBody = 64 * 1024
 
 /**
- * The request's JSON body, or undefined if it is empty. A declared length is never trusted.
- * Errors: 415 for another content type or encoding, 413 for more than `limit` bytes, 400 for more than `most` values
- * and for every other body that `parseJson` refuses. Awaits `admit` once all bytes have arrived, so that a slow
- * connection does not delay other requests.
+ * Returns the request's JSON body, or undefined if it is empty. Does not trust the declared length, but counts the
+ * bytes. Awaits `admit` after all bytes have arrived, so that a slow connection does not delay other requests. Errors:
+ * - 415 for another content type or encoding;
+ * - 413 for more than `limit` bytes;
+ * - 400 for more than `most` values, and for every other body that `parseJson` refuses.
  */
 export async function readJsonBody(
   request: IncomingMessage,
@@ -52,8 +53,8 @@ export async function readJsonBody(
 }
 
 /**
- * Parses bytes as JSON. Throws 400 `bad_request`. Values, levels and names are counted before the text is parsed, so
- * that refusing a body is cheap.
+ * Parses bytes as JSON. Throws 400 `bad_request`. Values, levels and names are counted before the text is parsed, so a
+ * body that is refused takes little time.
  */
 export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
   let text: string
@@ -76,7 +77,8 @@ export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
   const { issues, fields } = inspectJson(value, { most: 1 })
   const [issue] = issues
   if (issue !== undefined) throw badValue(issue.path, headlineWithField('the body cannot be stored', [issue]))
-  // A parsed object has one field per name. So if it has fewer fields than the text, a name is repeated in the text.
+  // A parsed object has each field name once. So if the text has more fields than the parsed value, the text repeats a
+  // name.
   const flaw = fields === size.fields && !size.hasLongNumbers ? null : flawOf(text)
   if (flaw !== null) throw badValue(shownPath(flaw.path), wordsOf(flaw))
   return value

@@ -46,7 +46,7 @@ class Reader {
     }
   }
 
-  /** The present character; empty at the end. */
+  /** The character at `#at`; an empty text at the end. */
   get #sign(): string {
     return this.#text.charAt(this.#at)
   }
@@ -151,7 +151,7 @@ class Reader {
     return null
   }
 
-  /** Reads digits. Returns whether there is at least one. */
+  /** Reads digits. Returns true if there is at least one. */
   #digits(): boolean {
     const start = this.#at
     while (isDigit(this.#sign)) this.#at += 1

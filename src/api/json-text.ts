@@ -1,5 +1,5 @@
 interface Level {
-  /** Keys of an object so far; null for a list. */
+  /** The keys of the object that have been read; null for a list. */
   readonly keys: Set<string> | null
   /** The current key or index. */
   at: string | number
@@ -7,7 +7,7 @@ interface Level {
 
 const [quote, backslash] = [0x22, 0x5c]
 
-/** An ambiguity that `JSON.parse` does not report, and its path. */
+/** A place in a JSON text where `JSON.parse` silently loses information. */
 export interface JsonFlaw {
   readonly kind: 'repeated' | 'inexact'
   readonly path: readonly (string | number)[]
@@ -15,11 +15,10 @@ export interface JsonFlaw {
 
 /**
  * The first ambiguity in a JSON text, or null. `text` must be valid JSON.
- * - `repeated`: `JSON.parse` keeps the last of two equal keys, while other readers keep the first. A rule could mean
+ * - `repeated`: `JSON.parse` keeps the last of two equal keys, while other parsers keep the first. A rule could mean
  *   one thing to its reviewer and another to us.
- * - `inexact`: `JSON.parse` rounds whole numbers beyond ±(2^53-1). An approver of a payment to account
- *   9007199254740992 would approve one to 9007199254740993. Numbers with a point or an exponent are rounded by every
- *   reader.
+ * - `inexact`: `JSON.parse` rounds whole numbers beyond ±(2^53-1). An approver of a payment to account 9007199254740992
+ *   would approve one to 9007199254740993. Numbers with a point or an exponent are rounded by every parser.
  */
 export function flawOf(text: string): JsonFlaw | null {
   const levels: Level[] = []
@@ -74,15 +73,15 @@ export interface JsonSize {
   /** Number of lists, objects and other values. An empty list or object counts as two values. */
   readonly values: number
   readonly fields: number
-  /** Deepest nesting of lists and objects. */
+  /** The maximum number of lists and objects inside each other. */
   readonly depth: number
-  /** Whether a number has so many digits that it may be rounded. */
+  /** True if a number has so many digits that `JSON.parse` may round it. */
   readonly hasLongNumbers: boolean
 }
 
 /**
- * The size of a text. Counting takes much less time than parsing. It stops above `mostValues` or `deepest`.
- * If the text is not JSON, the answer has no meaning.
+ * Counts the size of a text, in much less time than parsing takes. Stops above `mostValues` or `deepest`. If the text
+ * is not JSON, the result has no meaning.
  */
 export function sizeOf(text: string, mostValues: number, deepest: number): JsonSize {
   let [values, fields, level, depth, digits] = [1, 0, 0, 0, 0]
@@ -107,7 +106,10 @@ export function sizeOf(text: string, mostValues: number, deepest: number): JsonS
   return { values, fields, depth, hasLongNumbers }
 }
 
-/** Whether a JSON text has more than `most` different field names. Two spellings of one name count as two. */
+/**
+ * Whether a JSON text has more than `most` different field names. A name that is written with and without escapes
+ * counts as two names.
+ */
 export function hasMoreNames(text: string, most: number): boolean {
   const names = new Set<string>()
   let [start, end] = [0, 0]
@@ -126,7 +128,7 @@ export function hasMoreNames(text: string, most: number): boolean {
 const stringOf = (written: string): string =>
   written.includes('\\') ? (JSON.parse(written) as string) : written.slice(1, -1)
 
-/** One past the closing quote of the string that begins at `start`. */
+/** The index after the closing quote of the string that begins at `start`. */
 function endOfString(text: string, start: number): number {
   let place = start + 1
   while (place < text.length && text.charCodeAt(place) !== quote)

@@ -2,7 +2,7 @@ import type { RequestHandler, Response } from 'express'
 import type { Context } from '../governance/context.ts'
 import { requestIdOf } from './request-id.ts'
 
-/** The name in `response.locals` of the route's pattern, such as `/runs/{id}`. */
+/** The field of `response.locals` that holds the pattern of the route, such as `/runs/{id}`. */
 export const routeLocal = 'route'
 
 /** Methods that may become a label of a metric. A client can send any text as its method. */
@@ -30,7 +30,7 @@ export function observed({ log, metrics }: Pick<Context, 'log' | 'metrics'>): Re
   }
 }
 
-/** Pages and unknown paths share the label `other`. */
+/** A request without a stored pattern, such as one to an unknown path, gets the label `other`. */
 const routeOf = ({ locals }: Response): string => {
   const route: unknown = locals[routeLocal]
   return typeof route === 'string' ? route : 'other'

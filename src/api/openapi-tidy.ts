@@ -1,9 +1,10 @@
 /**
  * Changes a generated document in place, so that generators of clients read it correctly:
- * - zod-to-openapi writes `allOf` where a named part may be null or has a description of its own. Null never fits an
- *   `allOf`. So a part that may be null becomes `anyOf` with null, and any other part a reference with a description.
- * - A default becomes a part of the description. Bodies and answers share named parts. Generators read a default as
- *   "always present", and then a body could not leave the field out.
+ * - If a named part may be null or has a description of its own, zod-to-openapi writes `allOf`. But null never fits an
+ *   `allOf`. So `tidy` turns a part that may be null into `anyOf` with null. It turns any other such part into a
+ *   reference with a description.
+ * - `tidy` moves a default into the description. Bodies and answers share named parts. Generators take a field with a
+ *   default as always present, and a client then could not leave it out of a body.
  */
 export function tidy(document: object): void {
   const { paths, components } = document as { paths?: object; components?: { schemas?: object } }

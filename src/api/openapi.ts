@@ -31,7 +31,7 @@ export interface Example {
   readonly answers: Readonly<Record<string, unknown>>
 }
 
-/** Examples for the routes that people use first, by route. */
+/** Reads the examples, by route. Only the routes that people use first have one. */
 export function readExamples(): Readonly<Record<string, Example>> {
   return JSON.parse(readFileSync(join(projectRoot(), 'docs', 'openapi-examples.json'), 'utf8'))
 }
@@ -51,7 +51,10 @@ function tableOfErrors(): string {
   return ['| Status | Codes |', '| --- | --- |', ...rows].join('\n')
 }
 
-/** The OpenAPI 3.1 document, generated from the schemas that validate requests. Deterministic. */
+/**
+ * The OpenAPI 3.1 document, generated from the schemas that validate requests. The same schemas always give the same
+ * document.
+ */
 export function openApiDocument(routes: readonly Route[]): object {
   const registry = new OpenAPIRegistry()
   for (const [name, description] of Object.entries(headerWords))
@@ -97,7 +100,7 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
     summary: route.summary,
     tags: [route.tag],
     ...(route.description === undefined ? {} : { description: route.description }),
-    // Either an API key or a session is enough.
+    // Either an API key or a sign-in session is enough.
     security: access.public ? [] : [{ apiKey: [] }, { session: [] }],
     ...(access.public ? {} : { 'x-scope': access.scope, 'x-minimum-role': access.role }),
     request: {
@@ -130,7 +133,7 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
   })
 }
 
-/** The requests that webhooks get. */
+/** Adds the requests that this service sends to webhooks. */
 function addMessages(registry: OpenAPIRegistry): void {
   const rows = Object.entries(webhookEvents).map(([event, when]) => `| \`${event}\` | ${when} |`)
   const header = (description: string) => z.string().meta({ description })
@@ -172,7 +175,10 @@ function successes(route: Route, example: Example | undefined) {
   )
 }
 
-/** Adds defaults: zod-to-openapi omits the default of a field with an explicit type, such as every number here. */
+/**
+ * Adds the defaults of the fields. zod-to-openapi omits the default of a field with an explicit type, such as every
+ * number of a query.
+ */
 function withDefaults(query: z.ZodObject): z.ZodObject {
   const shape = Object.entries(query.shape).map(([name, field]) => [
     name,

@@ -7,7 +7,8 @@ export function organizationNamed(query: Record<string, string>, body: unknown):
 }
 
 /**
- * Throws 422 if query and body name different organizations. A guess could create the object in the wrong organization.
+ * Throws 422 if the query and the body name different organizations. If the service chose one of them, it could create
+ * the object in the wrong organization.
  */
 export function requireOneOrganization(query: Record<string, string>, body: unknown): void {
   const [inQuery, inBody] = [query['organization_id'], organizationOfBody(body)]
@@ -34,7 +35,10 @@ export function requireSubjectsOrganization(
   throw new ApiError('validation_error', message, [{ path: 'organization_id', message }])
 }
 
-/** A value that is not a text is ignored here; validation refuses it. */
+/**
+ * The `organization_id` of the body, or null. A value that is not a text counts as null here, and the validation
+ * refuses it later.
+ */
 function organizationOfBody(body: unknown): string | null {
   if (typeof body !== 'object' || body === null || !Object.hasOwn(body, 'organization_id')) return null
   const named = (body as { organization_id: unknown }).organization_id

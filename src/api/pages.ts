@@ -17,7 +17,10 @@ export function pages(context: Pick<Context, 'config'>): Router {
   return router
 }
 
-/** A browser names `text/html` itself. A program's wildcard does not ask for a page. */
+/**
+ * True if the `Accept` header names `text/html`, as a browser does. A wildcard, which other programs send, does not
+ * count.
+ */
 function wantsPage(request: Request): boolean {
   return (request.headers.accept ?? '').split(',').some((each) => {
     const [type = '', ...parameters] = each.split(';').map((part) => part.trim().toLowerCase())

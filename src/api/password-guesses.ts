@@ -13,10 +13,10 @@ const wrong = new Set([
 ])
 
 /**
- * Runs `answer`, which checks a password or a second factor's code, if the account has a guess left; else answers 429
- * (docs/decisions/0033). A right password costs no guess. Addresses with and without an account are treated alike,
- * since nothing here looks for accounts. `userOf` finds the signed-in person for endpoints that ask for the password
- * again. The result also contains the cookies to set.
+ * Runs `answer`, which checks a password or a code of the second factor, if the account has a guess left. Otherwise the
+ * answer is 429 (docs/decisions/0033). A right password costs no guess. This function does not look for accounts, so it
+ * treats addresses with and without an account alike. `userOf` finds the signed-in person, for endpoints that ask for
+ * the password again. The result also contains the cookies to set.
  */
 export async function guarded(
   context: Pick<Context, 'config' | 'db'>,
@@ -52,7 +52,7 @@ export const accountOf = (email: string): string => `email ${email.toLowerCase()
  */
 async function accountGuessedAt(body: unknown, userOf: () => Promise<string | null>): Promise<string | null> {
   const { email, password, currentPassword, code } = Object(body) as Record<string, unknown>
-  // The library limits guesses of codes during sign-in. In an open session it would allow any number of guesses.
+  // The library limits guesses of codes only during a sign-in. After the sign-in it would allow any number of guesses.
   if (typeof code === 'string') {
     const userId = await userOf()
     return userId === null ? null : `factor ${userId}`
@@ -70,7 +70,7 @@ async function isWrong(answer: Response): Promise<boolean> {
   return code !== undefined && wrong.has(code)
 }
 
-/** A 429 in the library's form. */
+/** An answer with status 429, in the form of the library's answers. */
 function tooMany(seconds: number): Response {
   const message =
     'too many wrong passwords or codes for this account: try again later, or set a new password by mail'

@@ -33,12 +33,12 @@ export function queryOf(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   return schema
 }
 
-/** Each schema is compiled once, at its first use. */
+/** The schemas by route. Each schema is made once, at its first use. */
 const schemas = new Map<Route['key'], z.ZodObject>()
 
 function strictQuery(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   const declared = route.query ?? z.object({})
-  // Other servers choose the parameters of this route, and may add unknown ones.
+  // This route accepts unknown parameters, because another server chooses them.
   if (declared.def.catchall !== undefined) return declared
   const access = accessOf(route.key)
   const names = !access.public && access.subject === 'own'
@@ -63,7 +63,7 @@ export const flag = z
 
 export const filter = z.string().min(1).max(200)
 
-/** A point in time: ISO 8601 with an offset, or a date (its start in UTC). */
+/** A point in time: ISO 8601 with an offset, or a date, which means its beginning in UTC. */
 export const instant = z
   .union([z.iso.datetime({ offset: true }), z.iso.date()], {
     error: 'must be ISO 8601, e.g. `2026-01-31T00:00:00Z`',
@@ -71,5 +71,8 @@ export const instant = z
   .transform((text) => new Date(text))
   .meta({ type: 'string', format: 'date-time' })
 
-/** Names the organization if the path does not. The default is the key's organization. */
+/**
+ * The `organization_id` names the organization, for routes whose path does not. The default is the organization of the
+ * key.
+ */
 export const organizationQuery = z.object({ organization_id: filter.optional() })

@@ -1,17 +1,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { PieceCount } from './body-bytes.ts'
 
-/** The most bytes of a refused body that are read and dropped. */
+/** At most this many bytes of a refused body are read and dropped. */
 const mostDropped = 64 * 1024 ** 2
-/** The most pieces of a refused body that are read and dropped, if they are small. */
+/** At most this many pieces of a refused body are read and dropped, if the pieces are small. */
 const mostDroppedPieces = 1_000
-/** In milliseconds: the longest time to read and drop a body. */
+/** A refused body is read and dropped for at most this many milliseconds. */
 const longestDrop = 3_000
 
 /**
  * Reads and drops the rest of a body that is refused as too large. Without this the connection would close while the
- * sender still writes, and many clients would then report a broken connection instead of the answer. A longer body, and
- * one in many small pieces, is cut off.
+ * sender still writes, and many clients would then report a broken connection instead of the answer. The connection
+ * still closes early if the body is longer or comes in many small pieces.
  */
 export function dropBody(request: IncomingMessage): Promise<void> {
   return new Promise((resolve) => {
@@ -38,9 +38,9 @@ export function dropBody(request: IncomingMessage): Promise<void> {
 }
 
 /**
- * Closes the connection if the rest of a body comes in too many pieces, after a request was answered without reading
- * its body. The listener runs before Node's own listener for `finish`, which would read and drop the rest without a
- * limit.
+ * Watches a request that is answered before its body was read completely. Closes the connection if the rest of the body
+ * comes in too many pieces. The listener runs before Node's own listener for `finish`, which would read and drop the
+ * rest without a limit.
  */
 export function limitUnread(request: IncomingMessage, response: ServerResponse): void {
   response.prependOnceListener('finish', () => {

@@ -4,7 +4,9 @@ import type { Response } from 'express'
 /** Maximum number of characters of an incoming `X-Request-Id`; a longer id is replaced. */
 export const longestRequestId = 128
 
-/** The accepted form of an incoming `X-Request-Id`, which is copied to logs and headers. */
+/**
+ * The accepted form of an incoming `X-Request-Id`. The form is limited because the id is copied to logs and headers.
+ */
 const acceptable = new RegExp(`^[A-Za-z0-9._:/+=@-]{1,${longestRequestId}}$`)
 
 export function requestId(incoming: string | string[] | undefined): string {

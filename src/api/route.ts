@@ -17,12 +17,12 @@ export type PathParams<Path extends string> = { readonly [Name in ParamNames<Pat
 
 type SchemaOutput<S> = S extends z.ZodType ? z.output<S> : undefined
 
-/** A handler's input, once authentication, scope, subject, role and schemas are checked. */
+/** The input of a handler. Authentication, scope, subject, role and schemas are checked before. */
 export interface Call<Key extends string = string, Query = unknown, Body = unknown> {
   readonly context: Context
   readonly services: Mounted
   readonly identity: Identity
-  /** The caller in the organization that the call is about. */
+  /** The caller, with the role in the organization that the call is about. */
   readonly caller: Caller
   readonly params: PathParams<Key>
   readonly query: Query
@@ -31,19 +31,22 @@ export interface Call<Key extends string = string, Query = unknown, Body = unkno
   readonly idempotencyKey: string | null
   readonly requestId: string
   /**
-   * Present if the request has an `Idempotency-Key`. The handler marks it as done in the transaction of its change,
-   * so that the change is made only once.
+   * Not null if the request has an `Idempotency-Key`. The handler marks the key as used in the same transaction as its
+   * change, so the change is made only once.
    */
   readonly once: Once | null
   /** Aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
-  /** Removes the request from its organization's share. Handlers call this before they wait for a person or a run. */
+  /**
+   * Stops counting the request in the share of its organization. A handler calls this before it waits for a person or a
+   * run.
+   */
   readonly leaveShare: () => void
-  /** Whether key, scope and role would still admit this call. Answers that take long to send check it. */
+  /** Checks again whether key, scope and role admit this call. Answers that take long to send do this in between. */
   readonly stillAllowed: () => Promise<boolean>
 }
 
-/** The process's services beside the database. */
+/** The services that a process has in addition to the database. */
 export interface Services {
   /** Whether Temporal answers. */
   readonly temporal: () => Promise<boolean>
@@ -61,7 +64,7 @@ export interface Mounted extends Services {
 
 export interface Answer {
   readonly status: number
-  /** undefined sends no body; JsonParts are sent as fast as the client reads them. */
+  /** If it is undefined, the answer has no body. `JsonParts` are sent as fast as the client reads them. */
   readonly body: unknown
 }
 export const ok = (body: unknown): Answer => ({ status: 200, body })
@@ -69,10 +72,16 @@ export const created = (body: unknown): Answer => ({ status: 201, body })
 export const accepted = (body: unknown): Answer => ({ status: 202, body })
 export const noContent: Answer = { status: 204, body: undefined }
 
-/** The reason of a signal that aborts when the client has disconnected. A draining server has another reason. */
+/**
+ * The reason of a signal that aborts because the client has disconnected. If the server drains, the signal has another
+ * reason.
+ */
 export const clientGone = new Error('the client has disconnected')
 
-/** An agent's question whose key and scope are already checked. Any later problem is answered with a decision. */
+/**
+ * An agent's question whose key and scope are already checked. If a later check fails, the answer is a decision and not
+ * an error.
+ */
 export interface Question {
   readonly context: Context
   readonly asker: Asker
@@ -85,9 +94,9 @@ export interface Question {
 /** A body that is not JSON and has arrived completely. */
 export interface Received {
   readonly body: unknown
-  /** Hashed in place of the body; an `Idempotency-Key` is stored with this hash. */
+  /** The hash of this object is stored with the `Idempotency-Key`, in place of the hash of the body. */
   readonly hashed: object
-  /** Called when the request is answered. */
+  /** Frees the memory that was reserved for the body. Called when the request is answered. */
   release(): void
 }
 
@@ -95,17 +104,17 @@ interface Described {
   readonly summary: string
   readonly tag: string
   readonly description?: string
-  /** Schemas of success bodies by status; null for an empty body. */
+  /** The schemas of successful answers, by status; null for an answer without a body. */
   readonly responses: Readonly<Record<number, z.ZodType | null>>
   readonly contentType?: string
 }
 
-/** A route whose answer is one JSON body. */
+/** A route whose handler returns its answer. */
 export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unknown> extends Described {
   readonly key: Key
   readonly query?: Q
   readonly body?: B
-  /** Bytes; the default is `defaultBodyLimit`. */
+  /** Maximum bytes of the body; the default is `defaultBodyLimit`. */
   readonly bodyLimit?: number
   /** Maximum number of values in a body; default 100,000. */
   readonly bodyValues?: number
@@ -113,7 +122,7 @@ export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unk
   readonly waits?: true
   /**
    * Reads a `multipart/form-data` body after all other checks. In such a route the schema `body` only documents the
-   * form. The request uses its organization's share while the form is read, but not while it arrives.
+   * form. The request counts in its organization's share while the form is parsed, but not while the form arrives.
    */
   receive?(call: Call, request: Request, entry: Entry): Promise<Received>
   handle(call: Call<Key, SchemaOutput<Q>, SchemaOutput<B>>): Promise<Answer>

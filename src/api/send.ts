@@ -2,12 +2,15 @@ import type { Response } from 'express'
 import { JsonParts } from '../shared/json-parts.ts'
 import type { Answer } from './route.ts'
 
-/** An answer to send. If `text` is present, it is sent in place of the body. */
+/**
+ * An answer to send. If `text` is present, the service sends it in place of `body`. If `text` is null, the answer has
+ * no body.
+ */
 export interface SentAnswer extends Answer {
   readonly text?: string | null
 }
 
-/** Sends JSON text unchanged, so that a replayed answer equals the first one byte for byte. */
+/** Sends the answer. `text` is sent unchanged, so that a replayed answer equals the first one byte for byte. */
 export function sendAnswer(response: Response, answer: SentAnswer): void {
   const text = answer.text === undefined ? jsonText(answer.body) : answer.text
   response.status(answer.status)
@@ -26,18 +29,22 @@ export function jsonText(body: unknown): string | null {
 export interface PartsOptions {
   /** Aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
-  /** Whether the caller may still read. This is checked after a slow client has delayed the answer. */
+  /** True if the caller may still read. `sendParts` checks this after a slow client has delayed the answer. */
   readonly stillAllowed: () => Promise<boolean>
 }
 
-/** Characters per write. A smaller answer is sent whole, with its length. */
+/**
+ * Parts are collected until they have this many characters, and are then written together. A shorter body is sent at
+ * once, with a `Content-Length`.
+ */
 const atOnce = 64 * 1024
 /** If one write takes longer than this, the caller's rights are checked again. */
 const patienceMilliseconds = 1_000
 
 /**
- * Sends a body in parts, as fast as the client reads it, with at most one part in memory. The connection is cut if
- * something fails, the client disconnects or the caller loses their rights. So a partial answer does not look complete.
+ * Sends a body in parts, as fast as the client reads it, with at most one part in memory. The connection is cut if an
+ * error occurs, if the server drains, or if the caller loses the rights. So the client never takes a partial answer for
+ * a complete one.
  */
 export async function sendParts(
   response: Response,
@@ -64,7 +71,7 @@ export async function sendParts(
   response.end(held)
 }
 
-/** Writes a part and waits until the client has room for more. False if the answer must end. */
+/** Writes a part and waits until the client has room for more. Returns false if the answer must end. */
 async function write(response: Response, text: string, options: PartsOptions): Promise<boolean> {
   const { signal, stillAllowed } = options
   if (signal.aborted) return false
@@ -89,7 +96,7 @@ export function roomOrEnd(response: Response, signal: AbortSignal): Promise<void
   })
 }
 
-/** The text of a body of at most `most` characters; for a longer body, the parts to send. */
+/** Returns the text of a body if it has at most `most` characters. For a longer body, returns the parts to send. */
 export async function textWithin(
   parts: JsonParts,
   most: number,

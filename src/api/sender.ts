@@ -30,9 +30,9 @@ const unauthenticated = (): ApiError =>
   )
 
 /**
- * Finds the person who asks an agent's question. A key that asks often comes from a cache, since the decision checks
- * key, scope and role under the lock. Before an answer without this lock, `confirm` must be called
- * (docs/decisions/0049).
+ * Finds the sender of an agent's question. For a key that asks often, the identity comes from a cache. The decision
+ * then checks key, scope and role again under the chain's lock. Before an answer that is given without this lock, the
+ * caller must call `confirm`, which looks the key up anew (docs/decisions/0049).
  */
 export async function asking(
   context: Pick<Context, 'db' | 'keys'>,
@@ -48,7 +48,7 @@ export async function asking(
   const { authorization } = request.headers
   const recalled = authorization === undefined ? null : await recall(context.keys, authorization)
   if (recalled === null && authorization !== undefined) throw unauthenticated()
-  // The remembered key may have gained the scope since it was read.
+  // The key may have got the scope after it was cached, so a missing scope is looked up anew.
   if (recalled === null || (scope !== null && !covers(recalled.identity.scopes, scope)))
     return { identity: await anew(), confirm: async () => {} }
   const { identity, isRemembered } = recalled
@@ -60,7 +60,7 @@ export async function asking(
   return { identity, confirm }
 }
 
-/** The sender of the request, or null. A request with an `Authorization` header never falls back to its cookie. */
+/** The sender of the request, or null. If a request has an `Authorization` header, its cookie is ignored. */
 export async function identify(
   context: Pick<Context, 'db' | 'keys'>,
   auth: Auth,

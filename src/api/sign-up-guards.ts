@@ -15,7 +15,7 @@ export function requireSignUpOffered({ people }: Pick<Config, 'people'>, email: 
 
 /**
  * Runs before an account is created. Throws if the address may not have an account. The library then gives the same
- * answer as for an existing account, so that nobody learns which addresses are invited.
+ * answer as for an existing account, so nobody can find out which addresses are invited.
  */
 export async function requireMaySignUp(
   { config, db }: Pick<Context, 'config' | 'db'>,
@@ -27,7 +27,8 @@ export async function requireMaySignUp(
 
 /**
  * Runs before a session begins, if only some addresses may have an account. For an address that is not confirmed, the
- * error is the same as for a wrong password. So somebody who signed up with another person's address learns nothing.
+ * error is the same as for a wrong password. So somebody who signed up with another person's address cannot find out
+ * whether this address is allowed.
  */
 export async function requireConfirmedToSignIn(
   { config, db }: Pick<Context, 'config' | 'db'>,

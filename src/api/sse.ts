@@ -3,16 +3,22 @@ import { roomOrEnd } from './send.ts'
 
 export interface StreamOptions {
   readonly pingMilliseconds: number
-  /** Asked before every write and with every ping; false ends the stream. */
+  /** Called before each text is written to the stream, and with every ping. If the result is false, the stream ends. */
   readonly stillAllowed: () => Promise<boolean>
   /** Aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
 }
 
 export interface Stream {
-  /** Aborted when nothing more may be written. */
+  /**
+   * Aborted when nothing more may be written: the client has disconnected, the server drains, or `stillAllowed`
+   * returned false.
+   */
   readonly signal: AbortSignal
-  /** Writes if the caller may still read. Throws if that check fails. Resolves when the client has room for more. */
+  /**
+   * Writes the text if `stillAllowed` returns true. If `stillAllowed` throws, this function throws the same error.
+   * Resolves when the client has room for more.
+   */
   write(text: string): Promise<void>
   end(): void
 }
@@ -28,7 +34,7 @@ export function openStream(response: Response, options: StreamOptions): Stream {
   const signal = AbortSignal.any([options.signal, barred.signal])
   const ping = setInterval(() => {
     response.write(': ping\n\n')
-    // If the check itself fails, keep the stream open: nothing is written until a check succeeds.
+    // If the check throws an error, the stream stays open: nothing is written until a check succeeds.
     barUnlessAllowed().catch(() => undefined)
   }, options.pingMilliseconds)
   const barUnlessAllowed = async (): Promise<void> => {

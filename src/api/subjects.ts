@@ -7,7 +7,7 @@ import { missingToKey } from '../governance/access/recheck.ts'
 import type { Role } from '../policy/types.ts'
 import type { Subject } from './access.ts'
 
-/** The organization a call is about and the caller's role in it. */
+/** The organization that a call is about, and the role of the caller in this organization. */
 export interface Standing {
   readonly organizationId: string
   readonly role: Role
@@ -15,7 +15,10 @@ export interface Standing {
   readonly missing: MissingFactor | null
 }
 
-/** Values that can name the subject: path parameters, and for subject `own` the `organization_id` of query or body. */
+/**
+ * The values of a request that can name the subject: path parameters, and for the subject `own` the `organization_id`
+ * of query or body.
+ */
 export interface Naming {
   readonly params: Readonly<Record<string, string>>
   readonly organizationId: string
@@ -58,8 +61,8 @@ const sources: Readonly<
 }
 
 /**
- * The missing second factor in a call about the person alone. The key's own organization still decides whether a
- * factor is required.
+ * Returns the second factor that a key lacks for a call about the person alone; null if none is missing. The
+ * organization of the key decides whether a factor is required.
  */
 export async function findMissingToKey(db: Db, sender: Sender): Promise<MissingFactor | null> {
   const { rows } = await sql<{ missing: MissingFactor | null }>`

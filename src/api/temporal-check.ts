@@ -1,6 +1,6 @@
 import type { Connection } from '@temporalio/client'
 
-/** SERVING in grpc.health.v1. */
+/** The status `SERVING` of the protocol grpc.health.v1. */
 const serving = 1
 
 /** A check that takes longer counts as failed. */

@@ -8,8 +8,8 @@ export interface TlsKeyPair {
 }
 
 /**
- * Reads the files of TLS_CERT_FILE and TLS_KEY_FILE, or of the variables with this prefix. Throws if a file is
- * unreadable or not PEM, or if the two do not match.
+ * Reads the files that TLS_CERT_FILE and TLS_KEY_FILE name, or the variables with `prefix` before these names. Throws
+ * if a file is unreadable or not PEM, or if the two do not match.
  */
 export function readTlsKeyPair(
   files: { readonly certFile: string; readonly keyFile: string },

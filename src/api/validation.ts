@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import { headlineWithField, readAs } from '../policy/issues.ts'
 import { ApiError } from './errors.ts'
 
-/** Parses the value with the schema. Throws 422 `validation_error` naming every wrong or unknown field. */
+/** Parses the value with the schema. Throws 422 `validation_error`, which names every wrong or unknown field. */
 export function validate<T>(schema: z.ZodType<T>, value: unknown, what: string): T {
   const read = readAs(schema, value)
   if (read.ok) return read.value

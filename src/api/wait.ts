@@ -5,8 +5,8 @@ import type { Asker } from '../governance/agents/ask.ts'
 import { readAgentApproval } from '../governance/agents/waiting.ts'
 
 /**
- * Resolves once the run has ended, `seconds` have passed or the signal aborts. Subscribes before it first reads the
- * run, and holds no database connection while waiting.
+ * Resolves once the run has ended, `seconds` have passed or the signal aborts. The function subscribes before it first
+ * reads the run, so it misses no change. It holds no database connection while waiting.
  */
 export async function waitForEnd(
   context: Pick<Context, 'db' | 'notifier'>,
@@ -56,8 +56,8 @@ export async function waitForApproval(
 }
 
 /**
- * Wakes the waiter when the approval expires, because no notification announces an expiry. An expiry after the wait of
- * `seconds` needs no timer.
+ * Wakes `waitForApproval` when the approval expires, because no notification announces an expiry. If the approval
+ * expires only after `seconds`, no timer is needed.
  */
 function wakeAt(wakeUps: WakeUps, time: string | null, seconds: number): NodeJS.Timeout | undefined {
   if (time === null) return undefined
@@ -65,7 +65,7 @@ function wakeAt(wakeUps: WakeUps, time: string | null, seconds: number): NodeJS.
   return left > seconds * 1_000 ? undefined : setTimeout(() => wakeUps.stir(), left)
 }
 
-/** Wake-ups for one run or approval. After a wake-up that nobody waited for, the next `next()` returns at once. */
+/** Wake-ups for one run or approval. If a wake-up arrives while nobody waits, the next `next()` returns at once. */
 export interface WakeUps {
   /** True when the row may have changed since the last call; false once the signal has aborted. */
   next(): Promise<boolean>

@@ -19,7 +19,7 @@ const limit = z.int().min(1).max(100).optional().describe('Maximum number of res
 const state = z.enum(['open', 'closed', 'all']).optional().describe('Default `open`.')
 const labels = z.array(z.string().min(1).max(100)).max(100)
 const title = z.string().min(1).max(256)
-/** GitHub takes 65,536 characters; the marker of the call takes up to 100. */
+/** GitHub accepts 65,536 characters. The marker with which a call is found again takes up to 100. */
 const body = z.string().max(65_436)
 const url = z.string()
 
@@ -44,7 +44,10 @@ const reads = {
   repeat: 'free',
   reversible: 'yes',
 } as const
-/** A request ends after 30 s. The other 30 s are for a slow commit before the request, and for lists that lag. */
+/**
+ * A request ends after 30 s. The other 30 s are for a slow database commit before the request, and for the time until
+ * the service's lists show the new thing.
+ */
 const findable = { repeat: 'findable', findableAfterSeconds: 60 } as const
 const readsOneRepo = { allowed_repos: { repo: 'repository' }, max_response_size_kb: {} } as const
 

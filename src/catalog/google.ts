@@ -68,7 +68,7 @@ export const calendarCreateEvent = defineTool({
   }),
   people: peopleOf.calendar_create_event,
   categories: ['external_comm'],
-  // Invitations are messages to people.
+  // The event invites people, and an invitation is a message to a person.
   risk: 'high',
   constraints: {
     allowed_domains: { attendees: 'recipients', calendar: 'calendar' },
@@ -76,7 +76,7 @@ export const calendarCreateEvent = defineTool({
     read_only: {},
   },
   precondition: { of: 'the start of the event or the Google account', check: 'call' },
-  // An exchange lasts 30 s at most, and 10 s may pass before it begins.
+  // A request and its answer take at most 30 s, and 10 s may pass before the request begins.
   repeat: 'findable',
   findableAfterSeconds: 60,
 })
@@ -156,7 +156,7 @@ export const sheetsAppend = defineTool({
     of: 'the name of the spreadsheet or sheet, its first row, who can read it, or the Google account',
     check: 'before',
   },
-  // Google works on a request for 180 s at most, and it may arrive 40 s after the point of no return.
+  // Google works on a request for at most 180 s. The request may arrive up to 40 s after the point of no return.
   findableAfterSeconds: 240,
 })
 

@@ -11,8 +11,9 @@ const recipients = z.union([
 ])
 
 /**
- * Sends one mail through the connection of the requester or the organization, else over `SMTP_URL`. SMTP does not
- * recognise a repeated message, so a call over SMTP is `unsafe`: its point of no return is the final dot of DATA.
+ * Sends one mail through the connection of the requester or of the organization. Without a connection, the mail goes
+ * over `SMTP_URL`. SMTP does not recognise a repeated message, so a call over SMTP is `unsafe`: its point of no return
+ * is the final dot of DATA.
  */
 export const mailSend = defineTool({
   name: 'mail_send',
@@ -50,7 +51,7 @@ export const mailSend = defineTool({
     fields: { to, cc, bcc, subject, text, html },
   }),
   connection: 'installation',
-  // Resend knows a key for 24 hours.
+  // Resend remembers an idempotency key for 24 hours, so 23 hours are safe.
   ownService: { integration: 'mail', knowsKeySeconds: 23 * 3_600 },
   hasExecutor: true,
   timeoutSeconds: 180,

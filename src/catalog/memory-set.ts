@@ -4,8 +4,8 @@ import { quoted } from './preview.ts'
 import { defineTool } from './tool.ts'
 
 /**
- * Stores a value under a key. The call's labels are added to the key's labels. A run of an admin or owner replaces the
- * key's labels.
+ * Stores a value under a key. The call's labels are added to the key's labels. If an admin or owner started the run,
+ * the call's labels replace the key's labels.
  */
 export const memorySet = defineTool({
   name: 'memory_set',
@@ -14,7 +14,7 @@ export const memorySet = defineTool({
   outputLabels: [],
   params: z.strictObject({
     key: memoryKey.describe('Name of the value.'),
-    // `z.json()` is not used, because it takes ten times as long. Parameters were checked to be JSON before.
+    // `z.json()` is not used, because it takes ten times as long. The parameters have already been checked to be JSON.
     value: z
       .unknown()
       .refine((value) => value !== undefined, { error: 'is missing', abort: true })
@@ -28,7 +28,7 @@ export const memorySet = defineTool({
   risk: 'low',
   constraints: { read_only: {} },
   repeat: 'transactional',
-  // The old value is not kept.
+  // The old value is not kept, so a person must restore it.
   reversible: 'by hand',
   precondition: { of: 'the value in the memory', check: 'transaction' },
   preview: ({ key, value }) => ({ title: `Store a value under ${quoted(key)}`, fields: { key, value } }),

@@ -1,6 +1,6 @@
 /*
- * A preview shows a call to an approver in place of raw parameters. Its values are plain text that a page can draw, cut
- * to limits. The preview is shown to people who may see the call's parameters.
+ * A preview shows a call to an approver in place of raw parameters. Its values are plain text that a page can show.
+ * Each value is cut to a limit. Only people who may see the call's parameters may see the preview.
  */
 
 export interface PreviewField {
@@ -33,7 +33,10 @@ export interface PreviewDraft {
   readonly fields?: Readonly<Record<string, unknown>>
 }
 
-/** Limits of a preview: characters of each text, number of fields, and items of one list. */
+/**
+ * Limits of a preview: characters of each text (`side`: of each text of a diff), number of fields, and items of one
+ * list.
+ */
 export const mostOfPreview = {
   title: 200,
   name: 100,
@@ -51,7 +54,7 @@ function cut(text: string, limit: number): string {
   return `${text.slice(0, limit).toWellFormed()}… (${text.length - limit} more characters)`
 }
 
-/** A value as people read it. A list of plain values is one line. */
+/** A value as people read it. A list of texts, numbers and booleans becomes one line. */
 function readable(value: unknown): string {
   if (typeof value === 'string') return value
   if (!Array.isArray(value)) return JSON.stringify(value, null, 2)
@@ -72,7 +75,7 @@ export const fieldsOf = (values: Readonly<Record<string, unknown>>): PreviewFiel
 
 export const titleOf = (text: string): string => cut(text.replaceAll(/\s+/g, ' ').trim(), mostOfPreview.title)
 
-/** Long texts are shown from shortly before their first difference. */
+/** If one of the texts is long, both are shown from shortly before their first difference. */
 export function diffOf(before: string | null, after: string): PreviewDiff {
   if (before === null) return { before, after: cut(after, mostOfPreview.side), skipped: 0 }
   const isShort = before.length <= mostOfPreview.side && after.length <= mostOfPreview.side

@@ -7,7 +7,8 @@ const common = {
   hasExecutor: true,
   outputLabels: [],
   repeat: 'findable',
-  // A request ends after 30 s. The other 30 s are for a slow commit before the request, and for lists that lag.
+  // A request ends after 30 s. The other 30 s are for a slow database commit before the request, and for the time until
+  // the service's lists show the new thing.
   findableAfterSeconds: 60,
   timeoutSeconds: 60,
   // A person can link another account at any time. An approval for the first account must not hold for the second one.

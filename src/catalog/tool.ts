@@ -5,13 +5,14 @@ import type { Category, Json, Label, RiskLevel, SideEffect } from '../policy/typ
 import type { PreviewDraft } from './preview.ts'
 
 /**
- * Says what happens to a call if its process dies between intent and outcome, so that no effect happens twice:
+ * Says what happens to a call if its process dies before the outcome is recorded, so that no effect happens twice:
  * - `free`: a read; the call is made again.
  * - `transactional`: the write and its outcome commit together in our own database; the call is made again.
  * - `keyed`: the integration takes an idempotency key; the call is made again with the same key.
- * - `findable`: the thing that the call makes carries a marker. After the point of no return the call is looked for. It
- *   is found, or it is absent after `findableAfterSeconds` and made again, or a person decides.
- * - `unsafe`: after its point of no return nobody knows the outcome; the step becomes `unknown_outcome`.
+ * - `findable`: the thing that the call makes carries a marker. If the process dies after the point of no return, the
+ *   thing is looked for. If it is still absent after `findableAfterSeconds`, the call is made again. If the search
+ *   gives no answer, a person decides.
+ * - `unsafe`: after the point of no return nobody knows the outcome; the step becomes `unknown_outcome`.
  */
 export const repeats = ['free', 'transactional', 'keyed', 'findable', 'unsafe'] as const
 export type Repeat = (typeof repeats)[number]
@@ -47,13 +48,16 @@ export const preconditionChecks = ['transaction', 'before', 'call'] as const
 export type Integration = 'github' | 'slack' | 'google' | 'jira' | 'trello' | 'search' | 'llm' | 'mail'
 
 /**
- * A service that people may connect in place of the installation's service. It takes an idempotency key, so a call
- * through it is never `unsafe`. If the answer to such a call was lost, the call is sent again. It goes through the same
+ * A service that people may connect in place of the installation's service. The service takes an idempotency key, so a
+ * call through it is never `unsafe`. If the answer to such a call was lost, the call is sent again through the same
  * connection with the same key.
  */
 export interface OwnService {
   readonly integration: Integration
-  /** The service surely knows the key for this many seconds after the first request. Later a person decides. */
+  /**
+   * The service certainly knows the key for this many seconds after the first request. After that time a person decides
+   * about the call.
+   */
   readonly knowsKeySeconds: number
 }
 
@@ -83,8 +87,9 @@ export interface ToolDeclaration<
   /** Parameters that name people by address. `me` in them means the requester; rules see the address. */
   readonly people?: readonly string[]
   /**
-   * Parameters that name a repository, a channel and so on. Rules compare them as the place that the tool reaches. Every
-   * parameter of a service's tool that takes a text is here, or test/catalog/places.test.ts says that it names no place.
+   * Parameters that name a repository, a channel and so on. Rules compare them as the place that the tool reaches.
+   * Every parameter of a service's tool that takes a text is here, or test/catalog/places.test.ts says that it names no
+   * place.
    */
   readonly places?: { readonly [param: string]: PlaceKind }
   readonly categories: readonly Category[]
@@ -93,7 +98,7 @@ export interface ToolDeclaration<
   readonly constraints: LimitedParams
   readonly repeat: Repeat
   readonly reversible: Reversible
-  /** Not allowed together with `keyed`: a repeated call could find its own earlier change. */
+  /** A tool with `keyed` may not have a precondition: a repeated call could find its own earlier change. */
   readonly precondition?: Precondition
   /**
    * Returns the preview that an approver sees in place of the parameters. It is made from the parameters alone. Without
@@ -101,9 +106,9 @@ export interface ToolDeclaration<
    */
   preview?(params: z.output<Params>): PreviewDraft
   /**
-   * For `findable`: a call that is not found this many seconds after the point of no return was certainly not made. The
-   * time covers the longest request and the delay of the service's lists. Without this number, a person decides about a
-   * call that is not found for 15 minutes.
+   * For `findable`: if a call is not found this many seconds after the point of no return, it was certainly not made.
+   * The time covers the longest request and the delay of the service's lists. Without this number, a person decides
+   * about a call that is not found for 15 minutes.
    */
   readonly findableAfterSeconds?: number
   /**
@@ -119,7 +124,10 @@ export interface ToolDeclaration<
   readonly timeoutSeconds: number
 }
 
-/** Returns the service whose connection a call uses, always or only if somebody has connected it. null: none. */
+/**
+ * Returns the service to which a call goes through a connection. A tool of the installation goes there only if somebody
+ * has connected the service. null: the tool uses no connection.
+ */
 export function serviceOf({
   connection,
   ownService,

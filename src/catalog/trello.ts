@@ -13,12 +13,15 @@ const writes = {
   categories: [],
   risk: 'medium',
   repeat: 'findable',
-  /** A request ends after 30 s. The other 30 s are for a slow commit before the request, and for lists that lag. */
+  /**
+   * A request ends after 30 s. The other 30 s are for a slow database commit before the request, and for the time until
+   * the service's lists show the new thing.
+   */
   findableAfterSeconds: 60,
 } as const
 
 const place = (what: string) => z.string().min(1).max(1000).describe(`Id of the ${what}, or a link to it.`)
-/** Trello takes 16,384 characters; the mark of the call takes up to 100. */
+/** Trello accepts 16,384 characters. The marker with which a call is found again takes up to 100. */
 const text = z.string().max(16_284)
 const card = z.strictObject({
   id: z.string(),

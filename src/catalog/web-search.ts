@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { defineTool } from './tool.ts'
 
-/** The most requests that one call sends to the search service, one for each page of results. */
+/** Maximum number of requests that one call sends to the search service. Each request returns one page of results. */
 export const mostSearches = 3
 export const mostResults = 50
 

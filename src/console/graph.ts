@@ -3,28 +3,30 @@ import { LRUCache } from 'lru-cache'
 import { railOf, type GraphStep, type Rail } from './rail.ts'
 
 /*
- * Positions of the boxes and lines in a picture of steps. They depend only on the definition, so they are computed once
- * for each version of a workflow.
+ * Positions of the boxes and lines in a picture of steps. The positions depend only on the workflow's definition, so
+ * they are computed once for each version of a workflow.
  */
 
 /** The size of a box, in units of the picture. */
 export const box = { width: 212, height: 82 } as const
 
-/** A picture has at most this many steps. Nobody could read a larger one. */
+/** A picture has at most this many steps. Nobody could read a larger picture. */
 const mostBoxes = 60
 
 /**
- * Maximum sum of the rows that each line of a picture crosses. This sum decides how long the layout blocks this
- * process: with 300 it is about 70 milliseconds (docs/decisions/0127).
+ * A picture is drawn only if its lines cross at most this many rows in total. The number of crossed rows decides how
+ * long the layout blocks this process: about 70 milliseconds for 300 rows (docs/decisions/0127).
  */
 const mostCrossed = 300
 
 export interface Layout {
   readonly width: number
   readonly height: number
-  /** Left upper corners, in the order of the steps. */
+  /** Upper left corners of the boxes, in the order of the steps. */
   readonly boxes: readonly { readonly x: number; readonly y: number }[]
-  /** SVG paths from a step to a step that waits for it. `from` and `to` are indexes in the list of steps. */
+  /**
+   * Lines as SVG paths, each from a step to a step that waits for it. `from` and `to` are indexes in the list of steps.
+   */
   readonly lines: readonly { readonly from: number; readonly to: number; readonly path: string }[]
   /** The picture for narrow screens; null if it would need too many lines beside each other. */
   readonly rail: Rail | null
@@ -34,7 +36,10 @@ export interface Layout {
 export type Layouts = LRUCache<string, Layout>
 export const createLayouts = (): Layouts => new LRUCache({ max: 200 })
 
-/** The layout of these steps, or null if they are too many for a picture. `key` names the version of the workflow. */
+/**
+ * Returns the layout of these steps, or null if the picture would be too large. `key` names the version of the
+ * workflow.
+ */
 export function layoutOf(layouts: Layouts, key: string, all: readonly GraphStep[]): Layout | null {
   if (all.length > mostBoxes) return null
   const steps = withoutImplied(all)
@@ -47,7 +52,7 @@ export function layoutOf(layouts: Layouts, key: string, all: readonly GraphStep[
   return made
 }
 
-/** The steps without the dependencies that a longer path implies: lines for them would only cross other lines. */
+/** Leaves out each dependency that other dependencies already imply. A line for it would only cross other lines. */
 function withoutImplied(steps: readonly GraphStep[]): readonly GraphStep[] {
   const byId = new Map(steps.map((step) => [step.id, step]))
   const before = new Map<string, ReadonlySet<string>>()
@@ -65,7 +70,7 @@ function withoutImplied(steps: readonly GraphStep[]): readonly GraphStep[] {
   }))
 }
 
-/** The row of each step: one below the lowest step that it waits for. */
+/** Returns the row of each step. A step stands one row below the lowest step that it waits for. */
 function rowsOf(steps: readonly GraphStep[]): ReadonlyMap<string, number> {
   const byId = new Map(steps.map((step) => [step.id, step]))
   const rows = new Map<string, number>()
@@ -80,7 +85,7 @@ function rowsOf(steps: readonly GraphStep[]): ReadonlyMap<string, number> {
   return rows
 }
 
-/** Sum over all lines of the number of rows from the line's first step to its second step. */
+/** Counts the rows from the first to the second step of each line, and returns the sum for all lines. */
 function crossedRows(steps: readonly GraphStep[], rows: ReadonlyMap<string, number>): number {
   const rowOf = (id: string): number => rows.get(id) ?? 0
   return steps.reduce(
@@ -89,7 +94,7 @@ function crossedRows(steps: readonly GraphStep[], rows: ReadonlyMap<string, numb
   )
 }
 
-/** Whether to draw rows from left to right: this is narrower if many steps share few rows. */
+/** Whether to draw the rows from left to right. Such a picture is narrower if many steps share few rows. */
 function isWide(rows: ReadonlyMap<string, number>): boolean {
   const sizes = new Map<number, number>()
   for (const row of rows.values()) sizes.set(row, (sizes.get(row) ?? 0) + 1)
@@ -97,7 +102,10 @@ function isWide(rows: ReadonlyMap<string, number>): boolean {
   return widest > 3 && sizes.size < widest
 }
 
-/** The part of the library's graph that is used here. Its own types do not resolve with this compiler's settings. */
+/**
+ * The part of the library's graph that this file uses. The library's own types do not resolve with this compiler's
+ * settings.
+ */
 interface Drawing {
   setGraph(options: object): void
   setDefaultEdgeLabel(label: () => object): void
@@ -146,7 +154,10 @@ interface Point {
 const round = (number: number): number => Math.round(number * 10) / 10
 const at = ({ x, y }: Point): string => `${round(x)} ${round(y)}`
 
-/** A smooth line through the points: each inner point is the control point of a curve that ends halfway to the next. */
+/**
+ * Returns a smooth line. Each inner point is the control point of a curve, and the curve ends halfway to the next
+ * point.
+ */
 function pathOf(points: readonly Point[]): string {
   const [first, ...others] = points
   const last = others.at(-1)

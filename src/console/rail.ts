@@ -1,5 +1,5 @@
 /*
- * The picture of steps for narrow screens. The steps stand below each other, and lines at their left lead from each step
+ * The picture of steps for narrow screens. The steps stand below each other. At their left, lines lead from each step
  * to the steps that wait for it.
  */
 
@@ -8,25 +8,25 @@ export interface GraphStep {
   readonly depends_on: readonly string[]
 }
 
-/** Distance between the tops of two boxes, in units of the picture. The style sheet has the same. */
+/** Distance between the tops of two boxes, in units of the picture. The style sheet has the same distance. */
 const pitch = 64
 const boxHeight = 56
-/** Distance of a line's ends from the middle of its box: lines begin below the middle and end above it. */
+/** A line begins this far below the middle of its first box, and ends this far above the middle of its second box. */
 const apart = 9
 /** Distances between two lanes, and between the first lane and the boxes. */
 const laneWidth = 10
 const arrowWidth = 16
 const corner = 6
 
-/** A picture with more lanes beside each other would leave no room for the boxes. */
+/** A picture has at most this many lanes beside each other. More lanes would leave no room for the boxes. */
 const mostLanes = 8
 
 export interface Rail {
-  /** Indexes of the steps, from the top. Each step stands below those that it waits for. */
+  /** Indexes of the steps, from the top. Each step stands below the steps that it waits for. */
   readonly rows: readonly number[]
   readonly width: number
   readonly height: number
-  /** SVG paths. `from` is the index of the step that a line begins at. */
+  /** SVG paths. `from` is the index of the step at which the line begins. */
   readonly lines: readonly { readonly from: number; readonly path: string }[]
 }
 
@@ -38,7 +38,7 @@ interface Fan {
   readonly bottom: number
 }
 
-/** The picture, or null if it would need too many lanes. */
+/** Returns the picture, or null if it would need too many lanes. */
 export function railOf(steps: readonly GraphStep[]): Rail | null {
   const rows = inOrder(steps)
   const fans = fansOf(steps, rows)

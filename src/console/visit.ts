@@ -4,8 +4,8 @@ import type { JsonObject, Role } from '../policy/types.ts'
 import type { Layouts } from './graph.ts'
 
 /*
- * The input and result of a page of the console. A page reads and changes things only through `Api`: the routes of the
- * public API, with the rights of the signed-in person.
+ * A page of the console gets a visit and returns what to show. It reads and changes data only through `Api`: the routes
+ * of the public API, with the rights of the signed-in person.
  */
 
 export interface Organization {
@@ -35,7 +35,7 @@ export interface ApiRequest {
   readonly query?: Readonly<Record<string, string>>
   readonly body?: unknown
   readonly idempotencyKey?: string
-  /** The fields of a large answer that the page needs; other fields are not read. */
+  /** The page needs only these fields of a large answer. Other fields are not read. */
   readonly only?: readonly string[]
   /** If a streamed answer is longer, the call fails with `too_large`, and the rest of the answer is not read. */
   readonly mostCharacters?: number
@@ -49,7 +49,7 @@ export interface Api {
 /** The fields of a submitted form; a name may have several values. */
 export type Form = URLSearchParams
 
-/** A request to a page, also by people who are not signed in. */
+/** A request to a page. The person may be signed in or not. */
 export interface Visit {
   /** The path with its query, so that a person can return to it. */
   readonly place: string
@@ -61,7 +61,7 @@ export interface Visit {
 export interface PersonsVisit extends Visit {
   readonly api: Api
   readonly person: Person
-  /** Proves that a form comes from a page of this session. */
+  /** Proves that a form comes from a page of this sign-in session. */
   readonly token: string
   readonly now: Date
   /** This process's cache of picture layouts. */
@@ -82,7 +82,10 @@ export interface Download {
 
 export type Shown = Page | { readonly redirect: string } | { readonly file: Download }
 
-/** The path to open after sign-in: only a page of the console, never another host, and no path out of it by `..`. */
+/**
+ * Returns the path to open after the sign-in. It is always a page of the console. A path to another host, or out of the
+ * console with `..`, is replaced by the home page.
+ */
 export function ownPlace(given: string | null): string {
   const inside =
     given !== null &&

@@ -343,7 +343,7 @@ type ValueOf<T, Field> = T extends AuditEventType
 /** The metadata of one event type. For several event types, it has the fields of all of them. */
 export type AuditMetadata<T extends AuditEventType> = { readonly [Field in FieldOf<T>]?: ValueOf<T, Field> }
 
-/** Events of people's accounts, which triggers in the database record. */
+/** Events of people's accounts. Triggers in the database record them. */
 export type AccountEventType = Extract<
   AuditEventType,
   `session.${string}` | `user.${string}` | `mfa.${string}` | 'api_key.revoked'

@@ -16,14 +16,14 @@ const name = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/
 /** Maximum number of issues in one answer. */
 const mostIssues = 100
 /**
- * Maximum number of references. Each is looked up when the workflow is saved, when a run is planned, and in each
- * step.
+ * Maximum number of references. Each reference is looked up when the workflow is saved, when a run is planned, and in
+ * each step.
  */
 export const mostReferences = 10_000
 
 /**
- * All errors of a definition whose shape is valid, each naming its step, at most 100. An empty list means that the
- * definition can be saved. Linear in the definition's size.
+ * Returns the errors of a definition whose shape is valid, at most 100. Each error names its step. An empty list means
+ * that the definition can be saved. The time is linear in the size of the definition.
  */
 export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCatalog): Issue[] {
   const malformed = jsonIssues(definition)
@@ -147,7 +147,7 @@ function checkStep(step: WorkflowStep, catalog: ToolCatalog, known: Known, add: 
   checkWhen(step, add)
 }
 
-/** The message, preceded by the name of the parameter concerned. */
+/** Puts the name of the parameter before the message, if `place` is in a parameter. */
 const inParam = (place: string, message: string): string =>
   place.startsWith('params.') ? `parameter \`${place.slice('params.'.length)}\`: ${message}` : message
 
@@ -157,7 +157,10 @@ function unknownTool(name: string, catalog: ToolCatalog): string {
   return `there is no tool \`${name}\`: ${hint}\`GET /tools\` lists the tools`
 }
 
-/** The first field name that contains a template, which would not be filled in; null if there is none. */
+/**
+ * Returns the first field name that contains a template; null if there is none. A template in a name would not be
+ * filled in.
+ */
 function templateInName(value: Json): string | null {
   if (typeof value !== 'object' || value === null) return null
   for (const [name, each] of Object.entries(value)) {
@@ -194,8 +197,8 @@ function checkForEach(step: WorkflowStep, known: Known, add: Add): void {
 const isScalar = (value: Json) => ['string', 'number', 'boolean'].includes(typeof value)
 
 /**
- * Checks that the operator can compare with a constant `compare`. A `compare` with templates is checked during the
- * run.
+ * Checks that the operator can work with the type of `compare`. If `compare` has templates, it is checked only during
+ * the run.
  */
 function checkWhen(step: WorkflowStep, add: Add): void {
   if (step.when === undefined) return

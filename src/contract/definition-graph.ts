@@ -17,7 +17,7 @@ export function stepReferences(step: WorkflowStep): { place: string; reference: 
 }
 
 /**
- * The steps that each step waits for: `depends_on` and all referenced steps, without itself and without unknown
+ * The steps that each step waits for: `depends_on` and all referenced steps, but not the step itself and no unknown
  * steps.
  */
 export function dependencies(definition: Pick<WorkflowDefinition, 'steps'>): Map<string, string[]> {
@@ -42,8 +42,8 @@ export function followers(graph: ReadonlyMap<string, readonly string[]>): Map<st
 }
 
 /**
- * The only step that no other step waits for; null if there are several. The graph has no cycle, so all steps lead to
- * it.
+ * Returns the only step that no other step waits for; null if there are several such steps. The graph has no cycle, so
+ * all steps lead to this step.
  */
 export function lastStep(graph: ReadonlyMap<string, readonly string[]>): string | null {
   const needed = new Set([...graph.values()].flat())
@@ -51,7 +51,10 @@ export function lastStep(graph: ReadonlyMap<string, readonly string[]>): string 
   return last !== undefined && others.length === 0 ? last : null
 }
 
-/** One cycle of the graph in the order of its edges, or null. Linear in steps and dependencies. */
+/**
+ * One cycle of the graph in the order of its edges; null if there is none. The time is linear in steps and
+ * dependencies.
+ */
 export function findCycle(graph: ReadonlyMap<string, readonly string[]>): string[] | null {
   const waitingFor = new Map<string, number>()
   const dependants = new Map<string, string[]>()

@@ -7,8 +7,8 @@ export function hasInputType(value: Json, type: InputType): boolean {
 }
 
 /**
- * Inputs after the check. If a required input is missing, no defaults are filled in: a run could be given other
- * values.
+ * The inputs after the check. `areComplete` is false if a required input is missing. In this case no defaults are
+ * filled in, because a run may get other values.
  */
 export interface CheckedInputs {
   readonly inputs: JsonObject
@@ -16,9 +16,11 @@ export interface CheckedInputs {
 }
 
 /**
- * A run's inputs with defaults filled in, or the errors. Errors are a missing required input (unless `mayLack`), an
- * unknown input, and an input of the wrong type. null counts as not given. An optional input that is not given and
- * has no default is left out.
+ * Returns the inputs of a run with defaults filled in, or the errors. null counts as not given. An optional input that
+ * is not given and has no default is left out. Errors are:
+ * - a missing required input, unless `mayLack` is true;
+ * - an unknown input;
+ * - an input of the wrong type.
  */
 export function checkInputs(
   definition: Pick<WorkflowDefinition, 'inputs'>,

@@ -8,9 +8,11 @@ import { type Issue, joinPath } from './json.ts'
 import { aboutParam, accepts, fieldsOf } from './tool-params.ts'
 
 /**
- * Errors in a step's parameters that are known before any run. They are unknown parameters, missing required
- * parameters, written values that the tool refuses, and references to a value of another type. Other errors in values
- * that templates fill in are found only during the run. `formOf` gives the form of a reference.
+ * Finds the errors in a step's parameters that are known before any run. Other errors in values that templates fill in
+ * are found only during the run. `formOf` gives the form of a reference. The known errors are:
+ * - unknown parameters, and missing required parameters;
+ * - values in the definition that the tool refuses;
+ * - references to a value of another type.
  */
 export function checkParams(
   tool: ToolDeclaration,
@@ -54,15 +56,15 @@ function checkParam(
 
 /** A position in a parameter that a template fills in. */
 interface Gap {
-  /** null if the value can have several types. */
+  /** The type of the value that the template gives; null if the value can have several types. */
   readonly type: JsonType | null
   /**
-   * The reference that makes up the whole text. null: the text has other parts too, and its sample has only those
-   * parts.
+   * The reference, if the text consists of one reference alone. null: the text also has other parts, and its sample
+   * consists of these parts.
    */
   readonly reference: string | null
 }
-/** By dotted path below the parameter. */
+/** By the dotted path of the gap below the parameter. */
 type Gaps = Map<string, Gap>
 
 const samples: Readonly<Record<JsonType, unknown>> = {
@@ -74,8 +76,8 @@ const samples: Readonly<Record<JsonType, unknown>> = {
 }
 
 /**
- * The value as the definition writes it. Each gap gets a sample of its type, or undefined if it can have several
- * types.
+ * Returns the value with a sample in place of each gap, and adds the gaps to `gaps`. A sample has the type of its gap,
+ * or is undefined if the gap can have several types.
  */
 function sampleOf(
   value: Json,
@@ -105,7 +107,7 @@ function sampleOf(
   )
 }
 
-/** Whether the issue remains for all values of the gaps. A union remains wrong if all of its branches remain wrong. */
+/** True if the issue remains for all values of the gaps. A union remains wrong if all of its branches remain wrong. */
 function isSure(issue: z.core.$ZodIssue, at: readonly PropertyKey[], gaps: Gaps): boolean {
   const way = [...at, ...issue.path]
   const gap = gaps.get(way.join('.'))
@@ -116,7 +118,8 @@ function isSure(issue: z.core.$ZodIssue, at: readonly PropertyKey[], gaps: Gaps)
   if (gap.type === null) return false
   if (issue.code === 'invalid_type') return true
   if (issue.code === 'invalid_value') return issue.values.every((each) => typeof each !== gap.type)
-  // A template only makes a text longer, so a text that is too long without it stays too long.
+  // A template only makes a text longer, so a text that is too long without the value of the template is always too
+  // long.
   return issue.code === 'too_big' && gap.reference === null
 }
 

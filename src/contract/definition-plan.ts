@@ -5,7 +5,10 @@ import type { WorkflowDefinition } from './definition.ts'
 import { dependencies } from './definition-graph.ts'
 import { withFilesAsText } from './files-as-text.ts'
 
-/** Outputs of these tools can carry labels that no declaration names: a memory value has its own labels. */
+/**
+ * The output of these tools can carry labels that no declaration names: `memory_get` returns a value with its own
+ * labels.
+ */
 const bringingOwnLabels: ReadonlySet<string> = new Set(['memory_get'])
 
 /** Converts a checked definition for the policy core. A tool that is no longer in the catalogue counts as egress. */

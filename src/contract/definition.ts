@@ -8,7 +8,7 @@ export const mostSteps = 1000
 /** Maximum number of items of one `for_each`. */
 export const mostItems = 10_000
 
-/** JSON as given. zod's own object schemas would silently drop a `__proto__` key instead of refusing it. */
+/** Any JSON, unchanged. zod's own object schemas would silently drop a `__proto__` key instead of refusing it. */
 const json = z.unknown().superRefine((value, context) => report(value, context))
 
 const jsonObject = json
@@ -59,7 +59,7 @@ const step = z.strictObject({
   tool: textField(200),
   params: jsonObject.default({}),
   depends_on: z.array(textField(100)).max(mostSteps).optional(),
-  /** `value` and `compare` may have templates. `exists` may leave out `compare`, which then means true. */
+  /** `value` and `compare` may have templates. For `exists`, `compare` may be left out and then means true. */
   when: z
     .strictObject({ value: jsonValue, operator: whenOperator, compare: jsonValue.optional() })
     .optional(),
@@ -72,7 +72,7 @@ const step = z.strictObject({
         .meta({ type: 'array', items: {}, maxItems: mostItems }),
     ])
     .optional(),
-  /** `attempts` includes the first attempt. */
+  /** `attempts` is the number of all attempts, with the first one. */
   retry: z
     .strictObject({ attempts: z.int().min(1).max(20), backoff_seconds: z.number().min(0).max(3600) })
     .optional(),

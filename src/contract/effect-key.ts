@@ -6,7 +6,7 @@ export interface EffectKey {
 }
 export const effectId = (key: EffectKey): string => `${key.runId}/${key.stepId}/${key.itemIndex}`
 
-/** The id of the call in a row. Lists of approvals and messages use it to name an unknown outcome. */
+/** The id of the call that a row describes. Lists of approvals and messages use this id to name an unknown outcome. */
 export const callId = (row: {
   readonly run_id: string
   readonly step_id: string

@@ -5,9 +5,9 @@ import { wholeReference } from './forms.ts'
 import { accepts, fieldsOf } from './tool-params.ts'
 
 /**
- * The parameters of a step, for values that are `{{input.uploaded_files}}` alone. In a parameter that takes text and
- * no list, such as the prompt of a language model, the value becomes the text of the files. In other parameters it
- * stays the list of the files.
+ * Returns the parameters of a step, with changes only to values that are `{{input.uploaded_files}}` alone. If the
+ * parameter takes text and no list, such as the prompt of a language model, the value becomes the text of the files. In
+ * other parameters it stays the list of the files.
  */
 export function withFilesAsText(tool: ToolDeclaration, params: JsonObject): JsonObject {
   if (!Object.values(params).some(isAllFiles)) return params

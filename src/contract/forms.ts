@@ -26,7 +26,7 @@ type OneType = FormObject & { readonly type: string }
 
 export const textForm: Form = { type: 'string' }
 export const numberForm: Form = { type: 'number' }
-/** The form of a list whose elements have one form. */
+/** The form of a list in which all elements have the form `items`. */
 export const listForm = (items: Form): Form => ({ type: 'array', items })
 export const inputForm = (type: InputType): Form => ({ type })
 /** The form of a tool's output. */
@@ -34,8 +34,8 @@ export const outputForm = (tool: ToolDeclaration): Form =>
   z.toJSONSchema(tool.output, { unrepresentable: 'any' }) as Form
 
 /**
- * The forms that a value can have, apart from null; null if it can have any form. A form that this module cannot read
- * counts as any form.
+ * Returns the forms that a value can have, without the form of null. Returns null if the value can have any form, or if
+ * this module cannot read the form.
  */
 function options(form: Form): readonly OneType[] | null {
   if (form === true) return null
@@ -48,7 +48,10 @@ function options(form: Form): readonly OneType[] | null {
   return all.length === 0 || all.includes(null) ? null : all.flatMap((each) => each ?? [])
 }
 
-/** The form below one segment of a path; null if no value of this form has it. */
+/**
+ * Takes one step of a path. Returns the form of the value at `segment` inside a value of the form `form`; null if no
+ * such value has this segment.
+ */
 export function below(form: Form, segment: Segment): Form | null {
   const all = options(form)
   if (all === null) return true
@@ -72,14 +75,17 @@ export const elementOf = (form: Form): Form | null => below(form, '0')
 
 export type JsonType = 'string' | 'number' | 'boolean' | 'array' | 'object'
 
-/** The type of a value, apart from null; null if it can have several types. */
+/**
+ * Returns the type of a value with this form. The type does not say whether the value can also be null. Returns null if
+ * the value can have several types.
+ */
 export function typeOf(form: Form): JsonType | null {
   const types = new Set(options(form)?.map(({ type }) => (type === 'integer' ? 'number' : type)))
   const [only] = types
   return types.size === 1 ? ((only ?? null) as JsonType | null) : null
 }
 
-/** The form at the end of a path, or an error message. */
+/** Returns the form at the end of a path, or an error message. */
 export function follow(form: Form, path: readonly Segment[], text: string, what: string): Form | string {
   let at = form
   for (const [index, segment] of path.entries()) {
@@ -95,7 +101,7 @@ export function follow(form: Form, path: readonly Segment[], text: string, what:
 
 const inWords = (segment: Segment): string => (typeof segment === 'string' ? segment : '[index]')
 
-/** Maximum number of field names in one message. */
+/** A message shows at most this many field names. */
 const mostNames = 30
 
 function lacks(form: Form, segment: string): string {
@@ -119,11 +125,14 @@ export const words: Readonly<Record<JsonType, string>> = {
 }
 
 /**
- * Maximum number of different forms of elements in one written list. With more forms, an element counts as any value.
+ * Maximum number of different forms of elements in one list of a definition. With more forms, an element counts as any
+ * value.
  */
 const mostForms = 20
 
-/** Maximum depth to which a written value's form is read. Deeper parts count as any value, so the work stays linear. */
+/**
+ * The form of a value in a definition is read to this depth. Deeper parts count as any value, so the work stays linear.
+ */
 const mostLevels = 6
 
 /** The form of a value as a definition writes it. `formOf` gives the form of a reference. */
@@ -150,7 +159,10 @@ function formOfElements(list: readonly Json[], formOf: (element: Json) => Form):
   return { anyOf: [...different.values()] }
 }
 
-/** The reference, if the text consists of one reference alone, else null. The value of such a text keeps its type. */
+/**
+ * The reference, if the text consists of one reference alone, else null. If a text is one reference alone, its value
+ * keeps the type of the referenced value.
+ */
 export function wholeReference(text: string): Reference | null {
   const [only, ...others] = isTemplate(text) ? parseText(text) : []
   return typeof only === 'object' && others.length === 0 ? only : null

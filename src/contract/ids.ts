@@ -27,8 +27,8 @@ const pool = new Uint8Array(4_096)
 let used = pool.length
 
 /**
- * A number from 0 (inclusive) to 1 (exclusive). The system's generator is read in blocks, because each call of it is
- * slow.
+ * A number from 0 (inclusive) to 1 (exclusive). The function reads the random generator of the system in blocks,
+ * because each call of that generator is slow.
  */
 function random(): number {
   if (used === pool.length) {

@@ -3,10 +3,10 @@ import type { Json, JsonObject } from '../policy/types.ts'
 
 export type Issue = FieldIssue
 
-/** Maximum levels of nesting of JSON anywhere in the service. This protects recursive code. */
+/** JSON may have at most this many nested levels, everywhere in the service. This protects recursive functions. */
 export const deepestJson = 64
 
-/** Names with a meaning for JavaScript objects; never accepted as keys or ids. */
+/** Names with a special meaning in JavaScript objects. They are never accepted as keys or ids. */
 const forbiddenNames: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
 
 export function isForbiddenName(name: string): boolean {
@@ -21,18 +21,17 @@ export function isObject(value: unknown): value is JsonObject {
 export const longestKey = 1_000
 
 /**
- * The problems that prevent a value from being stored as JSON. They are more than 64 levels, NUL characters, broken
- * surrogate pairs, numbers outside JSON, forbidden names, and names over 1,000 characters. At most ten issues are
- * returned.
+ * Returns the problems that prevent a value from being stored as JSON, at most ten: more than 64 levels, NUL
+ * characters, broken surrogate pairs, numbers outside JSON, forbidden names, and names over 1,000 characters.
  */
 export function jsonIssues(value: unknown, path = ''): Issue[] {
   return inspectJson(value, { path }).issues
 }
 
 /**
- * Like `jsonIssues`, and also counts the fields of all objects in the value. Stops after `most` issues. Takes time
- * proportional to the value's size, and recursion is bounded. The whole walk shares one path, which becomes text only
- * for an issue.
+ * Like `jsonIssues`, and also counts the fields of all objects in the value. Stops after `most` issues. The time is
+ * proportional to the size of the value, and the depth of the recursion is limited. The whole walk shares one path,
+ * which is converted to text only for an issue.
  */
 export function inspectJson(
   value: unknown,
@@ -92,7 +91,7 @@ function visitAll(value: object, walk: Walk): void {
     for (const [key, each] of Object.entries(value)) {
       if (issues.length >= most) break
       walk.fields += 1
-      // The name itself is not shown: a message with it could not be stored.
+      // The message does not show the name, because a message with these characters could not be stored.
       const bad = textProblem(key)
       if (bad !== null) {
         way.length = at
@@ -119,7 +118,7 @@ function textProblem(text: string): string | null {
   return text.isWellFormed() ? null : 'must not contain broken surrogate pairs'
 }
 
-/** The type of a JSON value, in the words of input types. */
+/** The type of a JSON value, in the words of `InputType`. */
 export function typeOfJson(value: Json): string {
   if (value === null) return 'null'
   return Array.isArray(value) ? 'array' : typeof value

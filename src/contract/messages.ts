@@ -3,7 +3,7 @@ import type { BadOutcome, Outcome } from './status.ts'
 /** Messages between API, workers and Temporal. They contain ids, verdicts and counts, never data. */
 
 export const workflowType = 'governedRun'
-/** Selects the frozen interpreter module; new runs use the newest. */
+/** The version of the interpreter for new runs. A released interpreter never changes, and a run keeps its version. */
 export const interpreterVersion = 1
 
 /** Input of a run's workflow: the graph of one frozen version. */
@@ -11,10 +11,10 @@ export interface RunInput {
   readonly runId: string
   readonly interpreterVersion: number
   readonly steps: readonly SkeletonStep[]
-  /** Whether the run waits for its own approval and must be admitted first (`enterRun`). */
+  /** True if the run itself needs an approval. Then `enterRun` must admit the run before its first step. */
   readonly gated: boolean
   readonly heartbeatSeconds: number
-  /** Whether to update search attributes; they must be registered on this cluster. */
+  /** True if the workflow updates search attributes. They must be registered on this cluster. */
   readonly searchAttributes: boolean
   /** Progress from the run's earlier histories; absent in its first history. */
   readonly carried?: Carried
@@ -22,29 +22,31 @@ export interface RunInput {
 
 /**
  * The progress that a run carries into a new history (continue-as-new): ids, counts and deadlines. It only saves
- * reading the rows again and is not trusted. A call that is missing here is made again, and returns the state of its
- * row.
+ * reading the rows again, and nothing relies on it. If a call is missing here, the workflow schedules it again, and
+ * gets the state of its row.
  */
 export interface Carried {
   /** Steps that have ended. */
   readonly ended: readonly string[]
   /** `for_each` steps in progress, by id. */
   readonly items: Readonly<Record<string, CarriedItems>>
-  /** Calls that wait for a person and have not been woken, by wake key. */
+  /** Calls that wait and have not been woken, by their key in `Wake`. */
   readonly waiting: Readonly<Record<string, WaitReason>>
 }
 
 export interface CarriedItems {
   readonly count: number
-  /** First item that has not begun. */
+  /** The first item that has not begun. */
   readonly next: number
-  /** Earlier items that have not ended. */
+  /** Items before `next` that have not ended. */
   readonly open: readonly number[]
 }
 
 /**
- * Why a call waits: for an approval until `expiresAt` (ISO 8601; null means forever), for a slot of its run while its
- * approval is valid, or for a person to resolve its unknown outcome.
+ * The reason why a call waits:
+ * - `approval`: for an approval, until `expiresAt` (ISO 8601; null if the approval never expires);
+ * - `slot`: for a concurrency slot of its run, at most until its approval expires (`expiresAt`);
+ * - `resolution`: for a person to resolve its unknown outcome.
  */
 export type WaitReason =
   | { readonly kind: 'approval' | 'slot'; readonly expiresAt: string | null }
@@ -58,9 +60,12 @@ export interface SkeletonStep {
   readonly continueOnError: boolean
   /** Time limit of one attempt. */
   readonly timeoutSeconds: number
-  /** Whether the call takes few seconds and can be repeated, so that it may run as a local activity; absent if not. */
+  /** true if the call takes few seconds and can be repeated, so that it may run as a local activity. Absent if not. */
   readonly quick?: true
-  /** Items of a `for_each` step in progress at the same time; absent: as many as the interpreter says. */
+  /**
+   * The maximum number of items of a `for_each` step that are in progress at the same time; absent: the interpreter
+   * decides.
+   */
   readonly itemsAtOnce?: number
   /** The definition's `summary`, for operators, at most 256 bytes; absent if the step has none. */
   readonly summary?: string
@@ -73,18 +78,27 @@ export interface StepRef {
   readonly itemIndex: number | null
 }
 
-/** A tool activity's result when the run may continue. */
+/** The result of a tool activity, if the run may continue. */
 export interface StepDone {
   readonly outcome: Extract<Outcome, 'completed' | 'skipped'>
 }
 
 /** Failure types for all other results of a tool activity. */
 export const failureTypes = {
-  /** Details: HeldDetails. The workflow waits and schedules the call again. */
+  /**
+   * The call is held. The details of the failure are `HeldDetails`. The workflow waits, and then schedules the call
+   * again.
+   */
   approvalRequired: 'ApprovalRequired',
-  /** The workflow waits until a person has resolved the outcome, and schedules the call again. */
+  /**
+   * Nobody can know whether the call took effect. The workflow waits until a person has resolved this, and then
+   * schedules the call again.
+   */
   unknownOutcome: 'UnknownOutcome',
-  /** Details: {outcome}. The call ended badly; the message names the rule or the error's code. */
+  /**
+   * The call ended badly. The details of the failure are `EndedDetails`. The message names the rule or the code of the
+   * error.
+   */
   ended: 'StepEnded',
   /** A temporary problem (a database outage, a tool's retryable failure): Temporal tries again. */
   unavailable: 'Unavailable',
@@ -95,7 +109,7 @@ export const failureTypes = {
 /** The reason why a call or a run is held. */
 export type HeldFor = 'approval' | 'slot'
 
-/** Details of a quick call's failure after which the workflow schedules the call again as an ordinary activity. */
+/** Details of a failed quick call (a local activity) that the workflow schedules again as an ordinary activity. */
 export interface AgainDetails {
   /** Time to wait before the ordinary activity. */
   readonly afterMilliseconds: number
@@ -103,9 +117,9 @@ export interface AgainDetails {
 
 export interface HeldDetails {
   readonly waitsFor: HeldFor
-  /** null: no approval is needed; the call waits for a slot of its run. */
+  /** null if the call needs no approval and waits only for a slot of its run. */
   readonly approvalId: string | null
-  /** ISO 8601; null means never. */
+  /** The time when the approval expires, in ISO 8601; null if it never expires. */
   readonly expiresAt: string | null
 }
 
@@ -113,15 +127,18 @@ export interface EndedDetails {
   readonly outcome: BadOutcome
 }
 
-/** Signal that something has changed. It only wakes the workflow and carries no decision. */
+/** The signal for a change on which a run may wait. It only wakes the workflow and carries no decision. */
 export const wakeSignal = 'wake'
 export interface Wake {
   /**
-   * What to wake: calls (`stepId#itemIndex`), the run's own approval (empty text) or the run's slot (`slotKey`).
-   * Without a key, everything that waits is woken.
+   * The key of what the signal wakes: calls (`stepId#itemIndex`), the approval of the run itself (empty text) or the
+   * slot of the run (`slotKey`). Without a key, the signal wakes everything that waits.
    */
   readonly key?: string | readonly string[]
-  /** Id of the person whose decision is the reason. Only for operators: the interpreter does not read it. */
+  /**
+   * The id of the person whose decision has caused the signal. It is only for operators: the interpreter does not read
+   * it.
+   */
   readonly by?: string
 }
 
@@ -138,7 +155,7 @@ export type ExpandResult = { readonly count: number } | { readonly ended: BadOut
 
 export type FinalStatus = 'completed' | 'failed' | 'denied' | 'rejected' | 'expired' | 'cancelled'
 
-/** How a run ended, as the workflow saw it. The rows decide everything else. */
+/** The end of a run as the workflow saw it. Everything else about the end comes from the rows. */
 export interface FinishInput {
   readonly runId: string
   readonly status: FinalStatus
@@ -150,12 +167,10 @@ export interface FinishInput {
 export const endMessage = (status: FinalStatus, stepId: string | undefined): string =>
   stepId === undefined ? status : `${status}: step ${stepId}`
 const anEnd = /^(failed|denied|rejected|expired|cancelled)(: step |$)/
-/**
- * Whether this is a message of `endMessage`: the workflow failed because its run ended, and not because of an error.
- */
+/** True for a message of `endMessage`: the workflow failed because its run ended, and not because of an error. */
 export const isEndMessage = (message: string): boolean => anEnd.test(message)
 
-/** Search attributes. temporal-dev.yml registers them on the development server. */
+/** The names of the search attributes in Temporal. temporal-dev.yml registers them on the development server. */
 export const searchAttributes = {
   organization: 'CountersignOrganization',
   workflow: 'CountersignWorkflow',
@@ -163,8 +178,8 @@ export const searchAttributes = {
   version: 'CountersignVersion',
   state: 'CountersignState',
   /**
-   * What the run waits for: a list of `slot`, `approval` or `resolution`, and the same with the step (`approval of
-   * send`).
+   * What the run waits for, as a list of words: `slot`, `approval` or `resolution`, and also each word with its step
+   * (`approval of send`).
    */
   waitingOn: 'CountersignWaitingOn',
   risk: 'CountersignRisk',

@@ -4,8 +4,8 @@ export const plans = ['free', 'pro', 'enterprise'] as const
 export type Plan = (typeof plans)[number]
 
 /**
- * Every limit is at least 1. Units in this order: runs per hour, runs at the same time, waiting runs, currency units
- * per month, requests (three limits), MiB (two limits), approvals, rules.
+ * Every limit is at least 1. The units of the limits, in this order, are: runs per hour, runs at the same time, waiting
+ * runs, currency units per month, requests (three limits), MiB (two limits), approvals, rules.
  */
 export const limitNames = [
   'workflow_runs_per_hour',
@@ -43,13 +43,16 @@ const shape = <T extends z.ZodType>(field: T) =>
 export const limitsSchema = z.strictObject(shape(z.int().min(1)))
 /** The overrides of an organization, for some of the limits. */
 export const overridesSchema = z.strictObject(shape(z.int().min(1).optional()))
-/** Overrides to set, as positive whole numbers; null removes an override. `refuseOverCeiling` checks their maximum. */
+/**
+ * Overrides to set. Each is a positive whole number, or null to remove an override. `refuseOverCeiling` checks the
+ * maximum.
+ */
 export const limitChanges = z.strictObject(shape(z.int().min(1).nullable().optional()))
 export type LimitChanges = z.infer<typeof limitChanges>
 
 /**
- * The limits that apply: the plan's, replaced by overrides. An override above the plan's ceiling, as after a change
- * to a smaller plan, counts as the ceiling.
+ * The limits that apply to an organization: its overrides, and the limits of its plan where it has no override. An
+ * override can be above the plan's ceiling after a change to a smaller plan. It then counts as the ceiling.
  */
 export function effectiveLimits(plan: Plan, stored: object): Limits {
   if (Object.keys(stored).length === 0) return planLimits[plan]

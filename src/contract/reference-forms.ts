@@ -17,11 +17,14 @@ import {
 /** The values that the templates of a definition can name. */
 export interface Known {
   readonly inputs: NonNullable<WorkflowDefinition['inputs']>
-  /** By step id. `output` is the form of the step's output. */
+  /** The steps by id. `output` is the form of the step's output. */
   readonly steps: ReadonlyMap<string, { readonly output: Form; readonly name: string }>
 }
 
-/** If the catalogue does not have a step's tool, the step's output can be any value. */
+/**
+ * Collects the values that the templates of a definition can name. If the catalogue does not have a step's tool, the
+ * step's output can be any value.
+ */
 export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): Known {
   const forms = new Map<string, Form>()
   const formOfTool = (name: string): Form => {
@@ -39,22 +42,25 @@ export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): K
   return { inputs: definition.inputs ?? {}, steps: new Map(steps) }
 }
 
-/** The form of `{{item}}` in a step; null for a step without `for_each`. Without `isUsed`, the form is any value. */
+/**
+ * The form of `{{item}}` in a step; null for a step without `for_each`. If `isUsed` is false, the form is not computed,
+ * and any value counts as possible.
+ */
 export function itemForm(step: WorkflowStep, known: Known, isUsed: boolean): Form | null {
   if (step.for_each === undefined) return null
   if (!isUsed) return true
   return elementOf(writtenForm(step.for_each, (reference) => formOf(reference, known, null))) ?? true
 }
 
-/** The form of a reference; any value for a reference that has an error. */
+/** The form of a reference. If the reference has an error, any value counts as possible. */
 export function formOf(reference: Reference, known: Known, item: Form | null): Form {
   const form = referenceForm(reference, known, item)
   return typeof form === 'string' ? true : form
 }
 
 /**
- * The form of a reference, or the error in it. `item` is the form of `{{item}}`, or null where it has no value. Any
- * value can be null in a run, for example the output of a skipped step.
+ * The form of a reference, or the error in it. `item` is the form of `{{item}}`, or null where `{{item}}` has no value.
+ * Any value can be null in a run, for example the output of a skipped step.
  */
 export function referenceForm(reference: Reference, known: Known, item: Form | null): Form | string {
   const { text } = reference
@@ -97,7 +103,7 @@ const fileForm: Form = {
   },
   additionalProperties: false,
 }
-/** All files: a list, or text where a parameter takes only text (files-as-text.ts). */
+/** The form of `{{input.uploaded_files}}`: a list, or text where a parameter takes only text (files-as-text.ts). */
 const filesForm: Form = { anyOf: [listForm(fileForm), textForm] }
 
 const outsideForEach = (text: string): string =>

@@ -15,7 +15,7 @@ export const runStatuses = [
 export type RunStatus = (typeof runStatuses)[number]
 
 const openRunStatuses: ReadonlySet<RunStatus> = new Set(['queued', 'awaiting_approval', 'running', 'paused'])
-/** Whether a run's status is final. */
+/** True if this status of a run is final. */
 export const runEnded = (status: RunStatus): boolean => !openRunStatuses.has(status)
 
 export const stepStatuses = [
@@ -57,15 +57,15 @@ export type BadOutcome = Exclude<Outcome, 'completed' | 'skipped'>
 export const isBadOutcome = (outcome: Outcome): outcome is BadOutcome =>
   outcome !== 'completed' && outcome !== 'skipped'
 
-/** Whether a bad outcome ends the run. `on_error: continue` does not cover cancelled calls. */
+/** True if this outcome of a call ends the run. `on_error: continue` does not cover cancelled calls. */
 export const endsRun = (bad: BadOutcome, continueOnError: boolean): boolean =>
   !continueOnError || bad === 'cancelled'
 
 /**
- * The outcome of a `for_each` step from the bad outcomes of its items, in the items' order; null if there are none.
- * The first outcome that is not `cancelled` counts, so that the result does not depend on timing. Without
- * `continueOnError`, items are cancelled because another item ended the step. With `continueOnError` that cannot be
- * the reason, so a cancelled item makes the step cancelled.
+ * The outcome of a `for_each` step from the bad outcomes of its items, in the order of the items; null if there are
+ * none. The first outcome that is not `cancelled` counts, so that the result does not depend on timing. Without
+ * `continueOnError`, items can be cancelled because another item ended the step. With `continueOnError`, no item ends
+ * the step, so a cancelled item makes the step cancelled.
  */
 export function badOutcomeOf(items: readonly BadOutcome[], continueOnError: boolean): BadOutcome | null {
   if (continueOnError && items.includes('cancelled')) return 'cancelled'
@@ -75,7 +75,7 @@ export function badOutcomeOf(items: readonly BadOutcome[], continueOnError: bool
 /** Maximum number of unknown outcomes that one request resolves. */
 export const mostResolved = 1_000
 
-/** Number of attempts after which a call is given up. Each attempt failed or ended its worker. */
+/** Number of attempts after which a call is given up. Each attempt failed, or its worker process ended during it. */
 export const mostAttempts = 100
 
 export const approvalStatuses = ['pending', 'approved', 'rejected', 'cancelled', 'expired'] as const

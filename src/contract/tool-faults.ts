@@ -3,7 +3,7 @@
  *
  * - `caller`: the call. Change its parameters, or the inputs from which they come.
  * - `credential`: the connection. Change its account, the rights of this account, or its address.
- * - `service`: the service outside, or the way to it. A later try can succeed.
+ * - `service`: the external service, or the network to it. A later attempt can succeed.
  * - `policy`: a rule, a tool policy, a person's decision, or a limit of the organization.
  * - `installation`: the operator. A setting, a server or a program of this installation needs attention.
  */
@@ -11,7 +11,7 @@
 export const faults = ['caller', 'credential', 'service', 'policy', 'installation'] as const
 export type Fault = (typeof faults)[number]
 
-/** Each code of an error that a step can have, and whose fault it is. A test compares it with the tools' error tables. */
+/** The codes of all errors that a step can have, by fault. A test compares them with the error tables of the tools. */
 const codesOf: Readonly<Record<Fault, readonly string[]>> = {
   caller: [
     ...['invalid_params', 'template_unresolved', 'resource_exhausted', 'output_too_large', 'run_too_large'],
@@ -73,7 +73,7 @@ const faultByCode: ReadonlyMap<string, Fault> = new Map(
   faults.flatMap((fault) => codesOf[fault].map((code) => [code, fault] as const)),
 )
 
-/** Whose fault the error with this code is; null for an unknown code. */
+/** Returns whose fault an error with this code is; null for an unknown code. */
 export const faultOf = (code: string): Fault | null => faultByCode.get(code) ?? null
 
 /** All known codes. */

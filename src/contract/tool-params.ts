@@ -13,8 +13,8 @@ type Fields = Readonly<Record<string, z.ZodType>>
 export const fieldsOf = (tool: ToolDeclaration) => tool.params.shape as Fields
 
 /**
- * Resolved parameters for the tool's body: validated, with defaults filled in. No issue shows a value. For an
- * optional parameter that cannot be null, null counts as left out, because an optional input that was not given
+ * Validates the resolved parameters of a call, and fills in defaults for the body of the tool. No issue shows a value.
+ * If an optional parameter cannot be null, null counts as left out, because an optional input that was not given
  * resolves to null.
  */
 export function parseParams(tool: ToolDeclaration, params: JsonObject): ParsedParams {

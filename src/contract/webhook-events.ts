@@ -21,14 +21,14 @@ export const webhookEvents = {
 
 export type WebhookEvent = keyof typeof webhookEvents
 
-/** The events that a webhook names in `events`. */
+/** The events that a webhook can choose in its field `events`. */
 export const chosenEvents = (Object.keys(webhookEvents) as WebhookEvent[]).filter(
   (event) => event !== 'webhook.test',
 )
 
 /**
- * The data that the transaction of an event provides: ids and fixed words of the service, never a parameter or a
- * value. The rest of the message is read from the rows that these ids name.
+ * The data of an event that its transaction provides: ids and fixed words of the service, never a parameter or a value.
+ * The rest of the message is read from the rows that these ids name.
  */
 export interface EventData {
   readonly approval_id?: string

@@ -3,7 +3,7 @@ import pg from 'pg'
 import { preparing } from './prepared.ts'
 import type { Database } from './schema/index.ts'
 
-// int8 as a number: our sequences stay far below 2^53.
+// An int8 is read as a number, because our sequences stay far below 2^53.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number)
 
 export interface ConnectOptions {
@@ -11,23 +11,26 @@ export interface ConnectOptions {
   readonly appRole?: string
   readonly max?: number
   readonly applicationName?: string
-  /** Transactions are read-only until a statement asks for another mode. */
+  /** Transactions are read-only unless a statement asks for another mode. */
   readonly readOnly?: boolean
   readonly onError?: (error: Error) => void
 }
 
 /**
- * Settings that every statement relies on. The defaults of a role can be changed for later connections, but options of
- * the connection take precedence.
+ * Settings that every statement relies on. They are options of the connection, because these take precedence over the
+ * defaults of a database role, which somebody may change.
  */
 const ownSettings = ({ readOnly = false }: ConnectOptions): string =>
   `-c search_path=public -c default_transaction_read_only=${readOnly ? 'on' : 'off'} -c statement_timeout=0`
 
-/** An answered commit must survive a crash. This changes only the setting `off`, so stricter settings stay. */
+/**
+ * If the server has answered a commit, the commit must survive a crash. This statement only changes the value `off`, so
+ * stricter values stay.
+ */
 const durableCommits = `select set_config('synchronous_commit', 'on', false)
   where current_setting('synchronous_commit') = 'off'`
 
-/** A pool for the application's role. Every session runs as `appRole`, also if the URL logs in with another role. */
+/** A pool for the application's role. Every connection runs as `appRole`, even if the URL logs in with another role. */
 export function createPool(options: ConnectOptions): pg.Pool {
   const pool = new pg.Pool({
     connectionString: options.url,
@@ -40,11 +43,12 @@ export function createPool(options: ConnectOptions): pg.Pool {
     // Statements are sent without waiting for earlier answers; see pipelined.ts.
     pipeline: true,
   })
-  // Without a handler, an idle connection closed by a stopping PostgreSQL would end the process.
+  // A stopping PostgreSQL closes idle connections. Without this handler, the error would end our process.
   pool.on('error', (error) => options.onError?.(error))
   // This query is not awaited, because statements that are sent later run after it.
   pool.on('connect', (client) => void client.query(durableCommits).catch(() => undefined))
-  // A connection in use also emits `error`. Its query fails with the same error, and the query's caller handles it.
+  // A connection in use also emits `error`. Nothing is done here, because its query fails with the same error and the
+  // query's caller handles it.
   pool.on('connect', (client) => client.on('error', () => undefined))
   return pool
 }

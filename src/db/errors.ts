@@ -1,16 +1,18 @@
 import pg from 'pg'
 
-/** SQLSTATEs of a server that stopped or ended this connection; 25P03 and 25P04 are its timeouts. */
+/**
+ * SQLSTATEs which say that the server has stopped, or refused or ended this connection. 25P03 and 25P04 are timeouts.
+ */
 const goneCodes = /^(08...|57P0[1-5]|53300|25P0[34])$/
 const socketCodes = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EHOSTUNREACH'])
 
-/** Messages of pg, pg-pool and kysely for a lost connection, which have no code. */
+/** Errors of pg, pg-pool and kysely for a lost connection have no code. So these messages identify them. */
 const goneMessages =
   /Connection terminated|timeout exceeded when trying to connect|is not queryable|Postgres connection has been discarded/
 
 /**
- * Whether the database could not be reached or the connection was lost. The statement itself may then be correct.
- * Checks the error's fields and not its class, because Node's own errors come from another realm in tests.
+ * Whether the database could not be reached or the connection was lost. Such an error does not mean that the statement
+ * is wrong. Checks the error's fields and not its class, because in tests Node's own errors come from another realm.
  */
 export function isConnectionError(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false
@@ -41,7 +43,7 @@ export type WriteRefusal = 'disk_full' | 'read_only'
 export function writeRefusal(error: unknown): WriteRefusal | null {
   const { code, message } = Object(error) as { code?: unknown; message?: unknown }
   if (code === '53100' || code === 'ENOSPC') return 'disk_full'
-  // PostgreSQL reports a write to a full disk as an I/O error in some places.
+  // In some places, PostgreSQL reports a full disk as an I/O error.
   if (code === '58030' && typeof message === 'string' && message.includes('No space left')) return 'disk_full'
   return code === '25006' ? 'read_only' : null
 }

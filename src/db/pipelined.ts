@@ -12,8 +12,8 @@ export interface Pipeline {
 }
 
 /**
- * For a pool whose connections have `pipeline` on: statements are sent at once, and the server runs them in order,
- * each with its own snapshot.
+ * The connections of `pool` must have `pipeline` on. Statements are sent at once. The server runs them in order, each
+ * with its own snapshot.
  */
 export function createPipeline(pool: pg.Pool, options: { prepare?: boolean } = {}): Pipeline {
   const source = preparing(pool, options)
@@ -21,15 +21,16 @@ export function createPipeline(pool: pg.Pool, options: { prepare?: boolean } = {
 }
 
 /**
- * A transaction on its own connection. After a failed statement, the following statements fail and COMMIT becomes
- * ROLLBACK. So the writes and COMMIT can be sent together, and the statement sent with BEGIN must be a read.
+ * A transaction on its own connection. If a statement fails, all later statements fail and COMMIT becomes ROLLBACK. So
+ * writes can be sent together with COMMIT. The first statement must be a read, because it is sent together with BEGIN:
+ * if BEGIN failed, a write would be committed alone.
  */
 export class PipelinedTransaction {
   readonly #client: PreparingClient
   readonly #sent: Promise<unknown>[] = []
   #begun = false
   #failure: unknown = null
-  /** For statements that are awaited one by one. They run after all statements that were sent before. */
+  /** For statements that are awaited one by one. They run after all statements that were sent earlier. */
   readonly db: Transaction<Database>
 
   constructor(client: PreparingClient) {
@@ -37,12 +38,12 @@ export class PipelinedTransaction {
     this.db = builderOf(client)
   }
 
-  /** The first failure. Later errors only say that the transaction has failed. */
+  /** The first error of a statement. Later errors only say that the transaction has failed. */
   get failure(): unknown {
     return this.#failure
   }
 
-  /** Sends a statement at once and returns its rows. The first one also sends BEGIN. */
+  /** Sends a statement at once and returns its rows. The first call also sends BEGIN. */
   send<T>(statement: Statement<T>): Promise<readonly T[]> {
     if (!this.#begun) void this.#post('begin')
     this.#begun = true
@@ -52,7 +53,7 @@ export class PipelinedTransaction {
     return rows
   }
 
-  /** Sends COMMIT after everything else. Throws the first failure of any statement, else that of COMMIT. */
+  /** Sends COMMIT after all statements. Throws the first error of a statement, or the error of COMMIT. */
   async commit(): Promise<void> {
     const committed = this.#post('commit')
     for (const each of this.#sent) await each
@@ -84,7 +85,8 @@ export class PipelinedTransaction {
 const builders = new WeakMap<PreparingClient, Transaction<Database>>()
 
 /**
- * Kysely over this one connection. All its statements are inside the transaction, although Kysely does not know it.
+ * Kysely on this one connection. All its statements run in the open transaction, although Kysely does not know that
+ * there is one.
  */
 function builderOf(client: PreparingClient): Transaction<Database> {
   const known = builders.get(client)

@@ -2,16 +2,19 @@ import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
 import type pg from 'pg'
 
-/** SQL texts seen more often than this become named statements, which PostgreSQL parses once per connection. */
+/**
+ * A SQL text that was seen more often than this becomes a named statement. PostgreSQL parses such a text once per
+ * connection.
+ */
 const seenBefore = 2
-/** Maximum number of named texts. Further texts, such as lists of changing length, stay unnamed. */
+/** Maximum number of named statements. Further SQL texts, e.g. with lists of changing length, get no name. */
 const maxNames = 300
-/** A longer SQL text contains a list, whose length is different the next time, so the text is not counted. */
+/** A longer SQL text is not counted, because it contains a list and the list has another length the next time. */
 const longestText = 16_000
 
 /**
- * A pool for Kysely whose repeated statements are prepared. Set DATABASE_PREPARED_STATEMENTS=false behind a pooler
- * that does not support them (PgBouncer before 1.21 in transaction mode).
+ * A pool for Kysely that prepares repeated statements. Set DATABASE_PREPARED_STATEMENTS=false behind a pooler that does
+ * not support prepared statements (PgBouncer before 1.21 in transaction mode).
  */
 export function preparing(pool: pg.Pool, options: { prepare?: boolean } = {}): PreparingPool {
   const names = new Map<string, string>()
@@ -64,13 +67,16 @@ export class PreparingClient {
     try {
       return await this.#client.query({ text, values: [...values], ...(name === undefined ? {} : { name }) })
     } catch (error) {
-      // A migration changed the result of a prepared statement, so this connection's plans are useless.
+      // A migration changed the result columns of a prepared statement, so this connection must not be used again.
       if (name !== undefined && (error as { code?: unknown }).code === '0A000') this.#isStale = true
       throw error
     }
   }
 
-  /** Statements that are sent in this turn of the event loop are written to the socket together: fewer system calls. */
+  /**
+   * Statements that are sent in this turn of the event loop are written to the socket together. This saves system
+   * calls.
+   */
   gather(): void {
     const { stream } = (this.#client as unknown as { connection: { stream: Socket } }).connection
     if (stream.writableCorked > 0) return

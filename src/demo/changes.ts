@@ -15,8 +15,8 @@ interface Settings {
 }
 
 /**
- * Turns approvals on, without self-approval. Rules are saved by `as`. All changes are undone at the end of the show.
- * `what` describes the changes, for the message of a show that is ended early.
+ * Turns approvals on and self-approval off. The person `as` saves the rules. All changes are undone at the end of the
+ * show. A show that is ended early prints `what`, a description of the changes that may stay.
  */
 export async function turnApprovalsOn(
   { stack, client, atEnd }: Stage,
@@ -41,7 +41,7 @@ export async function turnApprovalsOn(
   }
 }
 
-/** Runs every undo step, also after a failed step. Throws with the messages of all failed steps. */
+/** Runs every undo step, also after one has failed. Then throws one error with the messages of all failed steps. */
 async function undoAll(undoing: (() => Promise<unknown>)[]): Promise<void> {
   const failures: string[] = []
   for (let step = undoing.pop(); step !== undefined; step = undoing.pop())

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/* A small client of the public HTTP API: fetch, a key, JSON. */
+/* A small client of the public HTTP API. It sends JSON with `fetch` and an API key. */
 
 export type Person = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'
 
@@ -36,7 +36,7 @@ export interface Answer<T> {
 export interface Client {
   /** Sends one request as this person and returns any answer. */
   ask<T>(as: Person, method: string, path: string, body?: unknown): Promise<Answer<T>>
-  /** Returns the payload of a success; throws with the error's message otherwise. */
+  /** Like `ask`, but returns only the payload. If the answer is an error, throws with its message. */
   get<T>(as: Person, method: string, path: string, body?: unknown): Promise<T>
 }
 
@@ -67,10 +67,16 @@ export function createClient(bootstrap: Bootstrap): Client {
   }
 }
 
-/** It takes 10 seconds to notice that a worker died, and a busy machine takes long to start another one. */
+/**
+ * Milliseconds. Temporal needs 10 seconds to notice that a worker died, and a busy machine needs long to start another
+ * worker.
+ */
 const patience = 180_000
 
-/** Reads until `holds` is true; throws after `milliseconds`, three minutes by default, with the last value. */
+/**
+ * Calls `read` again and again, and returns the first value for which `holds` is true. If no value holds within
+ * `milliseconds` (default: three minutes), throws an error with the last value.
+ */
 export async function until<T>(
   what: string,
   read: () => Promise<T>,

@@ -2,8 +2,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 
 /*
- * A stand-in of GitHub on this machine, with the three requests that an issue needs. It stores issues in memory. Like
- * GitHub, it accepts no idempotency key, so a repeated request would create a second issue.
+ * A stand-in of GitHub on this machine. It answers the three requests that are needed to create and find an issue, and
+ * stores issues in memory. Like GitHub, it accepts no idempotency key, so a repeated request would create a second
+ * issue.
  */
 
 export interface HostedIssue {
@@ -17,7 +18,7 @@ export interface HostedIssue {
 export interface CodeHost {
   readonly url: string
   readonly issues: readonly HostedIssue[]
-  /** Requests for the list of issues. */
+  /** Number of requests for the list of issues. */
   looks: number
   close(): Promise<void>
 }
@@ -27,7 +28,10 @@ export const repo = 'larkspur/pump-control'
 
 const mostBytes = 100_000
 
-/** Starts the stand-in. It does not send its first answer to a new issue: it calls `lost` and breaks the connection. */
+/**
+ * Starts the stand-in. When the first issue has been created, the stand-in sends no answer: it calls `lost` and breaks
+ * the connection.
+ */
 export async function startCodeHost(lost: () => void): Promise<CodeHost> {
   const issues: HostedIssue[] = []
   const create = ({ title, body }: { title?: unknown; body?: unknown }): HostedIssue => {

@@ -17,7 +17,7 @@ interface Receipt {
 const name = 'the stand-in of the demo'
 const people: readonly Person[] = ['member', 'admin', 'approver', 'owner']
 
-/** A run whose worker died after the code host had created its issue. */
+/** A run whose worker died after the code host had created the run's issue. */
 interface Crashed {
   readonly person: Person
   readonly id: string
@@ -92,7 +92,10 @@ export async function showFound({ client, tell }: Stage, { person, id, run, host
   tell.line(`the receipt says: ${outcomes}`)
 }
 
-/** A person without their own connection, which the demo would replace; null if there is none. */
+/**
+ * A person without a connection to GitHub of their own; null if everybody has one. The demo must not replace such a
+ * connection.
+ */
 async function personWithout(stage: Stage): Promise<Person | null> {
   for (const person of people)
     if ((await ownConnection(stage, person, name, ['github'])) === null) return person

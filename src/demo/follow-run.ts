@@ -9,7 +9,7 @@ export interface Followed {
 
 const ended = new Set(['completed', 'failed', 'denied', 'rejected', 'expired', 'cancelled'])
 
-/** Reads a run until it has ended. `decide` is called once for each approval that it waits for. */
+/** Reads a run until it has ended. Calls `decide` once for each approval that the run waits for. */
 export async function followRun<Run extends Followed>(
   read: () => Promise<Run>,
   decide: (waiting: Run['waiting_for'][number], run: Run) => Promise<void>,

@@ -6,7 +6,7 @@ export interface MailLimit {
   readonly line: string
 }
 
-/** The demo limits the mail of this role only. The name is also the name of the person with this role. */
+/** The role whose mail the demo limits. The person with this role has the same name. */
 export const limited: Person & 'member' = 'member'
 
 interface Policy {
@@ -19,8 +19,8 @@ interface Policy {
 const domain = 'larkspur.example'
 
 /**
- * Lets the role mail only to `domain`. If the organization already has a policy, the limit is added and later removed
- * again. `onUndo` gets the step that restores the policy. The workflow is not deleted.
+ * Lets the role mail only to `domain`. If the organization already has a policy for this tool and role, its
+ * restrictions are replaced. `onUndo` gets the step that restores or deletes the policy. The workflow is not deleted.
  */
 export async function limitMail(
   client: Client,

@@ -9,7 +9,10 @@ export interface CaughtMail {
   readonly messageId: string
 }
 
-/** Every message that the mail server has accepted. A message is on disk before its sender gets the answer. */
+/**
+ * Returns every message that the mail server has accepted. The server writes a message to disk before it answers the
+ * sender, so no accepted message is missing.
+ */
 export function caughtMail(dir: string): CaughtMail[] {
   if (!existsSync(dir)) return []
   return readdirSync(dir)

@@ -14,7 +14,7 @@ export interface Prepared {
   readonly denyName: string
   /** A workflow of the member and the subject of its mail. A tool policy limits the member's mail. */
   readonly limited: { readonly workflowId: string; readonly subject: string }
-  /** The changes in the organization so far. */
+  /** Makes further changes in the organization and undoes all of them at the end of the show. */
   readonly changes: Changes
   /** Lines to print about the saved objects. */
   readonly lines: readonly string[]
@@ -22,7 +22,8 @@ export interface Prepared {
 
 /**
  * Turns approvals on and saves two rules, a label rule, a tool policy and two workflows, with unique names. At the end
- * of the show the rules are deleted, and settings and policy restored. The workflows and runs stay for inspection.
+ * of the show, the rules are deleted, and the settings and the policy are restored. The workflows and runs stay for
+ * inspection.
  */
 export async function prepare(stage: Stage, as: Person): Promise<Prepared> {
   const tag = Math.random().toString(36).slice(2, 8)

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { createClient, type Client } from './client.ts'
 import { findStack, startOwnStack, type DemoStack } from './stack.ts'
 
-/* A show on a stack: `npm run demo` and `npm run samples`. */
+/* Runs a show: a story on a stack, with checks. `npm run demo` and `npm run samples` are shows. */
 
 /** Prints a numbered heading, or a line below it. */
 export interface Teller {
@@ -10,7 +10,7 @@ export interface Teller {
   line(text: string): void
 }
 
-/** Fails the show if the condition is false: exit code 0 means that every check held. */
+/** Fails the show if the condition is false. So exit code 0 means that every check held. */
 export function mustHold(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Error(`this did not hold: ${what}`)
 }
@@ -22,7 +22,7 @@ export interface Stage {
   readonly tell: Teller
   /**
    * Registers a step that cleans up `what`. The step also runs when the show fails or is interrupted. The step that was
-   * registered last runs first. Register it before the change is made, because a signal can come at any moment.
+   * registered last runs first. Call this before the change is made, because a signal can come at any moment.
    */
   atEnd(what: string, step: () => Promise<unknown>): void
 }
@@ -30,15 +30,17 @@ export interface Stage {
 /** Milliseconds that an interrupted show waits: for the story's last request, and then for the steps that clean up. */
 const patience = { story: 10_000, endings: 30_000 }
 
-/** Milliseconds within which two signals count as one: a Ctrl-C comes from the terminal and again from npm. */
+/**
+ * Two signals within this many milliseconds count as one, because a Ctrl-C comes from the terminal and again from npm.
+ */
 const sameSignal = 1_000
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`)
 const complain = (text: string): void => void process.stderr.write(`\n${text}\n`)
 
 /**
- * Tells a story on the stack that runs on DATA_DIR, or on a stack that it starts. Returns the exit code, which is 0
- * only if every check held. `name` is the purpose of the started stack.
+ * Tells a story on the stack that runs on DATA_DIR. If no stack runs there, starts one; `name` then says in the output
+ * what the stack is for. Returns the exit code, which is 0 only if every check held.
  */
 export async function show(name: string, story: (stage: Stage) => Promise<void>): Promise<number> {
   const endings: { what: string; run: () => Promise<unknown> }[] = []
@@ -69,9 +71,10 @@ export async function show(name: string, story: (stage: Stage) => Promise<void>)
     told = story({ stack, client, tell, atEnd: (what, run) => void endings.push({ what, run }) })
     await Promise.race([told, signal.promise])
   })
-  // A signal from the terminal also ends our own stack, which is removed as a whole.
+  // A signal from the terminal also ends a stack that we started, and its folder is removed as a whole. So nothing
+  // needs to be cleaned up there.
   if (stack?.isOthers === true || !signal.isInterrupted()) {
-    // A request in progress may still create something. Its answer names what must be removed.
+    // The request in progress may still create something, and its answer names what must be removed. So wait for it.
     if (signal.isInterrupted())
       await within(
         patience.story,
@@ -117,7 +120,10 @@ interface Signal {
   allowRequests(): void
 }
 
-/** Listens for signals. The first one interrupts the show. A second one ends the process, and prints `left()`. */
+/**
+ * Listens for signals. The first signal interrupts the show. A second signal ends the process, and prints `left()`:
+ * what may stay in the organization.
+ */
 function listen(left: () => string): Signal {
   const interrupted = new Error('interrupted')
   let since: number | null = null
@@ -146,7 +152,7 @@ function listen(left: () => string): Signal {
   }
 }
 
-/** A client that, after a signal, throws at the story's next request, so that the story creates nothing more. */
+/** Wraps the client of the story. After a signal, the next request throws, so that the story creates nothing more. */
 function stoppable(client: Client, signal: Signal): Client {
   const open = (): void => {
     if (signal.isStopped()) throw signal.interrupted

@@ -7,7 +7,7 @@ import { forgetProcess, isOurs, recordedProcesses, recordProcess } from '../stac
 import { startGuard } from '../stack/guarded.ts'
 import { createClient, type Bootstrap } from './client.ts'
 
-/** The service that the demo uses. */
+/** A running stack that the demo uses. */
 export interface DemoStack {
   readonly bootstrap: Bootstrap
   /** The file that `bootstrap` was read from. */
@@ -16,7 +16,10 @@ export interface DemoStack {
   readonly mailDir: string
   /** Whether the stack already ran before the demo. */
   readonly isOthers: boolean
-  /** Kills the stack's worker, which is started again; null for a stack that already ran before the demo. */
+  /**
+   * Kills the stack's worker, which the supervisor then starts again. null for a stack that already ran before the
+   * demo.
+   */
   readonly killWorker: (() => void) | null
   /** Ends the stack and removes its data, unless the stack already ran before the demo. */
   close(): Promise<void>
@@ -29,7 +32,7 @@ const notOurs = [
   ...['TLS_KEY_FILE', 'APP_ENV', 'HOST', 'CONNECTION_HOSTS', 'LLM_PRICES', 'SECRETS_BACKEND'],
 ]
 
-/** The stack that runs on `DATA_DIR` (default `.data`), or null. */
+/** Finds the stack that runs on `DATA_DIR` (default `.data`); null if none runs. */
 export async function findStack(env: NodeJS.ProcessEnv): Promise<DemoStack | null> {
   const dataDir = resolve(env['DATA_DIR'] || '.data')
   const bootstrap = readBootstrap(dataDir)

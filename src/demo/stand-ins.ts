@@ -1,7 +1,7 @@
 import type { Client, Person } from './client.ts'
 import type { Stage } from './show.ts'
 
-/* Connections of a person to stand-ins of services, for the time of a show. */
+/* Connects a person to stand-ins of services while a show runs. */
 
 interface Connection {
   readonly id: string
@@ -13,8 +13,8 @@ interface Connection {
 }
 
 /**
- * The person's own connection to one of these services that no show made; null if there is none. Also revokes
- * connections with the show's `name`, which an interrupted show has left.
+ * Finds the person's own connection to one of these services; null if there is none. A connection named `name` is left
+ * from an interrupted show: this function revokes it and does not return it.
  */
 export async function ownConnection(
   { client, stack }: Pick<Stage, 'client' | 'stack'>,

@@ -49,8 +49,8 @@ interface Verified {
 const requester: Person = 'admin'
 
 /**
- * Tells the whole demo. Throws at the first check that does not hold. With `byPerson` the demo waits until somebody
- * has decided in a browser.
+ * Tells the story of the demo. Throws at the first check that does not hold. With `byPerson`, the story waits until
+ * somebody has decided in a browser.
  */
 export async function tellStory(stage: Stage, byPerson: boolean): Promise<void> {
   const { stack, client, tell } = stage
@@ -125,7 +125,7 @@ async function refusedPlan(
     inputs,
   })
   mustHold(status === 403 && error?.code === 'run_denied', `mail to ${outsideAddress} is refused with 403`)
-  // In a user's organization another rule may deny the run first.
+  // If the stack already ran before the demo, another rule of its organization may deny the run first.
   mustHold(stack.isOthers || error.message.includes(denyName), 'the refusal names the rule')
   tell.line(`to ${outsideAddress}: 403 ${error.code}, ${error.message}`)
 }
@@ -142,7 +142,7 @@ async function heldRun(
   const read = () => client.get<Run>(requester, 'GET', `/runs/${id}`)
   const settled = ['paused', 'awaiting_approval', 'completed', 'failed', 'denied']
   let run = await until('the run to wait', read, ({ status }) => settled.includes(status))
-  // A user's organization may also require approval of whole runs.
+  // If the stack already ran before the demo, its organization may also require approval of whole runs.
   if (run.status === 'awaiting_approval') {
     await voteUntilDecided(client, approvalOf(run))
     run = await until(
@@ -184,7 +184,7 @@ async function secondPerson(
   }
   const { email, password } = stack.bootstrap.users.approver
   tell.line(`open it in a browser, and sign in as ${email}`)
-  // The demo's own stack ends with the demo, so this password is useless afterwards.
+  // A stack that the demo started ends with the demo, so its password may be printed.
   tell.line(stack.isOthers ? `the password is in ${stack.bootstrapFile}` : `the password is ${password}`)
   tell.line('approve or reject on the page; the demo waits an hour at most')
   const people = await decidedByPerson(client, approval.id)

@@ -2,13 +2,13 @@ import { sql, type Transaction } from 'kysely'
 import type { Database, Db } from '../db/schema/index.ts'
 import { DomainError } from './errors.ts'
 
-/** The longest time of one statement, in milliseconds. */
+/** A statement may take at most this many milliseconds. */
 const longest = 10_000
 const queryCancelled = '57014'
 
 /**
- * Reads one answer's rows from one snapshot, with index scans in a single process. A statement that takes longer than
- * `milliseconds` is cancelled, so that no list blocks a connection. Throws `unavailable` in this case
+ * Reads the rows of one answer from one snapshot, with index scans and without parallel workers. If a statement takes
+ * longer than `milliseconds`, cancels it and throws `unavailable`. So no list blocks a connection for long
  * (docs/decisions/0067).
  */
 export async function readBounded<T>(

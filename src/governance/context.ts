@@ -32,7 +32,7 @@ export interface Context {
   readonly sealer: Sealer
   readonly secrets: Secrets
   readonly outgoing: Outgoing
-  /** Caches access tokens. This process can request a lost token again. */
+  /** Keeps access tokens in memory only. If a token is lost, this process can request a new one. */
   readonly accessTokens: TokenCache
   readonly rates: Rates
   readonly shares: Shares
@@ -40,17 +40,23 @@ export interface Context {
   readonly keys: KeyLookup
   readonly agentSessions: SessionCache
   readonly runCaches: RunCaches
-  /** What the uploads of this process share (files/uploads.ts). */
+  /** The memory and the parsers that all uploads of this process share (files/uploads.ts). */
   readonly uploads: { readonly memory: LoadBudget; readonly parsers: LoadBudget }
-  /** The last time when this process found an audit entry that the service did not write, by `performance.now()`. */
+  /**
+   * The last time when this process found an audit entry that the service did not write, by `performance.now()`; null
+   * if it never found one.
+   */
   auditAlarmAt: number | null
-  /** True if Temporal did not answer when this process last asked (delivery/temporal-watch.ts). Only the API asks. */
+  /**
+   * True if Temporal did not answer when this process last asked (delivery/temporal-watch.ts). Only API processes ask.
+   */
   isTemporalAway: boolean
   /**
-   * Time and reason of the database's latest refusal to write while it still answers. `at` is by `performance.now()`.
+   * The last time when the database answered but refused to write, e.g. because its disk is full; null if it never did.
+   * `at` is by `performance.now()`.
    */
   writeTrouble: { readonly at: number; readonly reason: WriteRefusal } | null
-  /** This function is called after a commit that wrote outbox rows. The relay sets it. */
+  /** Called after a commit that wrote outbox rows. The relay sets this function. */
   onOutbox: () => void
   close(): Promise<void>
 }

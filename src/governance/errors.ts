@@ -32,7 +32,7 @@ export class DomainError extends Error {
   override readonly name = 'DomainError'
   readonly code: DomainErrorCode
   readonly details: readonly ErrorDetail[]
-  /** Seconds to wait before the same call is worth another try, if known. */
+  /** Seconds after which the caller may try the same call again, if known. */
   readonly retryAfter: number | undefined
   constructor(
     code: DomainErrorCode,
@@ -48,7 +48,8 @@ export class DomainError extends Error {
 }
 
 /**
- * The same error for an absent object and for an object of another organization, so its existence is never revealed.
+ * The error for an object that does not exist. An object of another organization gets the same error, so that the
+ * caller does not learn that it exists.
  */
 export function notFound(what: string, id: string): DomainError {
   return new DomainError('not_found', `no ${what} \`${id}\``)

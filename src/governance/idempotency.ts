@@ -6,37 +6,40 @@ import { DomainError } from './errors.ts'
 import { idempotencyPlace, type IdempotencyUse } from './sealing/places.ts'
 
 /**
- * Identifies one use of an `Idempotency-Key`. The same text with another API key, route or organization is another use.
- * Another API key of the same person also counts as another use, because it may have fewer rights.
+ * Identifies one use of an `Idempotency-Key`. The same `Idempotency-Key` with another API key, route or organization is
+ * another use. This also holds for another API key of the same person, because it may have fewer rights.
  */
 export interface KeyUse extends IdempotencyUse {
-  /** Hash of the body. */
+  /** Hash of the request's body. */
   readonly bodyHash: string
 }
 
 export interface StoredAnswer {
   readonly status: number
-  /** JSON text; null for no body. */
+  /** JSON text; null if the answer has no body. */
   readonly body: string | null
 }
 
 /** Makes sure that an act happens once per key, even if the process dies between the act and its answer. */
 export interface Once {
-  /** True if an earlier holder of the key has acted but died before its answer. Then only the answer is missing. */
+  /**
+   * True if an earlier call with the key has done the act, but ended before it stored its answer. Then only the answer
+   * is missing.
+   */
   readonly acted: boolean
   /** The value that the act saved with `markActed`. */
   readonly made: unknown
   /**
-   * Call it in the act's transaction. `made` is JSON that the answer needs and that cannot be read later, such as a new
-   * key's secret. `made` is stored sealed until the answer is stored. Throws `idempotency_in_progress` if another call
-   * has taken over the key.
+   * Call it in the act's transaction. `made` is JSON that the answer needs and that cannot be read later, such as the
+   * secret of a new API key. The database keeps `made` sealed until the answer is stored. Throws
+   * `idempotency_in_progress` if another call has taken over the key.
    */
   markActed(trx: Transaction<Database>, made?: object): Promise<void>
 }
 
 /**
- * Runs `act`. If an earlier holder of the key has already acted, returns the saved result instead. `act` must call
- * `once.markActed`.
+ * Runs `act`. If an earlier call with the key has already done the act, returns the saved result and does not run it.
+ * `act` must call `once.markActed`.
  */
 export async function actOnce<Made extends object | void>(
   once: Once | null,
@@ -49,26 +52,29 @@ export async function actOnce<Made extends object | void>(
 export type Opening = { readonly replay: StoredAnswer } | { readonly claim: Claim }
 
 /**
- * A claim is the right to act under a key. It lasts while the lock is renewed. If the process dies, another call can
- * take over the key after `lockSeconds`. If a slow process loses the key, its `markActed` throws, which undoes the
- * act's transaction. (A run stores its key itself.)
+ * A claim is the right to act under a key. It lasts while this process renews the lock of the key. If the process dies,
+ * another call can take over the key after `lockSeconds`. If a slow process loses the key, its `markActed` throws,
+ * which undoes the act's transaction. (A run also stores its key in its own row.)
  */
 export interface Claim extends Once {
   /**
-   * Stores the answer for `keptHours`. A large answer is not stored if the act is marked as done, because a repeated call
-   * can build the answer again.
+   * Stores the answer for `keptHours`. If the act is marked as done, a large answer is not stored, because a repeated
+   * call can build the answer again.
    */
   keep(answer: StoredAnswer): Promise<void>
-  /** Frees the key if there is no final answer, so that the caller may try again. A marked act stays marked. */
+  /**
+   * Gives up the key without storing an answer, so that the caller may try again. An act that was marked as done stays
+   * marked.
+   */
   release(): Promise<void>
 }
 
 const lockSeconds = 5
 const renewMilliseconds = 1_500
-/** Hours for which keys are kept, also those with which runs were started. */
+/** Keys are kept for this many hours, also the keys with which runs were started. */
 export const keptHours = 24
 const keptFor = sql`make_interval(hours => ${keptHours})`
-/** The number of characters above which an answer counts as large. A run's answer can have hundreds of megabytes. */
+/** An answer with more characters than this counts as large. A run's answer can have hundreds of megabytes. */
 export const mostKeptLength = 256 * 1024
 
 /**
@@ -105,7 +111,7 @@ const inProgress = (): DomainError =>
     'the first call with this `Idempotency-Key` has not ended: ask again',
   )
 
-/** Deletes keys after `keptHours`. */
+/** Deletes keys that are older than `keptHours`. */
 export async function forgetOldKeys(db: Db): Promise<void> {
   await sql`delete from idempotency_keys
     where created_at < clock_timestamp() - ${keptFor} and coalesce(locked_until < clock_timestamp(), true)`.execute(
@@ -118,14 +124,14 @@ async function claimOf(
   use: KeyUse,
   row: { readonly token: string; readonly acted: boolean; readonly made: string | null },
 ): Promise<Claim> {
-  // A takeover by another call sets a new `created_at`. So the old `created_at` finds the row only while this call
-  // holds the key.
+  // If another call takes over the key, it sets a new `created_at`. So this condition finds the row only while this
+  // call holds the key.
   const ours = sql`organization_id = ${use.organizationId} and user_id = ${use.userId}
     and api_key_id = ${use.apiKeyId} and route = ${use.route} and key = ${use.key} and created_at = ${row.token}::timestamptz`
   const made = await unseal(context, use, 'made', row.made)
   let isRenewing = false
   const renewal = setInterval(() => {
-    // Do not send a second renewal while the database is slow to answer.
+    // Sends no second renewal while the database has not answered the first.
     if (isRenewing) return
     isRenewing = true
     sql`update idempotency_keys set locked_until = clock_timestamp() + make_interval(secs => ${lockSeconds})
@@ -166,7 +172,10 @@ async function claimOf(
   }
 }
 
-/** Answers contain outputs, and in one case a new API key. So they are sealed for their row and column. */
+/**
+ * Answers contain outputs, and one kind of answer contains a new API key. So each value is sealed, for its own row and
+ * column.
+ */
 async function seal(
   context: Pick<Context, 'sealer'>,
   use: KeyUse,

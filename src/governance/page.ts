@@ -6,7 +6,7 @@ import { DomainError } from './errors.ts'
 /** The page of a list that a caller asks for (docs/reference/errors.md, "Lists"). */
 export interface PageRequest {
   readonly limit: number
-  /** `next_cursor` of the page before; null for the first page. */
+  /** The `next_cursor` of the page before; null for the first page. */
   readonly cursor: string | null
 }
 
@@ -16,9 +16,9 @@ export interface Page<T> {
 }
 
 /**
- * Reads the position after which the page begins: the text that `writeCursor` got; null for the first page. `form` is
- * the pattern of valid positions, by default the pattern of ids. Throws `validation_error` for a text that is not a
- * cursor.
+ * Decodes a cursor. Returns the position after which the page begins: the text that was given to `writeCursor`; null
+ * for the first page. `form` is the pattern of valid positions, by default the pattern of ids. Throws
+ * `validation_error` if `cursor` is not a cursor.
  */
 export function readCursor(cursor: string | null, form = /^[\x21-\x7e]{1,200}$/): string | null {
   if (cursor === null) return null
@@ -47,7 +47,7 @@ export async function readPage<DB, TB extends keyof DB, Row>(
   return pageOf(rows, page.limit, place, (row) => row)
 }
 
-/** The page with each row converted for the API. */
+/** Converts each row of the page for the API. */
 export function viewPage<Row, T>(page: Page<Row>, view: (row: Row) => T): Page<T> {
   return { data: page.data.map(view), next_cursor: page.next_cursor }
 }
@@ -65,7 +65,10 @@ export function pageOf<Row, T>(
   return { data: shown.map(view), next_cursor: more ? writeCursor(place(last)) : null }
 }
 
-/** Returns one page of a list in memory, in the order of the list. `place` returns a different id for each item. */
+/**
+ * Returns one page of a list in memory, in the order of the list. `place` returns a text that is different for each
+ * item.
+ */
 export function pageOfList<T>(items: readonly T[], page: PageRequest, place: (item: T) => string): Page<T> {
   const after = readCursor(page.cursor)
   const from = after === null ? 0 : items.findIndex((item) => place(item) === after) + 1

@@ -5,10 +5,10 @@ import { otherReadings } from './readers/text-variants.ts'
 import { maybe, no } from './tri.ts'
 
 /**
- * Extends a matcher for rules that deny or hold: it also compares every address in a text, in the form in which mail
- * is delivered. `equals`, `in`, `startswith` and `contains` then treat `Boss <boss@acme.com>` and `x@y.com,
- * boss@ACME.com` like `boss@acme.com`. One matching recipient is enough. The extension only adds matches. `allow`
- * rules and the negative operators compare the text as written.
+ * Extends the matcher of a rule that denies or holds. The extended matcher also compares each address in a text, in the
+ * form in which mail is delivered. `equals`, `in`, `startswith` and `contains` then treat `Boss <boss@acme.com>` and
+ * `x@y.com, boss@ACME.com` like `boss@acme.com`. One matching recipient is enough. The extension only adds matches.
+ * `allow` rules and the negative operators compare the text as written.
  */
 export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: unknown): Matcher {
   const values = (Array.isArray(value) ? value : [value]).filter((each) => typeof each === 'string')
@@ -33,7 +33,7 @@ export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: 
   }
 }
 
-/** How to compare an address with the rule's values; null if the values cannot match any address. */
+/** Returns a function that compares an address with the rule's values; null if the values cannot match any address. */
 function comparison(
   operator: ValueOperator,
   values: readonly string[],

@@ -1,6 +1,6 @@
 import type { Label, SideEffect } from './types.ts'
 
-/** The effects of an agent client's tool, before its arguments are read. */
+/** The effects of a tool of an agent's client, as far as they are known without the call's arguments. */
 export interface AgentTool {
   readonly sideEffect: SideEffect
   /** Labels of the tool's output. */
@@ -73,7 +73,7 @@ export interface ToolAnnotations {
   readonly readOnlyHint?: unknown
   readonly destructiveHint?: unknown
   readonly openWorldHint?: unknown
-  /** Set by the gateway: the tool has changed since the session first saw it (docs/decisions/0036). */
+  /** Set by the gateway: the tool has changed since the agent's session first saw it (docs/decisions/0036). */
   readonly definitionChanged?: unknown
 }
 

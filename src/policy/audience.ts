@@ -1,19 +1,24 @@
 import { isOwnedBy, normalHost, ruleDomain } from './readers/hosts.ts'
 
 /**
- * One list of domains for each policy that limits who can read what a call writes to. A reader must be within each
- * list.
+ * The people who may read the document or folder that a call writes to. Each tool policy that limits them has one list
+ * of domains. Everybody who can read the document or folder must belong to a domain of each list.
  */
 export type Audience = readonly (readonly string[])[]
 
-/** Somebody who can read what a call writes to, as its service names them. A group counts by its own address. */
+/**
+ * A person, group or domain that can read the document or folder, as its service names them. Only the address of a
+ * group is checked, and not those of its members.
+ */
 export type Reader =
   | { readonly kind: 'address'; readonly address: string }
   | { readonly kind: 'domain'; readonly domain: string }
   /** Everybody, or somebody whom the service does not name. */
   | { readonly kind: 'anybody' }
 
-/** Whether every reader is within each of the lists. A domain also covers its subdomains that have the same owner. */
+/**
+ * Whether every reader belongs to a domain of each list. A domain also covers its subdomains that have the same owner.
+ */
 export const isWithinAudience = (audience: Audience, readers: readonly Reader[]): boolean =>
   audience.every((list) => {
     const domains = list.map(domainOf)

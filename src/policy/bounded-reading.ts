@@ -8,11 +8,11 @@ type Parse = z.core.$ZodTypeInternals['parse']
 const prepared = new WeakSet<z.core.$ZodType>()
 
 /**
- * Bounds the work of a schema and all its parts (docs/decisions/0066).
- * - A list stops at its hundredth issue. zod alone makes an issue for each bad entry: 100,000 took half a second, and
- *   a stack overflow made the request fail with 500.
- * - A text that is too long gets no other checks. Finding similar tool names for a text of one megabyte also took
- *   half a second.
+ * Bounds the work of a schema and of all its parts (docs/decisions/0066).
+ * - A list stops at its hundredth issue. zod alone makes an issue for each bad entry. 100,000 issues took half a
+ *   second, and a stack overflow made the request fail with status 500.
+ * - A text that is too long gets no other checks. Finding similar tool names for a text of one megabyte also took half
+ *   a second.
  * Changes the schema itself, once.
  */
 export function boundReading(schema: z.core.$ZodType): void {

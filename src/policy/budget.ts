@@ -1,10 +1,12 @@
 /**
- * The number of comparisons, including reads of rules and labels, that one evaluation may make. A call that needs
+ * Maximum number of comparisons, including reads of rules and labels, that one evaluation may make. A call that needs
  * more is denied, so that every decision takes bounded time.
  */
 export const comparisonBudget = 200_000
 
-/** The number of comparisons for the analysis of a whole plan. Steps beyond this budget are decided during the run. */
+/**
+ * Maximum number of comparisons for the analysis of a whole plan. Steps beyond this budget are decided during the run.
+ */
 export const planBudget = 1_000_000
 
 export class BudgetExceeded extends Error {
@@ -38,11 +40,14 @@ export class Budget {
     this.#left -= comparisons
     return this.#left >= 0
   }
-  /** A long text costs as much as many short ones. */
+  /** Spends as much for a long text as for many short ones. */
   spendOnText(text: string | number | boolean): void {
     this.spend(typeof text === 'string' ? 1 + (text.length >> 10) : 1)
   }
-  /** Reads a text once with each reader, however many rules and steps need it. `read` spends for its own work. */
+  /**
+   * Returns the results of `read` for a text. Each reader reads the same text only once, however many rules and steps
+   * need the results. `read` spends budget for its own work.
+   */
   once<T>(text: string, read: Reader<T>): readonly T[] {
     this.spendOnText(text)
     let readings = this.#readings.get(read)

@@ -19,7 +19,7 @@ export function builtins(startedAt: Date, timeZone: string): Builtins {
   const field = (name: Intl.DateTimeFormatPartTypes) => Number(parts.get(name))
   const [year, month, day] = [field('year'), field('month') - 1, field('day')]
   const millisecond = startedAt.getUTCMilliseconds()
-  // The local time, read as if it were UTC. Its difference from the instant is the zone's offset.
+  // The local time, read as if it were UTC. Its difference from `startedAt` is the zone's offset.
   const wall = Date.UTC(year, month, day, field('hour'), field('minute'), field('second'), millisecond)
   return {
     today: dateOf(Date.UTC(year, month, day)),

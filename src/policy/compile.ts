@@ -48,12 +48,15 @@ export interface CompiledPolicy {
   labelRulesFor(tool: string): readonly CompiledLabelRule[]
 }
 
-/** Agents' tool names are free text, so the index is cleared when it is full. */
+/**
+ * Maximum number of entries in an index of rules by tool. Agents can send any text as a tool's name, so the index is
+ * cleared when it is full.
+ */
 const indexSize = 4096
 
 /**
- * Compiles the rules, once per organization and policy version. Inactive rules are left out. Never throws: an
- * unreadable part of a restrictive rule counts as covering and matching, and an unknown verdict counts as `deny`.
+ * Compiles the rules, once per organization and policy version. Inactive rules are left out. Never throws: if a part of
+ * a restrictive rule cannot be read, this part matches every call. An unknown verdict counts as `deny`.
  */
 export function compilePolicy(source: PolicySource): CompiledPolicy {
   return joinRules({
@@ -63,7 +66,7 @@ export function compilePolicy(source: PolicySource): CompiledPolicy {
   })
 }
 
-/** A policy of rules that are compiled already, in the order they were saved. */
+/** Makes a policy from compiled rules. The rules must be in the order in which they were saved. */
 export function joinRules({
   rules,
   labelRules,
@@ -86,7 +89,7 @@ export function joinRules({
   }
 }
 
-/** null for an inactive rule. */
+/** Returns null for an inactive rule. */
 export function compileRule(rule: StoredRule): CompiledRule | null {
   if (rule.status === 'inactive') return null
   const isRestrictive = rule.verdict !== 'allow'
@@ -115,13 +118,14 @@ export function compileRule(rule: StoredRule): CompiledRule | null {
   }
 }
 
-/** null for a label rule that is not active. */
+/** Returns null for a label rule that is not active. */
 export function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule | null {
   if (rule.status !== 'active') return null
   const coversTool = toolMatcher(rule.tools)
   return {
     addLabels: rule.add_labels,
-    // More labels only restrict calls, so label rules use the quantifier of restrictive rules.
+    // More labels can only restrict later calls. So label rules are evaluated like restrictive rules: one matching
+    // element is enough.
     isRestrictive: true,
     labels: readLabels(rule.labels),
     params: compileConditions(rule.params, true),
@@ -130,8 +134,8 @@ export function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule | nul
 }
 
 /**
- * The conditions sorted by cost: `exists` and `from_label` come before comparisons of values. null if one condition
- * cannot be read. A restrictive rule then matches, whatever its other conditions say.
+ * Returns the conditions sorted by cost: `exists` and `from_label` come before comparisons of values. Returns null if
+ * one condition cannot be read. A restrictive rule then matches, whatever its other conditions say.
  */
 function compileConditions(params: StoredRule['params'], isRestrictive: boolean): CompiledCondition[] | null {
   try {
@@ -143,7 +147,7 @@ function compileConditions(params: StoredRule['params'], isRestrictive: boolean)
   }
 }
 
-/** null if the label conditions cannot be read, as in `compileConditions`. */
+/** Returns null if the conditions on labels cannot be read, like `compileConditions`. */
 function readLabels(labels: StoredRule['labels']): LabelConditions | null | undefined {
   try {
     return compileLabels(labels)

@@ -6,7 +6,7 @@ const path = textField(200)
   .refine((text) => text.split('.').every((segment) => segment !== ''), {
     message: 'a parameter is a dotted path such as `to` or `message.body`, or `*` for any',
   })
-  // Request bodies with a field `__proto__` are refused, so a rule for this field would guard nothing.
+  // Request bodies with a field `__proto__` are refused, so a rule for this field would never match.
   .refine((text) => !text.split('.').includes('__proto__'), {
     message: 'no call has a field called `__proto__`: name another parameter',
   })
@@ -18,7 +18,10 @@ const filledIn = (text: string, context: z.RefinementCtx) => {
 const number = z.number()
 const text = textField(2000).superRefine(filledIn)
 const possiblyEmptyText = textField(2000, 0).superRefine(filledIn)
-/** Operators that compare whole texts would compare a regular expression as text, and never match. */
+/**
+ * Refuses a value that looks like a regular expression. The operators would compare it as plain text, and it would
+ * never match.
+ */
 const notPattern = (value: unknown, context: z.RefinementCtx) => {
   if (typeof value === 'string' && isPattern(value))
     context.addIssue({ code: 'custom', message: patternMessage })
@@ -27,7 +30,7 @@ const whole = z.union([possiblyEmptyText, number, z.boolean()]).superRefine(notP
 const list = <T extends z.ZodType>(value: T) =>
   z.array(value).min(1, 'give at least one value').max(1000, 'give at most 1,000 values')
 
-/** A domain to compare with. Placeholders and bare public suffixes are refused. */
+/** A domain to compare with. Placeholders are refused, and so are public suffixes such as `co.uk`. */
 export const domain = text.superRefine((value, context) => {
   if (isPlaceholder(value)) return
   const read = ruleDomain(value)

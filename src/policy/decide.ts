@@ -26,8 +26,8 @@ export interface Call {
   /** Labels of the call's inputs. */
   readonly labels: readonly Label[]
   /**
-   * Labels of the sources from which each parameter (a dotted path) was built, for `from_label`. If absent, every
-   * parameter counts as built from all sources of the call's labels, as for agents.
+   * For each parameter (a dotted path), the labels of the sources from which it was built. `from_label` reads them.
+   * Absent, as for agents: each parameter counts as built from all sources of the call.
    */
   readonly paramLabels?: ReadonlyMap<string, readonly Label[]> | undefined
 }
@@ -96,8 +96,8 @@ export function decide(policy: CompiledPolicy, call: Call): Decided {
 }
 
 /**
- * The verdict of a matching rule for a call. While approvals are off, nobody could approve a held call, so it is
- * denied.
+ * The verdict that a call gets from a matching rule. While approvals are off, nobody can approve a held call. So a rule
+ * that would hold the call denies it.
  */
 export function effectOf(policy: Pick<CompiledPolicy, 'approvalsEnabled'>, verdict: Verdict): Verdict {
   return verdict === 'require_approval' && !policy.approvalsEnabled ? 'deny' : verdict
@@ -137,7 +137,10 @@ function subjectOf(call: Call): Subject {
   }
 }
 
-/** The strictest terms of all rules that hold the call: owner before admin, most votes, shortest time. */
+/**
+ * The terms of approval for a call that one or more rules hold. The strictest of each term applies: owner before admin,
+ * the highest number of votes, the shortest time.
+ */
 export function approvalTerms(rules: readonly CompiledRule[]) {
   const holding = rules.filter((rule) => rule.verdict === 'require_approval')
   const times = holding.map((rule) => rule.expiresAfterSeconds).filter((seconds) => seconds !== null)

@@ -7,11 +7,14 @@ import { maybe, no, type Tri, tri, yes } from './tri.ts'
 import type { Label } from './types.ts'
 import { type Defaults, type Found, type Partial, type Places, find } from './values.ts'
 
-/** Known and possible labels. In a concrete call both sets are the same. */
+/**
+ * The labels that the data certainly has (`definite`), and those that it may have (`possible`). In a concrete call,
+ * both sets are the same.
+ */
 export interface LabelSets {
   readonly definite: ReadonlySet<Label>
   readonly possible: ReadonlySet<Label>
-  /** True if values can bring labels that are not in `possible`. */
+  /** True if unknown values can also bring labels that are not in `possible`. */
   readonly isOpen: boolean
 }
 
@@ -21,29 +24,35 @@ export function knownLabels(labels: readonly Label[]): LabelSets {
   return { definite: set, possible: set, isOpen: false }
 }
 
-/** Labels of the sources from which each parameter (a dotted path) was built. */
+/** For each parameter (a dotted path), the labels of the sources from which it was built. */
 export type Origins = ReadonlyMap<string, LabelSets>
 
-/** One call under evaluation. Each path is searched once for all rules, so its leaves cost budget only once. */
+/** One call under evaluation. The values at a path are searched once for all rules, so they spend budget only once. */
 export interface Subject {
   readonly params: Partial
-  /** What the parameters name. */
+  /** The kinds of places that the parameters name, such as a repository. */
   readonly places: Places
-  /** What the tool uses for parameters that the call leaves out. */
+  /** The values that the tool uses for parameters that the call leaves out. */
   readonly defaults: Defaults
   readonly labels: LabelSets
-  /** null: not tracked, so any parameter may be built from every source of the call's labels, as for agents. */
+  /**
+   * null: the sources of parameters are not tracked, as for agents. Then each parameter counts as built from all
+   * sources of the call.
+   */
   readonly origins: Origins | null
   readonly budget: Budget
   /** Cached results of label conditions; may be shared by calls with the same labels. */
   readonly byLabels: Map<LabelConditions, Tri>
-  /** Cached values of each path, or the error of finding them. */
+  /** The cached values at each path, or the error that the search for them threw. */
   readonly found: Map<string, Found | Error>
 }
 
 /** Conditions of rules and of label rules. */
 export interface Conditions {
-  /** undefined: any labels match. null: the conditions cannot be read, as for `params`. */
+  /**
+   * undefined: the rule has no conditions on labels. null: these conditions cannot be read, with the same effect as in
+   * `params`.
+   */
   readonly labels: LabelConditions | null | undefined
   /** null if the conditions cannot be read. Their evaluation then throws, so a restrictive rule matches. */
   readonly params: readonly CompiledCondition[] | null
@@ -65,7 +74,7 @@ export interface CompiledCondition {
   readonly wanted: ReadonlySet<Label> | null
 }
 
-/** Throws TypeError for a value that no schema accepts. */
+/** Throws TypeError for labels that the schema of rules refuses, e.g. after damage in the database. */
 export function compileLabels(labels: RuleBody['labels']): LabelConditions | undefined {
   if (labels === undefined) return undefined
   const setOf = (list: readonly Label[] | undefined): ReadonlySet<Label> | null => {
@@ -76,7 +85,7 @@ export function compileLabels(labels: RuleBody['labels']): LabelConditions | und
   return { anyOf: setOf(labels.any_of), allOf: setOf(labels.all_of), noneOf: setOf(labels.none_of) }
 }
 
-/** Throws TypeError for a condition that no schema accepts. */
+/** Throws TypeError for a condition that the schema of rules refuses, e.g. after damage in the database. */
 export function compileCondition(source: ParamCondition, isRestrictive: boolean): CompiledCondition {
   if (typeof source.param !== 'string') throw new TypeError('a condition must name its parameter')
   const path = source.param.split('.')
@@ -92,9 +101,9 @@ export function compileCondition(source: ParamCondition, isRestrictive: boolean)
 }
 
 /**
- * Whether all conditions on labels and parameters hold. A condition that cannot be evaluated counts as matching if
- * the rule restricts. A rule with conditions costs one comparison, and each tested label one more. Throws only
- * BudgetExceeded.
+ * Whether all conditions on labels and parameters hold. If a condition cannot be evaluated, a restrictive rule matches
+ * and an `allow` rule does not. A rule with conditions costs one comparison, and one more for each label that is
+ * tested. Throws only BudgetExceeded.
  */
 export function evaluate(conditions: Conditions, subject: Subject): Tri {
   try {
@@ -114,7 +123,10 @@ export function evaluate(conditions: Conditions, subject: Subject): Tri {
   }
 }
 
-/** Evaluates each condition by itself, for explanations. May throw BudgetExceeded, as the evaluation of a rule may. */
+/**
+ * Evaluates each condition by itself, for explanations. Throws BudgetExceeded, or the error of a condition that cannot
+ * be evaluated.
+ */
 export function evaluateEach(
   conditions: Conditions,
   subject: Subject,
@@ -177,7 +189,10 @@ function lookUp(condition: CompiledCondition, subject: Subject): Found {
   return found
 }
 
-/** A list can have elements with and without the path. A restrictive rule then takes the answer that restricts. */
+/**
+ * Evaluates `exists`. In a list, some elements can have the path and others not. A restrictive rule then matches, and
+ * an `allow` rule does not.
+ */
 function presence(found: Found, wanted: boolean, isRestrictive: boolean): Tri {
   const isThere = found.isThere ? yes : found.mayBeThere ? maybe : no
   if (wanted === isRestrictive) return wanted ? isThere : not(isThere)
@@ -208,7 +223,7 @@ function origin(
   return isRestrictive ? any : least(any, all)
 }
 
-/** Whether one path contains the other. The rule's path may omit list positions. */
+/** Whether one path is the beginning of the other. The rule's path may omit list positions. */
 export function overlaps(rule: readonly string[], built: readonly string[]): boolean {
   let r = 0
   let b = 0
@@ -236,7 +251,7 @@ function allOf(wanted: ReadonlySet<Label>, labels: LabelSets, budget: Budget): T
   return labels.possible !== labels.definite && isWithin(wanted, labels.possible, budget) ? maybe : no
 }
 
-/** Whether the two sets share a label. Costs the size of the smaller set. */
+/** Whether the two sets share a label. Spends one comparison for each label of the smaller set. */
 function meet(a: ReadonlySet<Label>, b: ReadonlySet<Label>, budget: Budget): boolean {
   const [few, many] = a.size < b.size ? [a, b] : [b, a]
   budget.spend(few.size)

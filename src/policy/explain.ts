@@ -32,7 +32,7 @@ export function joinClauses(clauses: readonly string[]): string {
   return clauses.length === 0 ? 'it covers every call' : list(clauses, 'and', clauses.length)
 }
 
-/** What a call with this side effect does, in words that follow "it". */
+/** The words for a side effect in a sentence about a call, e.g. "it sends data out". */
 export const effectWord = (effect: string): string => effectWords[effect] ?? effect
 
 const effectWords: Readonly<Record<string, string>> = {
@@ -51,7 +51,7 @@ export function describeScope(rule: Described): string[] {
 
 export const labelConditions = ['any_of', 'all_of', 'none_of'] as const
 
-/** null if the rule has no such condition. */
+/** Describes the rule's condition `which` on labels; null if the rule has none. */
 export function describeLabels(
   { labels }: Described,
   which: (typeof labelConditions)[number],
@@ -96,7 +96,10 @@ export function explainVerdict(
   return `Rule ${quote(rule.name)} ${verbs[rule.verdict]} ${quote(tool)} because ${becauseFor(rule, tool)}.`
 }
 
-/** The rule's reason for this tool. A rule that names the tool says only that, because the sentence names it already. */
+/**
+ * The rule's reason, for a sentence that already names the tool. If the rule names the tool too, the reason says only
+ * that it does.
+ */
 function becauseFor({ because }: { because: string }, tool: string): string {
   return because.replace(toolsClause, (clause) =>
     clause.includes(quote(tool)) ? 'it names this tool' : clause,

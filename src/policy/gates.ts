@@ -1,6 +1,6 @@
 import type { Category } from './types.ts'
 
-/** Settings that hold whole runs by the category of their workflow. */
+/** Settings that hold whole runs for an approval, depending on the categories of the workflow. */
 export interface GateSettings {
   readonly require_approval_for_external_comm: boolean
   readonly require_approval_for_public_writes: boolean

@@ -25,7 +25,8 @@ export function matchesGlob(glob: string, name: string): boolean {
 
 /** Whether some name matches both globs. Takes |a|·|b| steps. */
 export function globsMeet(a: string, b: string): boolean {
-  // meets[j]: whether some name matches both `a` from i and `b` from j. i runs backwards from the end.
+  // meets[j]: whether some text matches both the rest of `a` from i and the rest of `b` from j. i runs backwards from
+  // the end.
   let below: boolean[] = []
   for (let i = a.length; i >= 0; i--) {
     const meets: boolean[] = Array.from({ length: b.length + 1 }, () => false)

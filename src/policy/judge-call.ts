@@ -3,8 +3,8 @@ import type { ToolAccess } from './tool-access.ts'
 import type { Role } from './types.ts'
 
 /**
- * Decides one call by a person with this role. A freeze is checked first, then tool policies, then rules. Runs and
- * trials use this function. `analyzePlan` calls the same functions in the same order for calls with unknown parts.
+ * Decides one call of a person with this role. A freeze is checked first, then tool policies, then rules. Runs and
+ * trials of rules use this function. `analyzePlan` does the same in the same order for calls with unknown parts.
  * test/policy/judge-call.test.ts checks that both give the same answers. Limits on parameters apply only to calls of
  * workflows.
  */

@@ -2,19 +2,25 @@ import { asGithubLink, linkedInside } from './readers/repositories.ts'
 import type { CallSource } from './types.ts'
 import { Hole, isList, type Partial } from './values.ts'
 
-/** Parameters that a link in `repo` can name as well, by tool of the catalogue. */
+/**
+ * For each of these catalogue tools, the parameters whose values a link in `repo` can have too, e.g. the `number` in
+ * `https://github.com/acme/app/issues/7`.
+ */
 const linkedBy: ReadonlyMap<string, readonly ('number' | 'path' | 'ref')[]> = new Map([
   ['github_get_file', ['path', 'ref']],
   ['github_get_issue', ['number']],
   ['github_comment', ['number']],
 ])
 
-/** False for the start of `owner/name`: an owner has neither a dot nor a colon, and a host or a scheme has one. */
+/**
+ * Whether a text with this beginning may be a link. It may not if it begins like `owner/name`: an owner has no dot and
+ * no colon, but a host or a scheme has one.
+ */
 const mayBeLink = (prefix: string): boolean => !/^[^.:/]*\//.test(prefix)
 
 /**
- * The parameters as the tool reads them. If a call leaves out the issue or the file, a link in `repo` names it, and
- * rules must see it. While `repo` is unknown, it may be such a link.
+ * Returns the parameters as the tool reads them. If a call leaves out the issue or the file, the tool takes it from the
+ * link in `repo`, and rules must see it. While `repo` is unknown, it may be such a link.
  */
 export function withLinked(tool: string, source: CallSource, params: Partial): Partial {
   const names = source === 'workflows' ? linkedBy.get(tool) : undefined

@@ -1,12 +1,15 @@
 import { Hole, type Partial, isList } from './values.ts'
 
-/** Stands for the requester in parameters that name people. */
+/** This word stands for the requester in parameters that name people. */
 const word = 'me'
 
 /** Parameters that name people, by catalogue tool. The tools' declarations use this table. */
 export const peopleOf = { mail_send: ['to', 'cc', 'bcc'], calendar_create_event: ['attendees'] } as const
 
-/** Whether a rule's value is `me`. No parameter ever equals it, because `me` becomes an address before rules see it. */
+/**
+ * Whether a rule's value is `me`. No parameter ever equals `me`, because `me` becomes an address before rules see the
+ * parameter.
+ */
 export function isMe(value: unknown): boolean {
   return typeof value === 'string' && value.trim() === word
 }
@@ -40,8 +43,8 @@ export function addressItems(text: string): { readonly start: number; readonly e
 
 /**
  * Replaces each `me` in parameters that name people with the requester's address, so that rules and the tool see the
- * same values. Without an address, the text from `me` on is unknown. With an address, parameters without holes get no
- * holes.
+ * same values. If `email` is null, the text from the first `me` on becomes unknown. If it is not null, parameters
+ * without unknown parts get no unknown parts.
  * @param people names of the tool's parameters that name people; each is a text or a list of texts
  */
 export function fillInMe(params: Partial, people: readonly string[], email: string | null): Partial {
@@ -79,8 +82,8 @@ function inText(text: string, email: string | null): string | Hole {
 }
 
 /**
- * The last item of a prefix may become `me` once the unknown rest is added. Then only the text before that item is
- * known.
+ * The last item of a prefix may become `me` when the unknown rest is added. If it may, only the text before this item
+ * is known.
  */
 function inPrefix(prefix: string, from: string | null, email: string | null): Hole {
   const last = addressItems(prefix).at(-1) ?? { start: 0, end: 0 }

@@ -10,20 +10,20 @@ import { type Found, type Hole, type Leaf, placeOfLeaf } from './values.ts'
 type Scalar = string | number | boolean
 
 /**
- * The result bits of one leaf: an element matched, or an element failed. An address list can set both bits. Blank
- * text sets neither.
+ * The bits in the result of one leaf. `matched`: an element of the leaf matches. `failed`: an element does not match. A
+ * text with several addresses can set both bits. Blank text sets neither.
  */
 export const matched = 1
 export const failed = 2
-/** An unknown part decides whether the leaf counts at all. */
+/** An unknown part of the call decides whether the leaf is compared at all. */
 export const unsure = 4
 
 /** Compares leaves with a rule's value. */
 export interface Matcher {
-  /** True for `not_in` and `domain_not_in`, which also match absent values if the rule restricts. */
+  /** True for `not_in` and `domain_not_in`. In a rule that restricts, these operators also match an absent value. */
   readonly isNegative: boolean
   leaf(leaf: Leaf, budget: Budget): number
-  /** For a text of which only this prefix is known: whether at least one of its elements matches. */
+  /** Only the prefix of a text is known. Returns whether at least one element of the whole text matches. */
   prefix(prefix: string, hole: Hole): Tri
 }
 
@@ -31,9 +31,9 @@ export interface Matcher {
 export type ValueOperator = Exclude<RuleOperator, 'exists' | 'from_label'>
 
 /**
- * @param isRestrictive whether the rule denies or holds. If the owner of a subdomain may differ from the domain's
- * owner (`evil.s3.amazonaws.com`), the reading that restricts is used. A text that should name a place and that no
- * reader can read matches a rule that restricts, and no rule that allows
+ * Unclear values match a rule that restricts, and no rule that allows. A value is unclear if it should name a place and
+ * cannot be read. A subdomain is unclear if it may have another owner than its domain (`evil.s3.amazonaws.com`).
+ * @param isRestrictive whether the rule denies or holds
  */
 export function compileMatcher(operator: ValueOperator, value: unknown, isRestrictive: boolean): Matcher {
   const values: unknown[] = Array.isArray(value) ? value : [value]
@@ -81,7 +81,7 @@ function membership(values: readonly Scalar[], isNegative: boolean, isRestrictiv
       return one(places.wholes(leaf.kind).has(place) !== isNegative)
     },
     prefix(prefix, hole) {
-      // The text may become a link to a listed place, or a text that no reader can read.
+      // The whole text may become a link to a listed place, or a text that cannot be read as a place.
       if (hole.kind !== null && places.hasTexts) return maybe
       for (const { text, isId } of texts)
         if (text.startsWith(prefix) || (isId && hole.mayBecomeLink)) return maybe
@@ -135,7 +135,7 @@ const equal: Comparison = (spelling, part) => spelling === part
 const includes: Comparison = (spelling, part) => spelling.includes(part)
 const starts: Comparison = (spelling, part) => spelling.startsWith(part)
 
-/** Compares parts of a place with a leaf that does not match as it is written. */
+/** Compares the place that a leaf names with the rule's texts, if the text of the leaf does not match. */
 function byPlace(
   leaf: Leaf,
   kind: PlaceKind,
@@ -178,7 +178,7 @@ function domains(
       budget.spend(4)
       let result = 0
       for (const host of hosts) {
-        // each label of the host is one lookup
+        // Each part of the host's name costs one lookup.
         budget.spend(1 + (host.host.length >> 3))
         result |= one(matches(host))
       }
@@ -201,8 +201,8 @@ function readHosts(text: string, budget: Budget): readonly ReadHost[] {
 }
 
 /**
- * A host with every domain that contains it, the host itself first. Both are empty if the text cannot be read as a
- * host.
+ * Returns a host with every domain that contains the host. The first of these domains is the host itself. Both fields
+ * are empty if the text cannot be read as a host.
  */
 function withDomains(host: Host): ReadHost {
   const domains: string[] = []
@@ -212,9 +212,10 @@ function withDomains(host: Host): ReadHost {
 }
 
 /**
- * Combines the results of all elements. A restrictive rule matches if any element matches. An `allow` rule matches
- * only if all elements match. If the value is absent, negative operators match for restrictive verdicts and never for
- * `allow`. The other operators of a restrictive rule also match the value that the tool uses in its place.
+ * Combines the results of all elements. A restrictive rule matches if any element matches. An `allow` rule matches only
+ * if all elements match. If the value is absent, negative operators match in a restrictive rule, and never in an
+ * `allow` rule. Other operators of a restrictive rule then compare the value that the tool uses for the absent
+ * parameter.
  */
 export function quantify(matcher: Matcher, found: Found, isRestrictive: boolean, budget: Budget): Tri {
   let bits = 0

@@ -20,17 +20,17 @@ import type { Label } from './types.ts'
 import { Hole, type Partial, find } from './values.ts'
 
 /*
- * Explains why a rule matches or may match a step, with one clause for each condition. If a condition may match but
- * need not, its clause names the unknown value that decides it.
+ * Explains why a rule matches or may match a step, with one clause for each condition. If it is unknown whether a
+ * condition holds, its clause names the unknown value that decides.
  */
 
 /** Maximum number of values that the clause of one condition names. */
 const mostNames = 3
 
 /**
- * Explains each of these rules of the step with one clause, e.g. "`to` is outside `acme.com` if `input.to` is".
- * Spends from `budget`. The plan has another budget, so explaining changes no verdict. Once `budget` is used up, a
- * clause only states the conditions of its rule.
+ * Returns one explanation for each of these rules of the step, e.g. "`to` is outside `acme.com` if `input.to` is". The
+ * explanations spend `budget`. The analysis of the plan has another budget, so explanations change no verdict. Once
+ * `budget` is used up, an explanation only states the conditions of its rule.
  */
 export function explainMatches(step: StepAnalysis, rules: readonly PlannedRule[], budget: Budget): string[] {
   let runs: string | null = null
@@ -75,7 +75,8 @@ function clausesOf(planned: Planned, { rule }: PlannedRule, subject: Subject, bu
 }
 
 /**
- * The end of a clause, e.g. "if `input.to` is". It names the unknown value that decides whether the condition holds.
+ * Returns the words of a clause from "if" on, such as "if `input.to` is" in "`to` is outside `acme.com` if `input.to`
+ * is". These words name the unknown value that decides whether the condition holds.
  */
 function openPart(planned: Planned, { source, path }: CompiledCondition, { params }: Subject): string {
   if (source.operator === 'from_label') {
@@ -112,7 +113,7 @@ const unknownNames = (holes: readonly Hole[]): string[] => [
 const labelDeciders = (planned: Planned, wanted: ReadonlySet<Label>): string[] =>
   namesOf(planned, planned.sources, wanted)
 
-/** The sources that possibly, and not certainly, bring one of the labels. */
+/** Names the sources that may bring one of the labels, but do not certainly bring it. */
 function namesOf({ outputs }: Planned, sources: readonly string[], wanted: ReadonlySet<Label>): string[] {
   const decides = (id: string): boolean => {
     const labels: LabelSets | undefined = outputs.get(id)
@@ -150,11 +151,14 @@ function holesIn(value: Partial): Hole[] {
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(holesIn) : []
 }
 
-/** The sources of a step that can bring labels which nothing declares: remembered values, and unknown inputs. */
+/**
+ * The sources of a step that can bring any label: steps that read values from the memory, and inputs that are not known
+ * yet.
+ */
 export function openSources({ planned: { sources, outputs } }: StepAnalysis): string[] {
   return [...new Set(sources)].filter((id) => outputs.get(id)?.isOpen ?? true)
 }
 
-/** The sources that decide whether the plan of the run counts this label for the step's inputs. */
+/** Names the sources that decide whether the step's inputs may have this label when the run starts. */
 export const namesOfDeciders = ({ planned }: StepAnalysis, label: Label): string =>
   list(planned.atStart.deciders(planned, label).map(nameOfSource), 'or', mostNames)

@@ -25,7 +25,7 @@ export interface Planned {
   /** Labels of the step's inputs. */
   readonly labels: LabelSets
   readonly origins: Origins
-  /** Bounds of the labels that the plan of the run counts for this step. */
+  /** Bounds of the labels that the step's inputs may have when the run starts. */
   readonly start: StartLabels
   readonly atStart: AtStart
   readonly skipped: ReadonlySet<string>
@@ -40,10 +40,10 @@ export interface Case {
   readonly params: Partial
 }
 
-/** Number of known items analysed one by one. The rest of a longer list counts as one unknown item. */
+/** Maximum number of known items that are analysed one by one. The rest of a longer list counts as one unknown item. */
 const mostItems = 100
 
-/** The calls of a step: one, or one for each item; empty if the step is certainly skipped. */
+/** The calls of a step: one call, or one call for each item. Empty if the step is certainly skipped. */
 export function casesOf(planned: Planned): Case[] {
   const { step, plan, skipped, textBudget } = planned
   const scope: PlanScope = { ...plan, skipped, textBudget }
@@ -84,8 +84,8 @@ function whenHolds(step: PlanStep, scope: PlanScope, budget: Budget): Tri {
 }
 
 /**
- * The sources of each parameter (dotted path): steps, and inputs that can have labels. The sources are the same for
- * all unknown values.
+ * The sources of each parameter (dotted path): steps, and inputs that can have labels. The sources do not depend on the
+ * unknown values.
  */
 export function sourcesOf(step: PlanStep, plan: Plan): ReadonlyMap<string, readonly string[]> {
   const itemSources = sourcesIn(step.forEach ?? null, [], plan)

@@ -1,7 +1,7 @@
 import type { Budget } from './budget.ts'
 import type { LabelSets, Origins } from './evaluate.ts'
 
-/** Used if nothing is known about the labels. */
+/** The labels of a value about whose labels nothing is known. */
 const anything: LabelSets = { definite: new Set(), possible: new Set(), isOpen: true }
 
 /**

@@ -10,7 +10,10 @@ import type { Partial } from './values.ts'
 /** One call that a step makes or may make, ready for evaluation. */
 export interface PlannedCall {
   readonly occurs: Case['occurs']
-  /** As the step gives them. Tool policies check these, and rules the parameters of `subject`. */
+  /**
+   * The parameters as the step gives them. Tool policies check these parameters. Rules check the parameters of
+   * `subject`.
+   */
   readonly given: Partial
   readonly subject: Subject
 }
@@ -37,8 +40,8 @@ export function callsOf({ step, labels, origins, budget }: Planned, cases: reado
 }
 
 /**
- * How certainly a rule matches a step. This is the result for the call of the step that the rule matches most
- * certainly.
+ * How certainly a rule matches a step. If the step may make several calls, this is the result for the call that the
+ * rule matches most certainly.
  */
 export interface Outcome {
   readonly matches: Tri
@@ -53,7 +56,10 @@ export function isDefinite({ matches, occurs }: Pick<Outcome, 'matches' | 'occur
   return matches === yes && occurs === yes
 }
 
-/** A rule without conditions on parameters is decided once for all calls, even if the budget is used up. */
+/**
+ * A rule without conditions on parameters has the same result for all calls of a step, so it is evaluated only once. A
+ * rule without any condition is evaluated even if the budget is used up.
+ */
 export function outcomeOf(rule: Conditions, calls: readonly PlannedCall[]): Outcome {
   let best: Outcome = { matches: no, occurs: maybe, subject: null, isCut: false }
   const sameForAll = rule.params?.length === 0
@@ -69,8 +75,8 @@ export function outcomeOf(rule: Conditions, calls: readonly PlannedCall[]): Outc
 }
 
 /**
- * null once the budget is used up. The budget is tested first, because an error thrown for each rule and step would
- * cost more than the rule.
+ * Returns null once the budget is used up. This is tested before the evaluation, because an error for each rule and
+ * step would take longer than the evaluation itself.
  */
 function matchesWithin(rule: Conditions, subject: Subject): Tri | null {
   if (subject.budget.isUsedUp && !isUnconditional(rule)) return null

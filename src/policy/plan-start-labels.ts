@@ -7,17 +7,20 @@ import { type Tri, yes } from './tri.ts'
 import type { Json, Label } from './types.ts'
 
 /**
- * Bounds of the labels that the plan of the run will count as possible. A preview knows less than this plan, because
- * inputs and dates get their values when the run starts.
+ * When a run starts, its plan is analysed with all inputs and dates. These are bounds of the labels that this later
+ * plan counts as possible. A preview may lack inputs and dates, so it knows only bounds.
  */
 export interface StartLabels {
-  /** The plan of every run has these labels as possible. */
+  /** Labels that the later plan certainly counts as possible. */
   readonly certain: ReadonlySet<Label>
-  /** Any label is possible: an input is unknown, or the budget of the analysis is used up. */
+  /**
+   * The later plan may count any label as possible, because an input is unknown or the budget of the analysis is used
+   * up.
+   */
   readonly isOpen: boolean
 }
 
-/** A step under analysis (`Planned`), as far as its bounds depend on it. */
+/** The fields of a planned step (`Planned`) from which its bounds are computed. */
 interface Analyzed {
   readonly step: PlanStep
   readonly sources: readonly string[]
@@ -28,12 +31,15 @@ interface Analyzed {
 
 const open: StartLabels = { certain: new Set(), isOpen: true }
 
-/** Follows these bounds along the graph, beside the definite and possible labels of `analyzePlan`. */
+/**
+ * Computes `StartLabels` for each step of a plan, in the order of the graph. (`analyzePlan` computes the definite and
+ * possible labels of this plan.)
+ */
 export class AtStart {
   readonly #plan: Plan
-  /** This plan is the one of the run: nothing else becomes known when the run starts. */
+  /** True if this is the plan of a starting run: all inputs and dates are known. */
   readonly #isSettled: boolean
-  /** Steps whose calls the plan of the run may know to occur or not, while this plan does not. */
+  /** Steps whose calls are not known in this plan, but may be known when the run starts. */
   readonly #undecided = new Set<string>()
   /** By source, as in `Planned.outputs`. */
   readonly #outputs: Map<string, StartLabels>
@@ -49,7 +55,7 @@ export class AtStart {
     )
   }
 
-  /** The bounds for the inputs of a step. */
+  /** Returns the bounds of the labels that the inputs of a step may have. */
   of({ sources, labels, budget }: Pick<Analyzed, 'sources' | 'labels' | 'budget'>): StartLabels {
     if (labels.isOpen && budget.isUsedUp) return { certain: labels.definite, isOpen: true }
     if (this.#isSettled) return { certain: labels.possible, isOpen: false }
@@ -61,7 +67,7 @@ export class AtStart {
   }
 
   /**
-   * Notes the bounds for the output of a step.
+   * Records the bounds for the output of a step.
    * @param made labels that the tool or a label rule adds in a call of the step, and whether this call occurs
    */
   add(
@@ -80,7 +86,7 @@ export class AtStart {
     this.#outputs.set(step.id, { certain: new Set([...start.certain, ...counted]), isOpen })
   }
 
-  /** The sources of a step that bring the label into the plan of some runs, and not of all. */
+  /** The sources of a step that bring the label in some runs of the plan and not in others. */
   deciders({ sources, outputs }: Pick<Analyzed, 'sources' | 'outputs'>, label: Label): string[] {
     return [...new Set(sources)].filter((id) => {
       const { certain, isOpen } = this.#outputs.get(id) ?? open

@@ -8,13 +8,16 @@ export interface PlanStep {
   readonly sideEffect: SideEffect
   /** Labels that the tool declares for its output. */
   readonly outputLabels: readonly Label[]
-  /** The output can carry labels that nothing declares, e.g. those of a remembered value. */
+  /**
+   * The output can carry labels that no tool and no rule declares, such as the labels stored with a value of the
+   * memory.
+   */
   readonly bringsOwnLabels?: boolean | undefined
-  /** With templates, as in the definition. */
+  /** The parameters as the definition has them, with their templates. */
   readonly params: JsonObject
   /** Names of parameters in which `me` stands for the requester. */
   readonly people?: readonly string[] | undefined
-  /** All steps that this step waits for, whether named or referenced. */
+  /** Ids of all steps that this step waits for. Its `depends_on` names them, or its templates refer to them. */
   readonly dependsOn: readonly string[]
   readonly when?:
     | {
@@ -28,15 +31,15 @@ export interface PlanStep {
 }
 
 export interface Plan {
-  /** An acyclic graph, in any order. */
+  /** The steps in any order. Their dependencies have no cycle. */
   readonly steps: readonly PlanStep[]
   /** Known inputs, with defaults filled in. */
   readonly inputs: JsonObject
   /** Whether inputs that are not given are absent (a run about to start) or unknown (a preview). */
   readonly areInputsComplete: boolean
   /**
-   * Labels by input name; every step that refers to the input carries its labels. Other known inputs have no labels.
-   * An unknown input can bring any label, because it can be the output of another run.
+   * The labels of inputs, by name. A step that refers to an input has the labels of this input. Other known inputs have
+   * no labels. An unknown input can bring any label, because it can be the output of another run.
    */
   readonly inputLabels?: ReadonlyMap<string, readonly Label[]> | undefined
   readonly builtins?: Builtins | undefined

@@ -6,7 +6,7 @@ import type { Json, JsonObject } from './types.ts'
 import { givenInput } from './uploaded-files.ts'
 import { Hole, type Partial, isList } from './values.ts'
 
-/** A run's scope, as far as it is known before the run. */
+/** The values for the references of a plan, as far as they are known before the run. */
 export interface PlanScope {
   readonly inputs: JsonObject
   /** Whether inputs that are not given are absent (true) or unknown (false). */
@@ -40,13 +40,14 @@ function fillInText(text: string, scope: PlanScope): Partial {
   if (parts.length === 1 && only !== undefined && typeof only !== 'string') return lookUp(only, scope)
   let known = ''
   for (const part of parts) {
-    // The text is too long to analyse. The run resolves it, or fails before any decision.
+    // If the text budget is used up, the text is too long to analyse. The run resolves it, or fails before any
+    // decision.
     const from = typeof part === 'string' ? null : nameOf(part)
     if (scope.textBudget.isUsedUp) return new Hole(known, from)
     // A text that refers to an input that is not given makes the step fail before any decision.
     if (typeof part !== 'string' && missingInput(part, scope.inputs) !== null) return new Hole(known, from)
     const value = typeof part === 'string' ? part : lookUp(part, scope)
-    // Text after the first unknown part has an unknown position.
+    // Text after the first unknown part is left out, because its position is unknown.
     if (value instanceof Hole) return new Hole(known + (value.prefix ?? ''), from)
     if (!isKnown(value)) return new Hole(known, from)
     const piece = typeof part === 'string' ? part : textFor(part, value)
@@ -81,7 +82,10 @@ function lookUp(reference: Reference, scope: PlanScope): Partial {
 const nameOf = ({ text }: Reference): string => text.slice(2, -2).trim()
 const unknown = (reference: Reference): Hole => new Hole(null, nameOf(reference))
 
-/** A missing path makes the step fail before any decision, so any value is a safe answer. */
+/**
+ * If the path is missing, the step fails before any decision. So the result may be any value, and an unknown value is
+ * safe.
+ */
 function followKnown(value: Json, reference: WithPath, { index }: PlanScope): Partial {
   const path = pathAt(reference.path, index)
   if (path === null) return unknown(reference)

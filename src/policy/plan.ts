@@ -20,14 +20,14 @@ export interface PlannedRule {
   readonly name: string
   readonly verdict: Verdict
   readonly certainty: Certainty
-  /** For `explainMatch` (plan-because.ts). */
+  /** The explanations of plan-because.ts need this rule and its outcome. */
   readonly rule: CompiledRule
   readonly outcome: Outcome
 }
 
 export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
   readonly stepId: string
-  /** The strictest possible verdict. With certainty `definite` no other verdict is possible. */
+  /** The strictest possible verdict. If `certainty` is `definite`, no other verdict is possible. */
   readonly verdict: Verdict
   readonly certainty: Certainty
   /** The least strict possible verdict. A skipped step counts as allowed. */
@@ -37,33 +37,30 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
   /** Labels of the step's inputs. */
   readonly labels: { readonly definite: readonly Label[]; readonly possible: readonly Label[] }
   /**
-   * Enforced rules that match or may match, in the order they were saved. Calls that a freeze or tool policies
-   * certainly deny are left out, because their rules are not asked (preview-rules.ts shows those).
+   * Enforced rules that match or may match a call of the step, in the order in which they were saved. They are not
+   * evaluated for a call that a freeze or a tool policy certainly denies (preview-rules.ts adds such rules).
    */
   readonly rules: readonly PlannedRule[]
-  /** Bounds of the labels that the plan of the run counts as possible, e.g. for its risk. */
+  /** Bounds of the labels that the step's inputs may have when the run starts, e.g. for the risk of the run. */
   readonly start: StartLabels
   /** Why tool policies deny the step's call to the requester, or may deny it; null if they do not. */
   readonly blocked: (Blocked & { readonly certainty: Certainty }) | null
-  /** For `explainMatch` (plan-because.ts). */
+  /** The explanations of plan-because.ts need this. */
   readonly planned: Planned
 }
 
 export interface PlanAnalysis {
   readonly verdict: Verdict
-  /**
-   * At least one step is denied whatever the unknown parts are, so the run is refused. In a frozen organization every
-   * run is refused.
-   */
+  /** Whether the run is refused: the organization is frozen, or a step is denied whatever the unknown parts are. */
   readonly definitelyDenied: boolean
   /**
-   * The first step that is certainly denied. `isBlocked`: a tool policy denies it, not a rule. `lacksApprovals`: a
-   * rule holds it while approvals are off. `isTolerated`: it has `on_error: continue`.
+   * The step that the refusal of the run names. `isBlocked`: a tool policy denies it, not a rule. `lacksApprovals`: a
+   * rule would hold it, but approvals are off. `isTolerated`: the step has `on_error: continue`.
    */
   readonly deniedBy: {
     readonly stepId: string
     readonly ruleName: string
-    /** null: no rule alone denies the step. */
+    /** null: a freeze or a tool policy denies the step. */
     readonly ruleId: string | null
     readonly isBlocked: boolean
     readonly lacksApprovals: boolean
@@ -73,16 +70,16 @@ export interface PlanAnalysis {
 }
 
 /**
- * Analyses a whole plan before it runs. Each value is known, unknown, or known by a prefix. Labels flow along the
- * graph as definite and possible sets. Every rule matches, does not match, or may match.
+ * Analyses a whole plan before the run. The plan knows the whole of a value, only its beginning, or nothing. Each step
+ * passes labels to the steps after it, as definite or as possible. A rule matches, does not match, or may match.
  * Guarantee: whatever the unknown parts are, each step's verdict lies between `definiteVerdict` and `verdict` (for
  * calls within the comparison budget).
- * All steps share one budget. Once it is used up, every rule with conditions may match, and the run decides. Text
- * beyond `mostResolvedText` is unknown. `refuses` tells why tool policies deny a call. Steps are returned in the
- * plan's order. Never throws.
+ * All steps share one budget. Once it is used up, every rule with conditions counts as "may match". Text beyond
+ * `mostResolvedText` is unknown. `refuses` tells why tool policies deny a call. Steps are returned in the plan's order.
+ * Never throws.
  */
 export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses = () => null): PlanAnalysis {
-  // Keyed by source: a step's id or `inputSource`.
+  // The labels of each source. The key is the id of a step, or the `inputSource` of an input.
   const outputs = new Map(
     [...(plan.inputLabels ?? [])].map(
       ([name, labels]) =>
@@ -130,7 +127,7 @@ export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses
   }
 }
 
-/** No run starts in a frozen organization, whatever its steps depend on (docs/decisions/0207). */
+/** The step that is named when a freeze refuses a run. A freeze refuses every run (docs/decisions/0207). */
 const firstFrozen = (steps: readonly StepAnalysis[]): StepAnalysis | undefined =>
   steps.find((step) => step.verdict === 'deny') ?? steps[0]
 
@@ -153,7 +150,7 @@ function deniedBy(denied: StepAnalysis, policy: CompiledPolicy, plan: Plan): Pla
   }
 }
 
-/** Why tool policies refuse a call of the requester; null if they do not. `budget` is the plan's. */
+/** Returns why tool policies refuse a call of the requester, or null. `budget` is the budget of the whole plan. */
 export type Refuses = (call: Omit<CallOfTool, 'role'>, budget: Budget) => Refusal | null
 
 interface Bounds {
@@ -214,7 +211,7 @@ function refusalsOf(
   return { blocked, open }
 }
 
-/** The rules that match or may match. Widens `bounds` by their verdicts. */
+/** Returns the rules that match or may match. Makes `bounds` stricter by the verdicts of these rules. */
 function matchingRules(
   policy: CompiledPolicy,
   { step }: Planned,
@@ -226,7 +223,7 @@ function matchingRules(
   for (const rule of policy.rulesFor(step.tool, step.sideEffect, 'workflows')) {
     if (rule.isShadow) continue
     const outcome = outcomeOf(rule, calls)
-    // In the run, the call itself may also be too large to evaluate. Such a call is denied.
+    // If the analysis lacks budget, the call in the run may lack it too. Such a call is denied.
     if (outcome.isCut) bounds.possible = 'deny'
     if (outcome.matches === no) continue
     const effect = effectOf(policy, rule.verdict)
@@ -237,7 +234,7 @@ function matchingRules(
   return rules
 }
 
-/** A rule with this outcome for a step. */
+/** Returns the rule together with its outcome for a step. */
 export function plannedRule(rule: CompiledRule, outcome: Outcome): PlannedRule {
   const certainty = isDefinite(outcome) ? 'definite' : 'possible'
   return { ruleId: rule.id, name: rule.name, verdict: rule.verdict, certainty, rule, outcome }
@@ -278,7 +275,7 @@ function outputLabels(policy: CompiledPolicy, planned: Planned, calls: readonly 
   return output
 }
 
-/** Dependencies come before dependants. Steps of a cycle, which no saved definition has, come last. */
+/** Puts each step after its dependencies. Steps of a cycle, which no saved definition has, come last. */
 function inOrder(steps: readonly PlanStep[]): PlanStep[] {
   const byId = new Map(steps.map((step) => [step.id, step]))
   const waiting = new Map(steps.map((step) => [step.id, step.dependsOn.filter((id) => byId.has(id)).length]))

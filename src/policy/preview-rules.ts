@@ -7,19 +7,23 @@ import type { TextBudget } from './text-budget.ts'
 import { no } from './tri.ts'
 
 export interface ShownRule extends PlannedRule {
-  /** The rule is recorded and never enforced. */
+  /** True for a shadow rule: its matches are recorded, and it is never enforced. */
   readonly isShadow: boolean
 }
 
-/** They are shared by all steps, and are not those of the analysis, so showing more rules changes no verdict. */
+/**
+ * All steps of a preview share these budgets. The analysis of the plan has its own budgets. So showing more rules
+ * changes no verdict.
+ */
 export interface ShowingBudget {
   readonly budget: Budget
   readonly textBudget: TextBudget
 }
 
 /**
- * Every rule that matches or may match the calls of a step, in the order they were saved: those that the analysis
- * found, shadow rules, and rules for calls that a freeze or a tool policy denies before the rules are asked.
+ * Every rule that matches or may match a call of the step, in the order in which they were saved. Besides the rules
+ * that the analysis found, these are shadow rules, and rules for calls that a freeze or a tool policy denies. The
+ * analysis does not evaluate rules for such calls.
  */
 export function shownRules(policy: CompiledPolicy, step: StepAnalysis, within: ShowingBudget): ShownRule[] {
   const found = new Map(step.rules.map((rule) => [rule.ruleId, rule]))

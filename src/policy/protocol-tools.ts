@@ -1,4 +1,7 @@
-/** The effect of a protocol tool, judged by its name alone. `web` is a read of the web, whose answer is `untrusted`. */
+/**
+ * The effect of a protocol tool (a tool of an MCP server), judged by its name alone. `web`: the tool reads the web, so
+ * its answer is `untrusted`.
+ */
 export type ProtocolToolKind = 'egress' | 'write' | 'web' | 'read'
 
 /** Words in a tool's name. The first matching row decides. */
@@ -7,14 +10,17 @@ const words: readonly (readonly [ProtocolToolKind, ReadonlySet<string>])[] = [
   ['web', new Set(['web', 'browse', 'scrape', 'crawl'])],
   ['read', new Set(['get', 'list', 'read', 'search'])],
 ]
-/** Maximum number of readings of a name that are judged. A name with more readings may also be a write. */
+/**
+ * A name with several `__` can be split in several ways into a server and a tool. At most this many ways are judged. A
+ * name with more ways also counts as a write.
+ */
 const mostParts = 20
 const strictest: readonly ProtocolToolKind[] = ['egress', 'write', 'web', 'read']
 
 /**
  * The effect of a protocol tool `mcp__<server>__<tool>`, from the words of the tool's own name, split at `_`, `-` and
- * camelCase. The server's name does not count. If it is unclear where the tool's own name begins, the strictest
- * reading holds. A name without a known word is a write. Other forms that clients use are converted before this call.
+ * camelCase. The server's name does not count. If it is unclear where the tool's own name begins, the strictest effect
+ * counts. A name without a known word is a write. The caller converts names of other forms that clients use.
  */
 export function protocolToolKind(name: string): ProtocolToolKind {
   const tools = toolParts(name)

@@ -1,12 +1,12 @@
 import type { Label, RiskLevel, SideEffect } from './types.ts'
 
 const order: readonly RiskLevel[] = ['low', 'medium', 'high', 'critical']
-/** A tool that sends data with one of these labels out makes the risk critical. */
+/** If a tool sends out data with one of these labels, the risk is critical. */
 export const sensitive: readonly Label[] = ['confidential', 'pii']
 
 /** One use of a tool in a workflow, or one agent call. */
 export interface RiskyTool {
-  /** Two uses of one tool count as one reason. */
+  /** The name of the tool. Two uses of a tool with the same name count as one reason. */
   readonly name?: string
   readonly sideEffect: SideEffect
   readonly risk: Exclude<RiskLevel, 'critical'>

@@ -5,8 +5,8 @@ import { toolSideEffects } from './tool-side-effects.ts'
 import type { SideEffect } from './types.ts'
 
 /*
- * Finds fields of a rule that contradict each other, so that the rule would silently guard nothing. Refuses a rule
- * only if this is certain for every call (docs/decisions/0192).
+ * Finds fields of a rule that contradict each other, so that the rule would never match, and nobody would notice. A
+ * rule is refused only if the contradiction is certain for every call (docs/decisions/0192).
  */
 
 interface Issue {
@@ -36,8 +36,8 @@ export function foreignTools(rule: Fields): Issue | null {
 }
 
 /**
- * An issue if a rule for workflows alone names side effects that none of its tools has. Rules for agents are left
- * out. An agent's tool may have the name of a catalogue tool, and an organization may declare its effect.
+ * An issue if a rule for workflows alone names side effects that none of its tools has. Rules for agents are not
+ * checked. An agent's tool may have the name of a catalogue tool, and an organization may declare its effect.
  */
 export function otherSideEffects(rule: Fields): Issue | null {
   const { tools, side_effects: wanted } = rule
@@ -54,8 +54,8 @@ export function otherSideEffects(rule: Fields): Issue | null {
 }
 
 /**
- * Whether a condition holds only for a value. `exists` counts a blank text as absent, but other operators can compare
- * it.
+ * Whether a condition can hold only if the parameter has a value. For `exists`, an empty text is no value. Other
+ * operators can compare it, so they need no value if they list the empty text.
  */
 const needsValue = ({ operator, value }: ParamCondition): boolean => {
   if (operator === 'exists') return value

@@ -85,7 +85,10 @@ interface Aimed {
   readonly applies_to?: readonly string[] | undefined
 }
 
-/** Refuses a condition on the word `me`: rules see the address that it stands for (docs/decisions/0025). */
+/**
+ * Refuses a condition that compares with the word `me`. The word is replaced with the requester's address before rules
+ * are evaluated, so rules never see it (docs/decisions/0025).
+ */
 function refuseMe({ tools, params = [], applies_to }: Aimed, context: z.RefinementCtx): void {
   if (applies_to?.includes('workflows') === false) return
   const tool = Object.entries(peopleOf).filter(
@@ -105,7 +108,10 @@ function refuseMe({ tools, params = [], applies_to }: Aimed, context: z.Refineme
   }
 }
 
-/** Refuses a condition on a parameter that none of the tools has: the rule would silently guard nothing. */
+/**
+ * Refuses a condition on a parameter that none of the rule's tools has. Such a rule would protect nothing, and nobody
+ * would notice.
+ */
 function refuseUnknownParams({ tools, params = [], applies_to }: Aimed, context: z.RefinementCtx): void {
   if (tools === undefined || applies_to?.includes('workflows') === false) return
   for (const [index, { param }] of params.entries()) {
@@ -147,7 +153,7 @@ export const labelRuleInput = z.strictObject(labelRuleShape).superRefine((rule, 
 
 export type RuleBody = z.infer<typeof ruleInput>
 export type LabelRuleBody = z.infer<typeof labelRuleInput>
-/** Some fields of a rule; null removes an optional field. */
+/** A patch: the fields of a rule to change. null removes an optional field. */
 type Changes<Body> = { readonly [Field in keyof Body]?: Body[Field] | null | undefined }
 export type RulePatch = Changes<RuleBody>
 export type LabelRulePatch = Changes<LabelRuleBody>
@@ -157,8 +163,8 @@ export type StoredRule = RuleBody & { readonly id: string }
 export type StoredLabelRule = LabelRuleBody & { readonly id: string }
 
 /**
- * The body after a patch. Validate it as a whole (`ruleInput.safeParse(applyPatch(...))`), since a patch can remove
- * the last condition.
+ * Returns the body after a patch. The caller must validate the whole body (`ruleInput.safeParse(applyPatch(...))`),
+ * since a patch can remove the last condition.
  */
 export function applyPatch(body: RuleBody | LabelRuleBody, patch: RulePatch | LabelRulePatch): unknown {
   const merged: Record<string, unknown> = { ...body }

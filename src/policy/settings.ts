@@ -28,7 +28,7 @@ export const governanceSettings = z.strictObject({
 })
 export type GovernanceSettings = z.infer<typeof governanceSettings>
 
-/** The schema of all settings of an organization, each with a value. */
+/** The schema of complete settings: unlike in `governanceSettings`, every setting must have a value. */
 export const completeSettings = z.strictObject(
   Object.fromEntries(
     Object.entries(governanceSettings.shape).map(([name, field]) => [name, field.unwrap()]),

@@ -48,7 +48,7 @@ export const reservedWords: ReadonlySet<string> = new Set([
 /** A literal piece of a text, or a reference. */
 export type Part = string | Reference
 
-/** Whether a text may contain a reference or a quoted text. Cheap, to skip constants. */
+/** Whether a text may contain `{{...}}`. A quick test that spares all other texts the parser. */
 export function isTemplate(text: string): boolean {
   return text.includes('{{')
 }
@@ -87,8 +87,8 @@ export function parseText(text: string): Part[] {
 }
 
 /**
- * Every reference in the texts of a value, also in lists and objects. Names of fields are never templates; a definition
- * with `{{` in one is refused when it is saved.
+ * Every reference in the texts of a value, also in lists and objects. Names of fields are never templates. A definition
+ * with `{{` in the name of a field is refused when it is saved.
  */
 export function references(value: Json): Reference[] {
   const found: Reference[] = []

@@ -15,7 +15,7 @@ export class TemplateError extends Error {
 /** The values for references. */
 export interface Scope {
   readonly inputs: JsonObject
-  /** The step's output (null if it was skipped); undefined if it has none yet. */
+  /** Returns a step's output: null if the step was skipped, undefined if it has no output yet. */
   step(id: string): Json | undefined
   readonly item?: Json | undefined
   readonly index?: number | undefined
@@ -37,12 +37,14 @@ export interface Resolved {
 }
 
 /**
- * Fills in every `{{...}}` of a value, also in lists and objects. A text that consists of one reference alone gets
- * the value with its type. Inside a longer text, null becomes empty, and lists and objects become JSON. Filled-in
- * text is not parsed for templates again. A path into null, such as a skipped step's output, gives null.
- * Throws TemplateError for a missing path, a step without an output, and a malformed reference. Also throws it if a
- * longer text needs an input that was not given (docs/decisions/0087), and after more than `mostText` characters. A
- * value that is one whole reference may have any size.
+ * Fills in every `{{...}}` of a value, also in lists and objects. A text that consists of one reference alone gets the
+ * value with its type. Inside a longer text, null becomes empty, and lists and objects become JSON. Filled-in text is
+ * not parsed for templates again. A path into null, such as a skipped step's output, gives null.
+ * Throws TemplateError in these cases:
+ * - a reference is malformed, its path is missing, or its step has no output.
+ * - a longer text needs an input that was not given (docs/decisions/0087).
+ * - the filled-in texts have more than `mostText` characters together. If `value` itself is one reference, it may have
+ *   any size.
  */
 export function resolve(value: Json, scope: Scope, mostText: number = mostResolvedText): Resolved {
   const sources = new Map<string, readonly string[]>()
@@ -53,7 +55,7 @@ export function resolve(value: Json, scope: Scope, mostText: number = mostResolv
   }
 }
 
-/** The name of an input among a value's sources. It cannot be a step's id, which has no dot. */
+/** The name that stands for an input among the sources of a value. No step has this id, because ids have no dot. */
 export const inputSource = (name: string): string => `input.${name}`
 
 interface Resolving {
@@ -70,7 +72,7 @@ function resolveAt(value: Json, path: string, resolving: Resolving): Json {
   if (Array.isArray(value)) {
     return (value as readonly Json[]).map((each, index) => resolveAt(each, below(index), resolving))
   }
-  // fromEntries defines properties and never calls setters, so `__proto__` stays a plain key.
+  // fromEntries defines properties and never calls setters, so `__proto__` is a key like any other.
   return Object.fromEntries(
     Object.entries(value).map(([key, each]) => [key, resolveAt(each, below(key), resolving)]),
   )
@@ -124,13 +126,13 @@ function tooLong(most: number): TemplateError {
   return new TemplateError(`resolves to more than ${most / 1024 / 1024} MiB`)
 }
 
-/** The form of a value inside text. */
+/** The text that stands for a value inside a longer text. */
 export function asText(value: Json): string {
   if (value === null) return ''
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
-/** The form of a reference's value inside text. */
+/** The text that stands for the value of a reference inside a longer text. */
 export function textFor(reference: Reference, value: Json): string {
   const isFiles = reference.kind === 'input' && reference.name === filesInput && reference.path.length === 0
   return isFiles ? textOfFiles(value) : asText(value)
@@ -201,8 +203,8 @@ export function descend(value: Json, path: readonly string[], text: string): Jso
 }
 
 /**
- * Some outputs have a field that says why a part is missing. Its text is not shown: the value may come from outside,
- * and anybody can write such a field.
+ * Some outputs have a field `<name>_problem` that says why the part `<name>` is missing. The message only names this
+ * field. It does not show the field's text, because the value may come from outside, where anybody can write the text.
  */
 const hintOn = (value: Json, segment: string): string =>
   own(value, `${segment}_problem`) === undefined ? '' : `: its \`${segment}_problem\` says why`

@@ -1,6 +1,6 @@
 import type { Json } from './types.ts'
 
-/** Characters that the templates of one value, or of a whole plan under analysis, may produce: 32 MiB. */
+/** Maximum number of characters that the templates of one value, or of a whole plan under analysis, may produce. */
 export const mostResolvedText = 32 * 1024 * 1024
 
 /** Counts down the characters that templates may still produce. Each repeated reference counts again. */
@@ -12,7 +12,7 @@ export class TextBudget {
   get isUsedUp(): boolean {
     return this.#left < 0
   }
-  /** False when more has been taken than allowed. */
+  /** Returns false once more characters have been taken than allowed. */
   take(characters: number): boolean {
     this.#left -= characters
     return !this.isUsedUp

@@ -26,7 +26,10 @@ export const nameField = (max: number) =>
 
 export const isOneLine = (text: string): boolean => !unseen.test(text)
 
-/** The text in one line, without characters that `nameField` refuses. Names that were saved earlier may have them. */
+/**
+ * The text in one line, without characters that `nameField` refuses. Names that were saved before this check may have
+ * such characters.
+ */
 export function inOneLine(text: string): string {
   return isOneLine(text) ? text : text.replaceAll(new RegExp(`${unseen.source}+`, 'gu'), ' ')
 }
@@ -51,8 +54,9 @@ export function placeholderMessage(text: string): string {
 }
 
 /**
- * Whether the text is plainly a regular expression: it has both anchors, or one anchor and a part that text has by
- * chance hardly ever. Prices such as `5$` and shares such as `\\server\d$` are text.
+ * Whether the text is clearly a regular expression. It has both anchors (`^` and `$`), or one anchor and a part that is
+ * very rare in other texts, such as `.*`. Prices such as `5$` and network shares such as `\\server\d$` are no regular
+ * expressions.
  */
 export function isPattern(text: string): boolean {
   const [begins, ends] = [text.startsWith('^'), text.endsWith('$')]

@@ -8,7 +8,7 @@ import type { Partial } from './values.ts'
 export interface ToolPolicy {
   readonly toolName: string
   readonly role: Role | null
-  /** false blocks the tool; null keeps the access and only adds limits. */
+  /** false blocks the tool. null does not change the access, so that the policy only adds limits. */
   readonly allowed: boolean | null
   readonly restrictions: Restrictions
 }
@@ -28,7 +28,7 @@ export interface SavedAccess {
   readonly fallback: 'allow' | 'deny'
 }
 
-/** Why a tool may not be called, in the form of a decision. */
+/** Why a tool may not be called, with the same two texts as a decision. */
 export interface Blocked {
   readonly reason: string
   readonly explanation: string
@@ -59,11 +59,14 @@ export interface ToolAccess {
    * @param budget the budget of a whole plan; a single call has its own
    */
   refusal(call: CallOfTool, budget?: Budget): Refusal | null
-  /** Largest output in KiB; null if no policy sets it. Without a role, only the organization's policy counts. */
+  /**
+   * Maximum size of the tool's output in KiB; null if no policy sets it. Without a role, only the organization's policy
+   * counts.
+   */
   largestOutput(tool: string, role: Role | undefined): number | null
   /**
-   * One list of domains for each policy that limits the audience. Everybody who can read what the call writes to must
-   * belong to a domain of each list. Only the tool's service knows these people.
+   * Returns one list of domains for each policy that limits who may read the document or folder that the call writes
+   * to. Everybody who can read it must belong to a domain of each list. Only the tool's service knows these people.
    */
   audience(tool: string, role: Role): Audience
 }

@@ -15,7 +15,7 @@ export const defaultsOf = {
   github_list_pull_requests: { state: 'open', limit: 30 },
   jira_search: { limit: 50 },
   jira_create_issue: { type: 'Task' },
-  // Google's name for the Drive of the account itself, where a document without a folder is made.
+  // Google's name for the top folder of an account's own Drive. A document without a folder is made there.
   docs_create: { folder: 'root' },
   drive_search: { limit: 20 },
   web_search: { limit: 10 },
@@ -29,7 +29,7 @@ const byTool: ReadonlyMap<string, Defaults> = new Map(
   Object.entries(defaultsOf).map(([tool, defaults]) => [tool, new Map(Object.entries(defaults))]),
 )
 
-/** null for the tools of agents. An agent's tool may have the name of a catalogue tool and other parameters. */
+/** Returns null for the tools of agents. An agent's tool may have the name of a catalogue tool and other parameters. */
 export function defaultsIn(tool: string, source: CallSource): Defaults {
   return source === 'workflows' ? (byTool.get(tool) ?? null) : null
 }

@@ -20,9 +20,9 @@ export const limitNames = [
 export type LimitName = (typeof limitNames)[number]
 
 /**
- * How a limit reads a parameter: as people, as the text of a message, as the scope of a search, and so on.
- * `audience`: as the thing that the call writes to. Only its service knows who can read it, so the call itself asks
- * for them (`audience.ts`).
+ * How a limit reads a parameter: as recipients, as the text of a message, as the scope of a search, and so on.
+ * `audience`: the parameter names the document or folder that the call writes to. Only the service knows who can read
+ * it, so the service is asked right before the call is sent (activities/audience.ts).
  */
 export type Reading =
   'recipients' | 'calendar' | 'audience' | 'message' | 'repository' | 'search' | 'path' | 'channel'
@@ -44,19 +44,19 @@ export interface Restrictions {
   readonly allowed_channels?: readonly string[] | undefined
   /** Maximum characters of a message's text, and of its HTML. */
   readonly max_message_length?: number | undefined
-  /** Largest output, as JSON, in KiB. */
+  /** Maximum size of the output as JSON, in KiB. */
   readonly max_response_size_kb?: number | undefined
 }
 
-/** How parameters break a policy's limits. */
+/** A limit of a policy that the parameters break, or may break. */
 export interface Excess {
-  /** False if it depends on values that are not known yet, or on more comparisons than the budget allows. */
+  /** False if values that are not known yet decide, or if the check needs more comparisons than the budget allows. */
   readonly isCertain: boolean
-  /** The end of a sentence. It shows no value of a parameter. */
+  /** The words after "A tool policy lets the tool take" in a message. They show no value of a parameter. */
   readonly issue: string
 }
 
-/** The first certain excess, else the first possible one; null if the parameters keep the limits. */
+/** Returns the first certain excess, or else the first possible one. null: the parameters keep all limits. */
 export type LimitCheck = (params: Partial, budget: Budget) => Excess | null
 
 /** Checks one limit. `broken` says how certainly the parameters break it, and may throw BudgetExceeded. */
@@ -65,7 +65,7 @@ interface Check {
   broken(params: Partial, budget: Budget): Tri
 }
 
-/** The limits that a policy sets on a tool's parameters, compiled. */
+/** Compiles the limits that a policy sets on a tool's parameters. */
 export function compileLimits(limited: LimitedParams, restrictions: Restrictions): LimitCheck {
   const checks = [
     ...lengthChecks(limited, restrictions.max_message_length),
@@ -84,7 +84,7 @@ export function compileLimits(limited: LimitedParams, restrictions: Restrictions
   }
 }
 
-/** A check that exceeds the budget is not certain. A call that is about to run is then refused. */
+/** Returns `maybe` if the check exceeds the budget. A call that is about to be made is then refused. */
 function within(broken: () => Tri): Tri {
   try {
     return broken()
@@ -120,7 +120,10 @@ function lengthChecks(
   }))
 }
 
-/** The same conditions as in a rule: the parameter is present, and one of its recipients is in none of the domains. */
+/**
+ * Evaluates two conditions as a rule does: the parameter is present, and one of its recipients is in none of the
+ * domains.
+ */
 function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: readonly string[]): Check[] {
   if (domains === undefined) return []
   const named = Object.entries(read).filter(([, reading]) => reading !== 'audience')
@@ -153,7 +156,10 @@ function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: r
   })
 }
 
-/** Every other calendar has the address of a person or of a group, and they see its events. */
+/**
+ * Whether the value is the main calendar of the account. Every other calendar has the address of a person or a group
+ * who see its events, so this address must be in one of the domains.
+ */
 const isOwnCalendar = (value: Partial): boolean =>
   typeof value === 'string' && calendarIdOf(value) === 'primary'
 
@@ -185,7 +191,7 @@ function repositoryChecks({ allowed_repos: read = {} }: LimitedParams, repos?: r
     name !== null && (allowed.has(name) || allowed.has(`${name.split('/', 1)[0]}/*`))
   const only = `only the repositories ${listed(repos)} (\`allowed_repos\`)`
   const params = Object.entries(read)
-  /** How certainly one parameter goes outside the list, and how certainly it names a repository. */
+  /** How certainly one parameter names something outside the list, and how certainly it names a repository at all. */
   const names = (reading: Reading, value: Partial, budget: Budget): { outside: Tri; named: Tri } => {
     if (value === null || value === '') return { outside: no, named: no }
     if (value instanceof Hole) return { outside: maybe, named: maybe }

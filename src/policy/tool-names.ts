@@ -44,8 +44,9 @@ export function isAgentsTool(name: string): boolean {
 const knownNames: readonly string[] = [...new Set<string>([...catalogueNames, ...agentToolNames])]
 
 /**
- * Whether a tool's name is plain: no invisible characters, compatibility letters or white space at the ends. A
- * look-alike name would escape the rules for the real name, and mislead the person who approves the call.
+ * Whether a tool's name has no invisible characters, no look-alike characters (such as full-width letters), and no
+ * white space at its ends. A look-alike name would escape the rules for the real name, and mislead the person who
+ * approves the call.
  */
 export function isPlainName(name: string): boolean {
   return name === name.trim() && name === normalized(name, 'NFKC') && !/[\p{C}\p{Zl}\p{Zp}]/u.test(name)
@@ -53,14 +54,14 @@ export function isPlainName(name: string): boolean {
 
 const longestName = Math.max(...knownNames.map((name) => name.length))
 
-/** Matches every protocol tool's name. Resources and prompts use the same form. */
+/** A glob that matches the name of every protocol tool. Names of resources and prompts have the same form. */
 const protocolNames = 'mcp__?*__?*'
 
 const notPlain = 'a tool’s name must not have invisible or look-alike characters, or white space at its ends'
 
 /**
- * The problem with a tool's name or glob in a rule, or null. The glob must be able to match a catalogue tool, an
- * agent's tool or a protocol tool. A rule with a misspelt name would silently guard nothing.
+ * Returns the problem with a tool's name or glob in a rule, or null. The glob must be able to match a catalogue tool,
+ * an agent's tool or a protocol tool. A rule with a misspelt name would protect nothing, and nobody would notice.
  */
 export function toolNameIssue(glob: string): string | null {
   if (!isPlainName(glob)) return notPlain
@@ -71,8 +72,9 @@ export function toolNameIssue(glob: string): string | null {
 }
 
 /**
- * The problem with a setting's tool name, or null. Unknown tools are accepted. A glob is refused, and so is a known
- * name with other case or separators, because such a name would silently have no effect.
+ * Returns the problem with a tool's name in a setting, or null. Unknown tools are accepted. A glob is refused, and so
+ * is a known name with other case or separators. A setting with such a name would have no effect, and nobody would
+ * notice.
  */
 export function wholeNameIssue(name: string): string | null {
   if (/[*?]/.test(name)) return `\`${name}\` is a glob: give each tool by its whole name`
@@ -101,11 +103,14 @@ export function nearestNames(glob: string, names: readonly string[] = knownNames
     .map(({ name }) => name)
 }
 
-/** Ignores case, separators and wildcards, where most mistakes are. */
+/** The name without case, separators and wildcards, because most mistakes are in these. */
 const fold = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
 const knownByFold = Map.groupBy(knownNames, fold)
 
-/** Number of letters to add, remove or change. The same words in another order (`send_mail`) count as one change. */
+/**
+ * The number of letters to add, remove or change. If only the order of the words differs (`send_mail` for `mail_send`),
+ * this counts as one change.
+ */
 function distanceTo(wanted: string, name: string): number {
   const turned = wanted.length === name.length && (name + name).includes(wanted)
   return turned ? Math.min(1, editDistance(wanted, name)) : editDistance(wanted, name)

@@ -6,8 +6,8 @@ import type { Places } from './values.ts'
 const repo = { repo: 'repository' } as const
 
 /**
- * What the parameters of each catalogue tool name: a repository, a channel and so on. The tools' declarations use this
- * table. Rules compare such a parameter as the place that the tool would reach.
+ * For the parameters of each catalogue tool, the kind of place that they name: a repository, a channel and so on. The
+ * tools' declarations use this table. Rules compare such a parameter as the place that the tool would reach.
  */
 export const placesOf = {
   calendar_create_event: { calendar: 'google_calendar' },
@@ -37,7 +37,7 @@ const byTool: ReadonlyMap<string, Places> = new Map(
   Object.entries(placesOf).map(([tool, places]) => [tool, new Map(Object.entries(places))]),
 )
 
-/** null for the tools of agents. An agent's tool may have the name of a catalogue tool and other parameters. */
+/** Returns null for the tools of agents. An agent's tool may have the name of a catalogue tool and other parameters. */
 export function placesIn(tool: string, source: CallSource): Places {
   return source === 'workflows' ? (byTool.get(tool) ?? null) : null
 }

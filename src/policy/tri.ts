@@ -1,4 +1,7 @@
-/** Three-valued truth. `no` and `yes` are certain for all unknown values; `maybe` depends on them. */
+/**
+ * The answer to a question about a call of which some values may be unknown. `no` and `yes` hold for all possible
+ * values. With `maybe`, the unknown values decide.
+ */
 export type Tri = 0 | 1 | 2
 
 export const no = 0

@@ -1,6 +1,6 @@
 /** Basic types of the policy core. This file must not import anything. */
 
-/** The effect of a tool on the world. Rules use it instead of the tool's name. */
+/** The effect of a tool on the world. A rule can name an effect, so that it need not name every tool. */
 export type SideEffect = 'read' | 'write' | 'egress'
 
 /** Ordered by severity: `deny` is the most restrictive. */
@@ -30,7 +30,7 @@ export function stricter(a: Verdict, b: Verdict): Verdict {
   return rank[a] >= rank[b] ? a : b
 }
 
-/** Sorted union without repeats, so that label sets compare and hash the same everywhere. */
+/** Returns the sorted union without repeats. So two equal sets of labels have the same text and the same hash. */
 export function unionLabels(...sets: readonly (readonly Label[])[]): Label[] {
   const all = new Set<Label>()
   for (const set of sets) for (const label of set) all.add(label)
@@ -38,8 +38,8 @@ export function unionLabels(...sets: readonly (readonly Label[])[]): Label[] {
 }
 
 /**
- * Maximum number of labels of a call, a session, a run's inputs or a memory key. Also the maximum of labels that an
- * organization's label rules may add together. More labels are refused.
+ * Maximum number of labels of one call, of one agent's session, of the inputs of one run, and of one memory key. The
+ * label rules of one organization may also add at most this many labels together. More labels are refused.
  */
 export const mostLabels = 1_000
 const mostWords = mostLabels.toLocaleString('en-US')
@@ -47,8 +47,8 @@ const mostWords = mostLabels.toLocaleString('en-US')
 export const tooManyLabels = (what: string): string => `${what} more than ${mostWords} labels`
 
 /**
- * Cuts a list to one label more than the limit, which is enough to refuse the call. Lists derived from the cut list
- * are above the limit too.
+ * Cuts a list to one label more than the limit. So the cut list, and every list that is made from it, is still refused
+ * as too long.
  */
 export function cutLabels(labels: Label[]): Label[] {
   return labels.length > mostLabels ? labels.slice(0, mostLabels + 1) : labels

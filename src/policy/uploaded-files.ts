@@ -1,8 +1,11 @@
 import type { Json, JsonObject } from './types.ts'
 
-/* The files of a run: an input that no definition declares, `{{input.uploaded_files}}`. */
+/*
+ * The files that were uploaded for a run. Templates read them as the input `{{input.uploaded_files}}`, which no
+ * definition declares.
+ */
 
-/** The name of the input. */
+/** The name of this input. */
 export const filesInput = 'uploaded_files'
 
 /** A file as templates see it. */
@@ -31,7 +34,8 @@ export function textOfFiles(files: Json): string {
 }
 
 /**
- * Why a path leads to no file, or to a file without rows; null if it leads to both, or if something else is missing.
+ * Returns why a path leads to no file, or to a file without rows. null: the file exists and has what the path needs, or
+ * something else is missing.
  */
 export function missingOfFiles(files: Json, [position, field]: readonly string[]): string | null {
   if (!Array.isArray(files) || position === undefined || !/^\d{1,9}$/.test(position)) return null

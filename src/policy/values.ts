@@ -3,14 +3,14 @@ import { comparable, couldBecomeGoogleLink } from './readers/google-links.ts'
 import { type PlaceKind, placeWithin } from './readers/places.ts'
 
 /**
- * An unknown part of a parameter. With a prefix, it is a text that starts with the prefix. Without a prefix, it can
- * be any value or absent.
+ * An unknown part of a parameter. `prefix`: the part is a text that starts with this prefix. Without a prefix, the part
+ * can be any value, or be absent.
  */
 export class Hole {
   readonly prefix: string | null
-  /** The reference that is unknown, without its braces, for explanations. */
+  /** The template reference whose value is unknown, without its braces. Explanations show it. */
   readonly from: string | null
-  /** What the parameter names; null: nothing, or it is not known yet. */
+  /** The kind of place that the parameter names, e.g. a repository. null: none, or it is not known yet. */
   readonly kind: PlaceKind | null
   #mayBecomeLink: boolean | null = null
   constructor(prefix: string | null, from: string | null = null, kind: PlaceKind | null = null) {
@@ -18,7 +18,7 @@ export class Hole {
     this.from = from
     this.kind = kind
   }
-  /** The same unknown part, in a parameter that names a place. */
+  /** Returns the same unknown part, in a parameter that names a place of this kind. */
   in(kind: PlaceKind | null): Hole {
     return kind === null ? this : new Hole(this.prefix, this.from, kind)
   }
@@ -29,35 +29,41 @@ export class Hole {
   }
 }
 
-/** JSON with unknown parts. A concrete call has no holes. */
+/** JSON that may have unknown parts (`Hole`). The parameters of a concrete call have no unknown parts. */
 export type Partial =
   string | number | boolean | null | Hole | readonly Partial[] | { readonly [key: string]: Partial }
 
 export interface Leaf {
-  /** Text in the form used for comparison: a Google link becomes its file id. */
+  /** The value in the form used for comparison: a Google link becomes its file id. */
   readonly value: string | number | boolean
   /** The value as written. */
   readonly raw: string | number | boolean
-  /** An element of a list, for which `contains` means equality. */
+  /** Whether the value is an element of a list. For such a value, `contains` means equality. */
   readonly inList: boolean
-  /** True for a field next to an object's `email`. Such a field counts as a recipient only if it looks like one. */
+  /**
+   * Whether the value stands beside the `email` of the same object, as a person's name does. Such a value counts as a
+   * recipient only if it contains `@` or `://`. `maybe`: an unknown value may be the `email`.
+   */
   readonly isIncidental: boolean | 'maybe'
-  /** What the text names; null for other values, and for parameters that name no place. */
+  /** The kind of place that the text names. null: the value is no text, or its parameter names no place. */
   readonly kind: PlaceKind | null
-  /** What `placeOfLeaf` has read; undefined before the first rule needs it. */
+  /** The result of `placeOfLeaf`. undefined: no rule has needed it yet. */
   place: string | null | undefined
 }
 
-/** The place that the text names, read as the tool reads it. null if no reader can read it. */
+/** Returns the place that the text names, read as the tool reads it. null: it cannot be read as a place. */
 export function placeOfLeaf(leaf: Leaf, kind: PlaceKind, budget: Budget): string | null {
   if (leaf.place === undefined) leaf.place = placeWithin(kind, String(leaf.raw), budget)
   return leaf.place
 }
 
-/** What the parameters of a tool name, by parameter. null: nothing is declared, as for agents' tools. */
+/** For each parameter of a tool, the kind of place that it names. null: none are declared, as for agents' tools. */
 export type Places = ReadonlyMap<string, PlaceKind> | null
 
-/** The values that a tool uses for parameters that a call leaves out. null: it has none, or none are known, as for agents. */
+/**
+ * The values that a tool uses for parameters that a call leaves out. null: the tool has no such values, or they are not
+ * known, as for tools of agents.
+ */
 export type Defaults = ReadonlyMap<string, string | number | boolean> | null
 
 /** The values found at a path. */
@@ -68,7 +74,7 @@ export interface Found {
   defaults: readonly Leaf[]
   /** The path is missing. If the path passes through a list, it is missing in at least one element. */
   isMissing: boolean
-  /** An unknown part may lack the rest of the path; that part is also in `holes`. */
+  /** The rest of the path may be missing in an unknown part. This part is also in `holes`. */
   mayBeMissing: boolean
   /** Whether a value exists in the sense of the `exists` operator: null, empty text and empty lists do not. */
   isThere: boolean
@@ -76,21 +82,21 @@ export interface Found {
 }
 
 /**
- * Maximum levels of nesting. All entry points refuse deeper parameters; in this module they make a rule impossible to
- * evaluate.
+ * Maximum number of nested levels in parameters. All entry points refuse deeper parameters. If they came here all the
+ * same, no condition on them could be evaluated.
  */
 export const deepest = 64
 
 const addressKeys = ['email', 'address', 'mail', 'emailAddress', 'email_address']
 
-/** Narrows `readonly` arrays, which `Array.isArray` does not. */
+/** Like `Array.isArray`, which does not narrow the type of `readonly` arrays. */
 export function isList(value: Partial): value is readonly Partial[] {
   return Array.isArray(value)
 }
 
 /**
- * All values at a dotted path, by own properties only. In a list, a segment may be an index or `*`; any other segment
- * is looked up in all elements. Keys that contain dots are found too.
+ * Finds all values at a dotted path. Only own properties are read. In a list, a segment of the path may be an index or
+ * `*`; any other segment is looked up in all elements. Keys that contain dots are found too.
  */
 export function find(
   params: Partial,
@@ -114,8 +120,8 @@ export function find(
 const noLeaves: readonly Leaf[] = []
 
 /**
- * What the tool uses for the parameters at this path that the call leaves out. They stay missing, so that `exists` tells
- * whether the call gives them.
+ * The values that the tool uses for the parameters at this path that the call leaves out. These parameters still count
+ * as missing, so that `exists` says whether the call gives them.
  */
 function defaultsAt(
   params: Partial,
@@ -141,7 +147,7 @@ function defaultsAt(
   })
 }
 
-/** @param places for the parameters themselves; for values inside one of them, its kind alone */
+/** @param places at the top level, the kinds of all parameters; inside a parameter, the kind of this parameter alone */
 function walk(
   value: Partial,
   path: readonly string[],
@@ -226,7 +232,10 @@ function flatten(
   }
 }
 
-/** The key that makes an object a recipient. `isSure` is false if an unknown part may be that key. */
+/**
+ * Finds the key of an object that has a recipient's address, such as `email`. Returns null if the object has no such
+ * key. `isSure` is false if an unknown value decides which key has the address, or whether one has it.
+ */
 function addressKey(object: {
   readonly [key: string]: Partial
 }): { key: string | null; isSure: boolean } | null {

@@ -6,7 +6,7 @@ import { yes } from './tri.ts'
 import type { Json } from './types.ts'
 import { find } from './values.ts'
 
-/** The operators of rules except `from_label`, plus `not_equals`. */
+/** The operators of a step's `when`: those of rules without `from_label`, and `not_equals`. */
 export type WhenOperator = Exclude<ParamCondition['operator'], 'from_label'> | 'not_equals'
 
 const negations = { not_equals: 'equals', not_in: 'in', domain_not_in: 'domain_in' } as const
@@ -39,7 +39,10 @@ function elements(value: Json): readonly Json[] {
   return Array.isArray(value) ? (value as readonly Json[]) : []
 }
 
-/** Equality of JSON values: numbers by value, Google links by file id, objects in any order. */
+/**
+ * Whether two JSON values are equal. Google links are compared by their file id. The order of an object's keys does not
+ * matter.
+ */
 export function equal(a: Json, b: Json): boolean {
   if (typeof a === 'string' && typeof b === 'string') return comparable(a) === comparable(b)
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b

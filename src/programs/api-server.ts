@@ -30,8 +30,8 @@ import { createTemporalClient } from '../shared/temporal-connection.ts'
 const cleaningSeconds = 3_600
 const recordingSeconds = 10
 /**
- * The default task queue depends only on the configuration of the API processes. It is written repeatedly, in case the
- * database could not be reached.
+ * Seconds between two saves of the default task queue in the database. The queue comes only from the configuration of
+ * the API processes. Saving is repeated, because the database may have been unreachable before.
  */
 const keepingSeconds = 60
 
@@ -77,7 +77,8 @@ checkInstallation(context).then(
       every(context, 'recording account events', recordingSeconds, () => recordAccountEvents(context)),
     ]
   },
-  // A stop right after the start closes the connection, and this error is then expected.
+  // If the process is asked to stop right after its start, the database connection closes during the check. This error
+  // is then expected.
   (error: unknown) => draining.signal.aborted || failStart(error),
 )
 
@@ -88,7 +89,7 @@ exitWithParent(async () => {
   const stopped = Promise.all(tasks.map((task) => task.stop()))
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   draining.abort()
-  // A connection becomes idle, and can be closed, once its last answer has been sent.
+  // A connection becomes idle once its last answer has been sent. Only idle connections can be closed.
   const closing = setInterval(() => server.closeIdleConnections(), 50)
   await closed
   clearInterval(closing)

@@ -7,7 +7,7 @@ import { readConfig, type Config } from '../shared/config.ts'
 import { WrongSettings } from '../shared/environment.ts'
 import { readStackSettings, withStandIns } from '../stack/settings.ts'
 
-/** The result of `checkSettings`. Each sentence says what to change. */
+/** The result of `checkSettings`. Each line says what to change. */
 export interface CheckedSettings {
   /** Problems that prevent a start. */
   readonly wrong: readonly string[]
@@ -15,8 +15,9 @@ export interface CheckedSettings {
 }
 
 /**
- * Checks all settings, and the files and folders that they name, without starting anything. If the environment names
- * no database, settings that `npm start` creates itself (the database, and keys outside production) may be missing.
+ * Checks all settings, and the files and folders that they name, without starting anything. If DATABASE_URL is not set,
+ * settings that `npm start` creates itself may be missing too: DATA_ENCRYPTION_KEY, and outside production
+ * SESSION_SECRET_KEY.
  */
 export function checkSettings(env: NodeJS.ProcessEnv): CheckedSettings {
   const wrong = [
@@ -32,7 +33,10 @@ export function checkSettings(env: NodeJS.ProcessEnv): CheckedSettings {
   return { wrong: [...new Set(wrong)], warnings }
 }
 
-/** Servers that production does not name. `npm start` then runs its own, which no other machine can use. */
+/**
+ * Warnings about servers that a production environment does not name. `npm start` then runs its own servers, which no
+ * other machine can use.
+ */
 function missingServers({ APP_ENV, DATABASE_URL, TEMPORAL_ADDRESS }: NodeJS.ProcessEnv): string[] {
   if (APP_ENV !== 'production') return []
   return [
@@ -50,8 +54,8 @@ function missingServers({ APP_ENV, DATABASE_URL, TEMPORAL_ADDRESS }: NodeJS.Proc
 }
 
 /**
- * The configuration of one process that uses the folders named by `places`. Throws `WrongSettings` with a line for
- * each problem of the environment or these folders.
+ * Reads the configuration of one process. `places` are the variables that name the folders of this process. Throws
+ * `WrongSettings` with a line for each problem of the environment or of these folders.
  */
 export function readProcessConfig(places: readonly ('FILE_ROOT' | 'LOG_DIR')[]): Config {
   const wrong = [
@@ -65,7 +69,10 @@ export function readProcessConfig(places: readonly ('FILE_ROOT' | 'LOG_DIR')[]):
   return readConfig()
 }
 
-/** Mail settings that the tool for mails cannot use. `readConfig` checks whether SMTP_URL is an address at all. */
+/**
+ * Problems that would make the mail settings useless for the tool `mail_send`. `readConfig` checks only whether
+ * SMTP_URL is an address.
+ */
 function wrongMail({ SMTP_URL: server, MAIL_FROM: sender }: NodeJS.ProcessEnv): string[] {
   return [
     ...(server && /^smtps?:\/\/[^/]/.test(server) && URL.canParse(server)
@@ -82,7 +89,7 @@ function wrongCertificate({
   return certFile && keyFile ? linesOf(() => readTlsKeyPair({ certFile, keyFile })) : []
 }
 
-/** `readConfig` refuses one of the two files without the other. */
+/** Problems of the TLS files for Temporal. If only one of the two variables is set, `readConfig` reports it. */
 function wrongTemporalCertificate({
   TEMPORAL_TLS_CERT_FILE: certFile,
   TEMPORAL_TLS_KEY_FILE: keyFile,
@@ -98,7 +105,9 @@ function wrongPlaces({ FILE_ROOT, LOG_DIR, DATA_DIR }: NodeJS.ProcessEnv): strin
   ]
 }
 
-/** Without a database of its own, `npm start` makes one in the data folder, also if no variable names the folder. */
+/**
+ * Adds the default data folder if neither DATABASE_URL nor DATA_DIR is set. `npm start` then creates a database there.
+ */
 const withDataFolder = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
   env['DATABASE_URL'] || env['DATA_DIR'] ? env : { ...env, DATA_DIR: '.data' }
 
@@ -137,7 +146,7 @@ function wrongReadable(name: string, path: string): string[] {
     : [`${name} \`${path}\` cannot be read by this user: change its owner or mode`]
 }
 
-/** A missing folder will be created at start, so its nearest existing parent must be writable. */
+/** A missing folder is created at the start, so its nearest existing parent must be writable. */
 function wrongWritable(name: string, path: string): string[] {
   let present = resolve(path)
   while (!existsSync(present) && dirname(present) !== present) present = dirname(present)
@@ -150,7 +159,10 @@ function wrongWritable(name: string, path: string): string[] {
       ]
 }
 
-/** Creates a folder and removes it. Checking rights is not enough: root has them in `/proc` and on read-only disks. */
+/**
+ * Whether this user can create a folder in `folder`. The function tries it. A check of the rights is not enough,
+ * because root has all rights in `/proc` and on read-only disks.
+ */
 function canMakeFolderIn(folder: string): boolean {
   try {
     rmdirSync(mkdtempSync(join(folder, '.countersign-')))

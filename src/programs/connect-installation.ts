@@ -4,7 +4,8 @@ import { runOperatorProgram } from './operator-program.ts'
 
 /*
  * `npm run connect-installation -- ORGANIZATION TOOL [--remove]`: lets an organization use the installation's folder
- * (`file_read`) or mail server (`mail_send`), or withdraws that. Applies at once in every process.
+ * (`file_read`) or mail server (`mail_send`). `--remove` takes this right away. The change applies at once in every
+ * process.
  */
 
 const usage = 'usage: npm run connect-installation -- ORGANIZATION file_read|mail_send [--remove]\n'

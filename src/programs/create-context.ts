@@ -26,7 +26,7 @@ import { createTokenCache } from '../shared/outgoing/token-cache.ts'
 
 export type ProcessKind = 'api' | 'worker' | 'tool'
 
-/** Each program has one log. If it logs before it creates the context, it must pass the same log here. */
+/** Creates the context of a process. A process has one log: if it logs before this call, it must pass that log here. */
 export function createContext(
   config: Config,
   kind: ProcessKind,
@@ -50,7 +50,8 @@ export function createContext(
   const notifier = createNotifier({ config, pool, log })
   const close = async (): Promise<void> => {
     await notifier.close()
-    // These counts are lost if the database cannot be reached, as they are when a process dies.
+    // Gives unused requests back to their rate limits. If the database cannot be reached, these requests are lost, as
+    // they are when a process dies.
     await context.rates.close().catch(() => undefined)
     await context.outgoing.close()
     context.secrets.close()
@@ -95,7 +96,10 @@ function countLostLines(metrics: Metrics): void {
   })
 }
 
-/** The combiner of a process. It tells other processes about commits, counts and logs entries, and notes failures. */
+/**
+ * The combiner of a process. After a commit it tells other processes. It also counts and logs audit entries, and
+ * records failures.
+ */
 function processCombiner(pool: pg.Pool, config: Config, context: () => Context): Combiner {
   return createCombiner({
     pipeline: createPipeline(pool, { prepare: config.database.prepare }),

@@ -4,7 +4,7 @@ import { runOperatorProgram } from './operator-program.ts'
 
 /*
  * `npm run create-owner -- EMAIL [ORGANIZATION]`: creates the first owner of an installation without bootstrap.json.
- * Prints the identities once, as JSON. Their password and key are stored nowhere else.
+ * Prints the ids, the password and the API key once, as JSON. The password and the key are stored nowhere else.
  */
 
 const [email, organizationName = 'Countersign'] = process.argv.slice(2)

@@ -1,7 +1,9 @@
 import { WrongSettings } from '../shared/environment.ts'
 import type { Log } from '../shared/log.ts'
 
-/** Ends the process with one line for each problem. A stack trace would not help somebody with a wrong variable. */
+/**
+ * Ends the process with one line for each problem. A stack trace would not help a person who has set a wrong variable.
+ */
 export function failStart(error: unknown): never {
   const message = error instanceof Error ? error.message : String(error)
   const lines = error instanceof WrongSettings ? error.lines : [message]
@@ -18,7 +20,10 @@ export function orFail<T>(read: () => T): T {
   }
 }
 
-/** Ends the process after an uncaught error. Node would print the whole error, including rows and parameters. */
+/**
+ * Logs an uncaught error and ends the process. Without this function, Node would print the whole error, including rows
+ * and parameters of the database.
+ */
 export function endAtUncaught(log: Log): void {
   process.once('uncaughtException', (error: unknown) => {
     log.fatal({ err: error }, 'the process ends because of an uncaught error')

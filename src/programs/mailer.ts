@@ -8,9 +8,10 @@ import type { Config } from '../shared/config.ts'
 const patienceMilliseconds = 60_000
 
 /**
- * Sends the service's own mails like `mail_send`, from `MAIL_FROM` through `SMTP_URL`. Rejects unless the mail server
- * has certainly accepted the mail. The person can then ask again; a repeated mail does no harm. `beforeDot` is awaited
- * before the final dot is sent, because after the dot the mail may arrive.
+ * Returns a function that sends the service's own mails like `mail_send`, from `MAIL_FROM` through `SMTP_URL`. The
+ * function rejects unless the mail server has certainly accepted the mail. The person can then ask for the mail again;
+ * a repeated mail does no harm. The function awaits `beforeDot` before it sends the final dot, because after the dot
+ * the mail may arrive.
  */
 export function createMailer({
   tools,

@@ -11,9 +11,12 @@ import { programFile } from '../stack/files.ts'
 import { startMailCatcher } from '../stack/mail-catcher.ts'
 import { runStack } from '../stack/run.ts'
 
-/* `npm start`: runs the whole service on one machine, or API and worker with your own database and Temporal. */
+/*
+ * `npm start`: runs the whole service on one machine. With your own database and Temporal, it runs only the API and the
+ * worker.
+ */
 
-// This program makes the data folder, also beside a database of your own.
+// This program creates the data folder even if DATABASE_URL is set. So the folder is always checked.
 const { wrong } = checkSettings({ ...process.env, DATA_DIR: process.env['DATA_DIR'] || '.data' })
 if (wrong.length > 0) failStart(new WrongSettings(wrong))
 

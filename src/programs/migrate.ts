@@ -2,7 +2,8 @@ import { migrate } from '../db/migrate.ts'
 
 /*
  * `npm run migrate`: migrates the database to this version and sets the application role's rights. Connects with
- * DATABASE_OWNER_URL, the role that owns the tables, or with DATABASE_URL if one role does both.
+ * DATABASE_OWNER_URL, the role that owns the tables. If this role is also the application's role, DATABASE_URL is
+ * enough.
  */
 
 const url = process.env['DATABASE_OWNER_URL'] || process.env['DATABASE_URL']

@@ -4,11 +4,11 @@ import type { Context } from '../governance/context.ts'
 import { isConnectionError } from '../db/errors.ts'
 import { toolEnvironment } from './tool-environment.ts'
 
-/** Prints a line to standard error; standard output has only the answer. */
+/** Prints a line to standard error. Standard output is only for the result. */
 export type Say = (line: string) => void
 
 /**
- * Runs an operator's command in the environment of `toolEnvironment`. The result of `work` is printed as JSON. Any
+ * Runs an operator's command in the environment of `toolEnvironment`, and prints the result of `work` as JSON. Any
  * error, also an unreachable database, becomes one line on standard error and exit code 1.
  */
 export async function runOperatorProgram(

@@ -3,7 +3,7 @@ import { rotateKey } from '../governance/sealing/rotate.ts'
 import { runOperatorProgram } from './operator-program.ts'
 
 /*
- * `npm run rotate-key`: makes a new data key and seals every value with it, while everything runs
+ * `npm run rotate-key`: makes a new data key and seals every value with it, while the service runs
  * (docs/encryption.md). `npm run rotate-key -- --installation-key`: wraps the data keys with the new
  * DATA_ENCRYPTION_KEY after this variable was changed.
  */
@@ -21,7 +21,7 @@ function optionsOf(args: string[]): { installationKey: boolean; settleMillisecon
       },
     })
     const seconds = Number(values.settle)
-    // Processes may seal with a key for up to ten seconds before they look for a newer one.
+    // A process may seal with an old key for up to ten seconds before it looks for a newer key.
     if (!(seconds >= 10 && seconds <= longestSettle)) return null
     return { installationKey: values['installation-key'], settleMilliseconds: seconds * 1_000 }
   } catch {

@@ -5,7 +5,8 @@ import { runOperatorProgram } from './operator-program.ts'
 
 /*
  * `npm run set-plan -- ORGANIZATION PLAN [LIMIT=NUMBER ...]`: moves an organization to the plan `free`, `pro` or
- * `enterprise`, and overrides limits; `LIMIT=plan` removes an override. Applies at once in every process.
+ * `enterprise`. `LIMIT=NUMBER` overrides a limit of the plan, and `LIMIT=plan` removes the override. The change applies
+ * at once in every process.
  */
 
 const [organizationId, plan, ...assignments] = process.argv.slice(2)

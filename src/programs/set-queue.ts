@@ -3,8 +3,8 @@ import { runOperatorProgram } from './operator-program.ts'
 import { createTemporalClient } from '../shared/temporal-connection.ts'
 
 /*
- * `npm run set-queue -- ORGANIZATION QUEUE|--default`: new runs of the organization use the workers of that task
- * queue, or with `--default` the shared workers.
+ * `npm run set-queue -- ORGANIZATION QUEUE|--default`: sets the task queue for new runs of an organization. The workers
+ * of this queue then run them. `--default` means the queue of the shared workers.
  */
 
 const [organizationId, queue] = process.argv.slice(2)

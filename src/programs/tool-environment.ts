@@ -10,11 +10,13 @@ const addresses = z.object({
 })
 
 /**
- * The environment of an operator's program. If it names a database, it is used unchanged. Otherwise the database, the
- * Temporal server, the keys and the folder of the logs are added from the data folder of `npm start` (`DATA_DIR`, default
- * `.data`). `say` then gets a line with the database, without its password. If there is no data folder either, the
- * environment stays unchanged, and the missing variables are reported later. Throws if the folder's files cannot be
- * read.
+ * The environment of an operator's program.
+ * - If `env` names a database, `env` is returned unchanged.
+ * - Otherwise the values come from the data folder of `npm start` (`DATA_DIR`, default `.data`): the database, the
+ *   Temporal server, the keys and the log folder. `say` gets a line with the database, without its password.
+ * - If there is no bootstrap.json in this folder either, `env` is returned unchanged, and a later check reports the
+ *   missing variables.
+ * Throws if the folder's files cannot be read.
  */
 export function toolEnvironment(env: NodeJS.ProcessEnv, say: (line: string) => void): NodeJS.ProcessEnv {
   if (env['DATABASE_URL']) return env

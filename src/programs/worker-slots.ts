@@ -15,7 +15,10 @@ type Status = Pick<
   | 'numCachedWorkflows'
 >
 
-/** Sets the metrics of the worker's slots. Calls and local activities have slots of their own. */
+/**
+ * Sets the metrics of the worker's slots. Tool calls (`activity`), local activities and workflow tasks have separate
+ * slots.
+ */
 export function measureSlots(
   { workerSlots, cachedWorkflows }: Pick<Context['metrics'], 'workerSlots' | 'cachedWorkflows'>,
   slots: Slots,

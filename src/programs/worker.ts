@@ -37,12 +37,15 @@ import { exitWithParent, signalReady } from '../stack/parent.ts'
 import { connectionOptions, createTemporalClient } from '../shared/temporal-connection.ts'
 import { workflowBundlePath } from './workflow-bundle.ts'
 
-/** A worker runs workflows, decides and makes their tool calls, delivers the outbox, and reconciles with Temporal. */
+/**
+ * A worker runs workflows. It decides about their tool calls, makes these calls, delivers the outbox, and reconciles
+ * the runs with Temporal.
+ */
 export interface RunningWorker {
   stop(): Promise<void>
 }
 
-/** Fixed slots and autoscaled pollers were the fastest on two cores. */
+/** In a measurement on two cores, fixed slots and autoscaled pollers were the fastest. */
 export const workerTuning = {
   maxConcurrentActivityTaskExecutions: callSlots,
   // Quick calls leave 40 of these slots free, so the engine's own local activities always find a slot.
@@ -54,8 +57,8 @@ export const workerTuning = {
   // A cached workflow takes about 0.2 MiB, also while it waits for a person. A workflow that is not cached is replayed
   // when it wakes. By default the SDK would derive this number from V8's heap limit.
   maxCachedWorkflows: 1_000,
-  // Time that a run waits for its dead worker before another worker takes it. The SDKs for Go and Java use the same
-  // value; this SDK's default is ten seconds.
+  // A run waits this long for its dead worker before another worker takes the run. The SDKs for Go and Java use the
+  // same value. The default of this SDK is ten seconds.
   stickyQueueScheduleToStartTimeout: '5s',
 } as const
 
@@ -108,7 +111,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
   }
 }
 
-/** The tasks that need neither Temporal nor the worker's senders. */
+/** The tasks that use neither Temporal nor the senders of webhooks and chat messages. */
 function periodicTasks(context: Context, config: Config) {
   const mail = createMailer(config)
   const failedCancellations = new FailedRuns()
@@ -142,8 +145,8 @@ async function connectUntilThere(context: Context): Promise<NativeConnection> {
 }
 
 /**
- * Writes the SDK's warnings and errors to our log: the SDK's message and the error as `loggedError` converts it, but no
- * arguments.
+ * Writes the SDK's warnings and errors to our log. A line has the SDK's message and the error as `loggedError` converts
+ * it, but no arguments.
  */
 export function temporalLogger(log: Log): DefaultLogger {
   return new DefaultLogger('WARN', ({ level, message, meta = {} }) => {
@@ -166,12 +169,12 @@ async function main(): Promise<void> {
   endAtUncaught(log)
   Runtime.install({
     logger: temporalLogger(log),
-    // exitWithParent handles signals, so that parts stop in order.
+    // `exitWithParent` handles the signals instead of the SDK, so that everything stops in order.
     shutdownSignals: [],
     telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } },
   })
   let worker: RunningWorker | undefined
-  // Called before the start: a worker that waits for Temporal or the database must not outlive its supervisor.
+  // Called before the start, because a worker that waits for Temporal or the database must end with its supervisor.
   exitWithParent(() => worker?.stop())
   worker = await startWorker(config, log).catch(failStart)
   signalReady()

@@ -7,12 +7,13 @@ import { bundleWorkflowCode } from '@temporalio/worker'
 
 /** The folder `src`, or the build's copy of it. */
 const here = join(dirname(fileURLToPath(import.meta.url)), '..')
-/** The only folders that `workflows` imports, so all code of the bundle comes from them. */
+/** `workflows` and the only folders that it imports. All code of the bundle comes from these folders. */
 const sources = ['workflows', 'contract', 'policy', 'catalog']
 
 /**
- * Path of the bundled workflow code: the bundle of the build (dist), else a bundle of these sources. The latter is
- * cached until the sources or the SDK change. Production and tests use the same bundle.
+ * Returns the path of the bundled workflow code. The build (dist) contains a bundle. Without a build, the sources are
+ * bundled here, and this bundle is cached until the sources or the SDK change. Production and tests use the same
+ * bundle.
  */
 export async function workflowBundlePath(): Promise<string> {
   const built = join(here, 'workflows.bundle.js')
@@ -24,7 +25,7 @@ export async function workflowBundlePath(): Promise<string> {
     logger: quiet,
   })
   mkdirSync(dirname(cached), { recursive: true })
-  // Renamed atomically, since another process may write the same file.
+  // The rename is atomic, because another process may write the same file.
   const partial = `${cached}.${process.pid}`
   writeFileSync(partial, code)
   renameSync(partial, cached)

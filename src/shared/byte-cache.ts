@@ -1,11 +1,11 @@
 import { LRUCache } from 'lru-cache'
 
-/** Estimated bytes of an entry without its value: its key, and the cache's own data about it. */
+/** Estimated bytes that an entry takes in addition to its value: its key, and the cache's own data about the entry. */
 const entryBytes = 512
 
 /**
  * A cache of the most recently used values, with a limit in bytes. It is for values that never change, so no entry is
- * ever out of date. A value that was dropped is read again.
+ * ever out of date. If the cache has dropped a value, the caller reads it again.
  */
 export type ByteCache<Value extends {}> = LRUCache<string, Value>
 
@@ -13,13 +13,13 @@ export type ByteCache<Value extends {}> = LRUCache<string, Value>
 export const byteCache = <Value extends {}>(maxBytes: number): ByteCache<Value> =>
   new LRUCache({ maxSize: maxBytes, maxEntrySize: Math.floor(maxBytes / 4) })
 
-/** The size of an entry in such a cache, in bytes. `valueBytes` is a result of `heapBytes`. */
+/** The size of an entry in bytes, as the cache expects it. `valueBytes` is a result of `heapBytes`. */
 export const counted = (valueBytes: number): { readonly size: number } => ({ size: entryBytes + valueBytes })
 
 /**
- * An estimate of the memory that a JSON value takes, in bytes, deliberately too high. JSON text that consists mostly
- * of brackets takes many times its length in memory. Not recursive, because outputs may be nested deeper than the
- * stack.
+ * An estimate of the memory that a JSON value takes, in bytes. The estimate is deliberately too high. JSON text that
+ * consists mostly of brackets takes many times its length in memory. The function is not recursive, because an output
+ * may be nested deeper than the stack allows.
  */
 export function heapBytes(json: unknown): number {
   let bytes = 0

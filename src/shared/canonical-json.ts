@@ -15,7 +15,10 @@ export function canonicalJson(value: unknown): string {
   return text
 }
 
-/** Finds `\ud…`, which `JSON.stringify` writes only for half pairs. In text that itself has `\ud`, the backslash is doubled. */
+/**
+ * Finds `\ud…`, which `JSON.stringify` writes only for half of a surrogate pair. If the value itself contains the text
+ * `\ud`, the JSON has two backslashes there.
+ */
 function hasLoneSurrogate(text: string): boolean {
   for (let at = text.indexOf('\\ud'); at >= 0; at = text.indexOf('\\ud', at + 1)) {
     let before = at

@@ -9,8 +9,8 @@ import type { SignUp } from './sign-up-setting.ts'
 export interface Config {
   readonly env: 'development' | 'test' | 'staging' | 'production'
   /**
-   * Warnings that each process logs once: recommendations and, in staging, problems that would prevent a start in
-   * production.
+   * Each process logs these warnings once. They are recommendations. In staging they also include problems that would
+   * prevent a start in production.
    */
   readonly warnings: readonly string[]
   /** Names this process in logs and heartbeats. */
@@ -29,10 +29,10 @@ export interface Config {
     readonly host: string
     readonly port: number
     readonly publicUrl: string | null
-    /** null: plain HTTP, for loopback or behind a proxy that does TLS. */
+    /** The files for TLS. null: the API serves HTTP without TLS, for loopback or behind a proxy that does TLS. */
     readonly tls: { readonly certFile: string; readonly keyFile: string } | null
     readonly docs: boolean
-    /** Whether `npm run shell` opens. */
+    /** True if `npm run shell` may open the developer shell. */
     readonly developerRoutes: boolean
     /** Addresses and CIDR ranges of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted. */
     readonly trustedProxies: readonly string[]
@@ -41,9 +41,12 @@ export interface Config {
   readonly metrics: { readonly host: string; readonly port: number } | null
   /** Where the worker's metrics are served; null: nowhere. */
   readonly workerMetrics: { readonly host: string; readonly port: number } | null
-  /** The installation's key, then its previous keys. 32 bytes each. */
+  /** The encryption key of the installation, then its previous keys. Each key has 32 bytes. */
   readonly encryptionKeys: readonly [Buffer, ...Buffer[]]
-  /** Signs cookies and mailed tokens and seals second factors. Must be the same in every process. */
+  /**
+   * Signs cookies and mailed tokens and encrypts the secrets of second factors. This value must be the same in every
+   * process.
+   */
   readonly sessionSecret: string
   readonly tools: {
     readonly fileRoot: string
@@ -59,16 +62,19 @@ export interface Config {
     | {
         readonly backend: 'aws_secrets_manager'
         readonly region: string
-        /** The beginning of the name of each secret. */
+        /** The name of each secret begins with this text. */
         readonly prefix: string
       }
   readonly connections: {
-    /** Hosts that connections may reach although they are private or speak plain HTTP. */
+    /** Connections may reach these hosts although they are private or have no TLS. */
     readonly hosts: readonly NamedHost[]
-    /** The only address to which credentials of the ticket tracker go, without a closing slash; null: not set. */
+    /**
+     * The address of the ticket tracker, without a closing slash; null: not set. Credentials of the tracker are sent
+     * only to this address.
+     */
     readonly trackerBaseUrl: string | null
     readonly google: {
-      /** This installation as a client of Google's sign-in; null: not set. */
+      /** The id and secret with which this installation is registered at Google as an OAuth client; null: not set. */
       readonly client: { readonly id: string; readonly secret: string } | null
       /** Base address of Google, without a closing slash; null: Google's own addresses. */
       readonly baseUrl: string | null
@@ -76,29 +82,32 @@ export interface Config {
   }
   readonly people: {
     readonly signUp: SignUp
-    /** Organizations that one person may make, not counting the personal one; null: any number. */
+    /** Maximum number of organizations that one person may create, without the personal one; null: no maximum. */
     readonly organizationsPerPerson: number | null
-    /** Whether a person must confirm their address before running workflows or using agents. */
+    /** True if a person must confirm their mail address before they run workflows or use agents. */
     readonly mustBeConfirmed: boolean
   }
   /** Who may set an organization's limits: its owners, or only the operator with `npm run set-plan`. */
   readonly quotaOverrides: 'owner' | 'operator'
   /** Folder of the full logs; null: stderr. */
   readonly logFolder: string | null
-  /** The data folder of `npm start`. It need not exist: a process that is started alone has none. */
+  /**
+   * The data folder of `npm start`. The folder need not exist, for example if this process runs without `npm start`.
+   */
   readonly dataFolder: string
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
-  /** Seconds until the approval of a step or run expires, unless its rule says otherwise; 0 = never. */
+  /** Seconds until the approval of a step or run expires, unless its rule says otherwise; 0: it never expires. */
   readonly runApprovalSeconds: number
-  /** Days that the data of an ended run is kept; 0 = forever. */
+  /** Days that the data of an ended run is kept; 0: forever. */
   readonly retentionDays: number
   readonly heartbeatTimeoutSeconds: number
   readonly reconcileSeconds: number
 }
 
 /**
- * Reads the environment. An empty variable counts as not set. Throws `WrongSettings` with a line for every
- * missing or invalid variable and, in production, every setting that is not allowed there.
+ * Reads the settings from environment variables. An empty variable counts as not set. Throws `WrongSettings`, with a
+ * line for every missing or invalid variable. In production, also with a line for every setting that is not allowed
+ * there.
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const { values: e, wrong } = readEnvironment(env)
@@ -190,14 +199,17 @@ function keyIn(name: string, text: string, wrong: string[]): Buffer {
 }
 
 /**
- * For installations without SESSION_SECRET_KEY: derived from the key that all processes share, so that they accept
- * each other's cookies.
+ * The session secret of an installation without SESSION_SECRET_KEY. It is derived from the encryption key, which all
+ * processes share. So the processes accept each other's cookies.
  */
 function derivedSecret(key: Buffer): string {
   return Buffer.from(hkdfSync('sha256', key, '', 'countersign session secret', 32)).toString('base64url')
 }
 
-/** The start of links, without a closing slash: `PUBLIC_URL`, else the listening address. */
+/**
+ * The address with which links to this service begin: `PUBLIC_URL`, else the listening address. It has no closing
+ * slash.
+ */
 export function publicBase({ http }: Pick<Config, 'http'>): string {
   const own = `${http.tls === null ? 'http' : 'https'}://${http.host}:${http.port}`
   return http.publicUrl?.replace(/\/+$/, '') ?? own
@@ -224,13 +236,13 @@ function googleSettings(e: Environment, wrong: string[]): Config['connections'][
   if ((id === undefined) !== (secret === undefined))
     wrong.push('GOOGLE_CLIENT_ID and GOOGLE_CLIENT_SECRET belong together: set both, or neither')
   if (id === undefined || secret === undefined) return { client: null, baseUrl }
-  // Google sends browsers back to this address, which must be the one that the operator has registered there.
+  // Google sends browsers back to an address below PUBLIC_URL. The operator has registered this address at Google.
   if (isForMany(e) && e.PUBLIC_URL === undefined)
     wrong.push('PUBLIC_URL is missing: with GOOGLE_CLIENT_ID, Google sends browsers back to this address')
   return { client: { id, secret }, baseUrl }
 }
 
-/** Whether this is staging or production. Strangers can reach both, so features for strangers are off by default. */
+/** True in staging and production. Strangers can reach both, so many settings have a stricter default there. */
 const isForMany = ({ APP_ENV: env }: Environment): boolean => env === 'staging' || env === 'production'
 
 function warningsOf(e: Environment, unfit: readonly string[]): string[] {
@@ -240,7 +252,7 @@ function warningsOf(e: Environment, unfit: readonly string[]): string[] {
     found.push(
       'PUBLIC_URL is not an https address: browsers send session cookies over plain HTTP too, and links in mails use it',
     )
-  // Production hides them unless ENABLE_DOCS is `true`, which it refuses.
+  // Production needs no warning: it hides these pages by default, and refuses to start if ENABLE_DOCS is `true`.
   if (e.APP_ENV === 'staging' && e.ENABLE_DOCS === undefined)
     found.push(
       'ENABLE_DOCS is not set: staging shows /docs and /openapi.json to everybody; set it to `false` to hide them, or to `true`',
@@ -261,8 +273,8 @@ function unfitForProduction(e: Environment): string[] {
   if (e.ENABLE_DEVELOPER_ROUTES) found.push('ENABLE_DEVELOPER_ROUTES must be `false`')
   if (e.TRACKER_BASE_URL?.startsWith('http:') === true)
     found.push('TRACKER_BASE_URL must begin with `https://`')
-  // Required on a loopback address too. Unless the proxy is named, its address stands for all clients
-  // (docs/decisions/0065).
+  // This holds on a loopback address too: if the proxy is not named, every client seems to have the address of the
+  // proxy (docs/decisions/0065).
   if (e.TLS_CERT_FILE === undefined && e.TRUSTED_PROXY_HOSTS.length === 0)
     found.push(
       'TRUSTED_PROXY_HOSTS must name the proxy that does TLS (`127.0.0.1` for one on this machine), or set ' +

@@ -36,7 +36,7 @@ const fields = {
   DATA_DIR: z.string().default('.data'),
   /** The port of the embedded PostgreSQL; 0 means any free port. */
   POSTGRES_PORT: port.default(0),
-  /** Only migrations use this role. */
+  /** The address with the role that owns the tables. Only migrations use this role. */
   DATABASE_OWNER_URL: databaseUrl.optional(),
   DATABASE_URL: databaseUrl,
   DATABASE_APP_ROLE: z.string().min(1).default('countersign_app'),
@@ -100,7 +100,7 @@ const fields = {
   RECONCILE_SECONDS: decimal(0.1, 3_600).default(10),
 }
 
-/** The variables of all our programs. Other variables belong to other programs. */
+/** The values of the variables that the programs of this service read. Other variables are ignored. */
 export type Environment = { readonly [Name in keyof typeof fields]: z.output<(typeof fields)[Name]> }
 
 /**
@@ -141,14 +141,17 @@ function number(form: RegExp, least: number, most: number, what: string): z.ZodT
   })
 }
 
-/** The message does not repeat the value. */
+/** A text from Google without spaces. The error message does not repeat the value. */
 function clientText(what: string): z.ZodType<string, string> {
   return z
     .string()
     .regex(/^[\x21-\x7e]{1,1000}$/, `it is no ${what}: copy it again, without spaces and line breaks`)
 }
 
-/** The message does not repeat the value, because it may contain a password. */
+/**
+ * An address with one of these schemes. The error message does not repeat the address, because it may contain a
+ * password.
+ */
 function address(schemes: readonly string[], example: string): z.ZodType<string, string> {
   return z.string().refine((text) => schemes.some((scheme) => text.startsWith(`${scheme}/`)), {
     error: `it must begin with ${schemes.map((scheme) => `\`${scheme}//\``).join(' or ')}, such as \`${example}\``,
@@ -157,8 +160,8 @@ function address(schemes: readonly string[], example: string): z.ZodType<string,
 }
 
 /**
- * Whether the port of a host, of an address or of the first part of `host:port` is one that can be reached; true
- * without a port. The driver of PostgreSQL reads many forms of addresses, so only the port is read here.
+ * True if the text names no port, or a port from 1 to 65535. The text is an address, or a host with or without a port.
+ * PostgreSQL's driver accepts many forms of addresses, so this function checks nothing else.
  */
 function hasRealPort(text: string): boolean {
   const [, authority = ''] = /^(?:[a-z]+:\/\/)?([^/?#]*)/.exec(text) ?? []
@@ -183,8 +186,8 @@ function isLoopback(address: string): boolean {
 }
 
 /**
- * An address or a name of this machine. A name with a number as its last part is refused: it is an address with a
- * mistake.
+ * An address or a name of this machine. A name with a number as its last part is refused: it is probably an IP address
+ * with a mistake.
  */
 function listenHost(): z.ZodType<string, string> {
   const name = /^(?=.{1,253}$)[a-z\d](?:[a-z\d_-]*[a-z\d])?(?:\.[a-z\d](?:[a-z\d_-]*[a-z\d])?)*$/i

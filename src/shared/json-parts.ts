@@ -1,6 +1,6 @@
 /**
- * JSON text in parts, so that a large answer is never completely in memory. Parts are made only as fast as the reader
- * takes them. Between two parts no resource is held, not even a database connection.
+ * JSON text in parts, so that a large answer is never completely in memory. Each part is made only when the code that
+ * sends the text asks for it. Between two parts no resource is held, not even a database connection.
  */
 export class JsonParts implements AsyncIterable<string> {
   readonly #parts: () => AsyncIterator<string>
@@ -30,7 +30,7 @@ export class ObjectParts extends JsonParts {
     this.#fields = fields
   }
 
-  /** The same object with these fields alone: the others are never read. */
+  /** The same object with only these fields. The values of the other fields are never read. */
   only(names: readonly string[]): ObjectParts {
     return new ObjectParts(
       Object.fromEntries(Object.entries(this.#fields).filter(([name]) => names.includes(name))),
@@ -38,7 +38,10 @@ export class ObjectParts extends JsonParts {
   }
 }
 
-/** An object with these fields in this order, as `JSON.stringify` writes it. A field may itself consist of parts. */
+/**
+ * An object in parts, with these fields in this order, as `JSON.stringify` writes it. A field may itself consist of
+ * parts.
+ */
 export const objectInParts = (fields: Readonly<Record<string, unknown>>): ObjectParts =>
   new ObjectParts(fields)
 
@@ -56,7 +59,7 @@ async function* fieldsInParts(fields: Readonly<Record<string, unknown>>): AsyncG
   yield before === '{' ? '{}' : '}'
 }
 
-/** An object whose fields are made one after the other. */
+/** An object in parts. Its fields are made one after the other. */
 export function entriesInParts(entries: () => AsyncIterable<readonly [string, unknown]>): JsonParts {
   return new JsonParts(async function* () {
     let before = '{'
@@ -70,7 +73,7 @@ export function entriesInParts(entries: () => AsyncIterable<readonly [string, un
   })
 }
 
-/** A list of values that are made one after the other. A value may itself consist of parts. */
+/** A list in parts. Its values are made one after the other, and each value may itself consist of parts. */
 export function listInParts(values: () => AsyncIterable<unknown>): JsonParts {
   return new JsonParts(async function* () {
     let before = '['

@@ -1,19 +1,22 @@
 const [quote, backslash, comma, colon, list, object] = [0x22, 0x5c, 0x2c, 0x3a, 0x5b, 0x7b]
 
-/** Maximum number of values, and of bytes in memory, of one output, memory value or input. */
+/** An output, a memory value or an input may have at most this many values, and take this many bytes in memory. */
 export const mostValues = 200_000
 export const mostHeapBytes = 64 * 1024 * 1024
 
-/** Memory in bytes for a value and for a field, in addition to its text. Deliberately too high. */
+/**
+ * Estimated memory, in bytes, for a value and for a field, in addition to its text. The estimate is deliberately too
+ * high.
+ */
 const [valueBytes, fieldBytes] = [72, 48]
 
 /**
- * Whether a JSON text has more values than `mostValues`, or would take more than `mostHeapBytes` in memory once
- * parsed. This takes much less time than parsing. The result has no meaning for a text that is not JSON.
+ * True if a JSON text has more values than `mostValues`, or would take more than `mostHeapBytes` in memory after
+ * parsing. The check takes much less time than parsing. The result has no meaning for a text that is not JSON.
  */
 export const isTooLarge = (text: string): boolean => !new JsonSize().add(text)
 
-/** Counts several JSON texts that are in memory together. */
+/** Counts the values and the memory of several JSON texts that are in memory together. */
 export class JsonSize {
   #values = 0
   #bytes = 0
@@ -51,8 +54,8 @@ function closingQuote(text: string, start: number): number {
 }
 
 /**
- * The maximum memory for parsing a JSON text and keeping its value. It covers the text, its strings, and up to
- * `mostValues` values. `octets` is the text's length in bytes, as PostgreSQL counts them.
+ * The maximum memory, in bytes, for parsing a JSON text and keeping its value. It covers the text, its strings, and up
+ * to `mostValues` values. `octets` is the length of the text in bytes, as PostgreSQL counts them.
  */
 export function mostCostOf(octets: number): number {
   return 4 * octets + Math.min(octets * 20, mostValues * (valueBytes + fieldBytes))

@@ -4,15 +4,15 @@ import { isConnectionError } from '../db/errors.ts'
 /** The form of an error in the log. */
 export interface LoggedError {
   readonly name: string
-  /** Only for errors with known messages, cut before quoted values. */
+  /** Present only for errors whose messages are known. The message is cut before the first value that it quotes. */
   readonly message?: string
-  /** SQLSTATE, a system error, or a code of ours or of gRPC. */
+  /** An SQLSTATE, the code of a system error, or a code of this service or of gRPC. */
   readonly code?: string | number
   /** The type of a Temporal failure. */
   readonly type?: string
   readonly table?: string
   readonly constraint?: string
-  /** The kinds of a schema's issues, never paths or values. */
+  /** The codes of a schema's issues, never their paths or values. */
   readonly issues?: readonly string[]
   /** Stack frames without the message before them. */
   readonly stack?: string
@@ -30,8 +30,8 @@ export const isError = (value: unknown): value is Error =>
 
 /**
  * Converts any error for the log. Errors contain values: PostgreSQL's `detail`, `where` and `message` quote rows and
- * parameters, schemas quote input, and a tool's error may contain its parameters. So only the fields named here are
- * copied. A message is copied only from known errors, up to the first quoted value.
+ * parameters, schemas quote input, and a tool's error may contain its parameters. So only the fields of `LoggedError`
+ * are copied. A message is copied only from known errors, up to the first quoted value.
  */
 export function loggedError(error: unknown, depth = 0): LoggedError {
   if (!isError(error)) return { name: typeof error }
@@ -79,7 +79,7 @@ function inside(error: Error, depth: number): Pick<LoggedError, 'stack' | 'cause
   }
 }
 
-/** The value if it is one short word, which is too short for a sentence; else undefined. */
+/** Returns the value if it is one word of at most 63 characters, else undefined. One such word contains no sentence. */
 const wordOf = (value: unknown): string | undefined =>
   typeof value === 'string' && /^[\w.:-]{1,63}$/.test(value) ? value : undefined
 
@@ -93,7 +93,10 @@ const isDatabaseError = (error: Error): boolean => {
   return typeof severity === 'string' && typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code)
 }
 
-/** Names of errors of Temporal's client and of this service. Their messages put input in backticks. */
+/**
+ * Names of errors of Temporal's client and of this service. Their messages put input in backticks, and `wordsOf` cuts a
+ * message there.
+ */
 const known = new Set([
   'DomainError',
   'ApiError',
@@ -106,13 +109,16 @@ const known = new Set([
   'WorkflowNotFoundError',
 ])
 
-/** V8's messages about programming errors. Other code uses the same classes and appends values. */
+/**
+ * The beginnings of V8's messages about programming errors. Only this beginning is logged, because other code uses the
+ * same error classes and appends values.
+ */
 const mistake =
   /^(?:Cannot (?:read|set) properties of (?:undefined|null)|Cannot destructure property|fetch failed|[\w.$]{1,100} is not (?:a function|iterable|a constructor|defined)|Invalid (?:string|array) length|Maximum call stack size exceeded|Assignment to constant variable)/
 
 function messageOf(error: Error): string | undefined {
   const { syscall, code, address, port } = fieldsOf(error)
-  // The message of a system error contains paths and hosts, which may be parameters.
+  // The message of a system error contains paths and hosts, which may be parameters of a call.
   if (typeof syscall === 'string' && typeof code === 'string') {
     const where =
       typeof address === 'string' ? ` ${address}${typeof port === 'number' ? `:${port}` : ''}` : ''
@@ -129,7 +135,10 @@ const kindsOf = (issues: readonly unknown[]): string[] =>
 
 const frame = /^at (?:[^()]{1,200} \()?(?:file:\/\/|node:|\/|<anonymous>|native)[^()]{0,300}\)?$/
 
-/** Stack lines with a place in a program. The search begins after the message, which may have similar lines. */
+/**
+ * The lines of the stack that name a position in a program. The search begins after the message, because the message
+ * may have similar lines.
+ */
 function framesOf({ stack, message }: Error): string {
   if (typeof stack !== 'string') return ''
   const at = message === '' ? -1 : stack.indexOf(message)

@@ -4,17 +4,17 @@ import { join } from 'node:path'
 /** In bytes. A larger log is renamed to `FILE.1`, which replaces an older `FILE.1`. */
 const largest = 16 * 1024 * 1024
 
-/** Gets whole lines of JSON, as pino writes them. */
+/** A destination of log lines. Each line is JSON, as pino writes it. */
 export interface LineSink {
   write(line: string): void
 }
 
-/** Lines of this process that could not be written. Metrics report their number, because the log cannot. */
+/** The numbers of log lines of this process that could not be written. Metrics report them, because the log cannot. */
 export const lostLines = { file: 0, terminal: 0 }
 
 /**
  * Appends to `folder/NAME.log` (mode 0600). Several processes may write to one file: commands of operators share
- * `tool.log`. A full disk loses lines, but does not stop the service.
+ * `tool.log`. If the disk is full, lines are lost, but the service does not stop.
  */
 export function logFile(folder: string, name: string, limit = largest): LineSink {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -25,7 +25,7 @@ export function logFile(folder: string, name: string, limit = largest): LineSink
     write(line) {
       try {
         if (size > limit) {
-          // If another process has set the file aside already, only this process's descriptor is old.
+          // If another process has renamed the file already, this process must only open the new file.
           if (isAt(path, file)) renameSync(path, `${path}.1`)
           const next = openSync(path, 'a', 0o600)
           closeSync(file)
@@ -40,17 +40,20 @@ export function logFile(folder: string, name: string, limit = largest): LineSink
   }
 }
 
-/** Whether the path still names the open file. */
+/** True if the path still leads to the open file. */
 function isAt(path: string, file: number): boolean {
   const there = statSync(path, { throwIfNoEntry: false })
   const open = fstatSync(file)
   return there?.ino === open.ino && there.dev === open.dev
 }
 
-/** Number of waits for the reader of a full pipe, and milliseconds of each wait. Nothing else runs during a wait. */
+/**
+ * If a pipe is full, `terminal` waits for the program that reads it: at most this many times, and this many
+ * milliseconds each time. The whole process stands still during a wait.
+ */
 const [mostWaits, wait] = [50, 20]
 
-/** Writes to a file descriptor, by default stderr. A full disk or a reader that has gone loses lines. */
+/** Writes to a file descriptor, by default stderr. Lines are lost if the disk is full, or if nobody reads the pipe. */
 export function terminal(descriptor = 2): LineSink {
   const sleeper = new Int32Array(new SharedArrayBuffer(4))
   const write = (bytes: Buffer): number => {
@@ -92,7 +95,7 @@ interface Entry {
 const warn = 40
 const error = 50
 
-/** The line for a person at a terminal: warnings and errors in one line each; null for lower levels. */
+/** Returns the line for a person at a terminal: a warning or an error in one line. Returns null for lower levels. */
 export function forPeople(line: string): string | null {
   const entry = JSON.parse(line) as Entry
   if (entry.level < warn) return null

@@ -7,7 +7,7 @@ export type Log = Logger
 
 export interface LogOptions {
   readonly level: string
-  /** The program; also the name of its file. */
+  /** The name of the program, and of its log file. */
   readonly process: string
   readonly processId: string
   /** Folder of the full log; null: stderr. */
@@ -15,9 +15,9 @@ export interface LogOptions {
 }
 
 /**
- * Writes JSON lines to stderr. With a folder, writes them to a file there, and only readable warnings and errors to
- * stderr. Stdout is for `ready` and progress. Callers never pass parameters, but errors may contain parameters.
- * Therefore an error, under any field name, is written only as the result of `loggedError`.
+ * Writes JSON lines to stderr. If `folder` is not null, writes them to a file in this folder, and only warnings and
+ * errors, in a readable form, to stderr. Stdout is for `ready` and progress. Callers never log the parameters of calls,
+ * but errors may contain parameters. Therefore an error is always converted by `loggedError`, in every field.
  */
 export function createLog({ level, process, processId, folder }: LogOptions): Log {
   return pino(
@@ -38,7 +38,7 @@ export function createLog({ level, process, processId, folder }: LogOptions): Lo
         logMethod(args, method) {
           const [first, ...rest] = args as unknown[]
           const about = isError(first) ? { err: first } : first
-          // A line without its own message would get the error's message.
+          // If the caller passes no message, pino would write the message of the error, which may quote values.
           const isAlone = typeof Object(about).err === 'object' && typeof rest[0] !== 'string'
           const words = isAlone ? ['an error', ...rest] : rest
           const safe = words.map((each) => (isError(each) ? loggedError(each) : each))
@@ -50,7 +50,7 @@ export function createLog({ level, process, processId, folder }: LogOptions): Lo
   )
 }
 
-/** Converts errors under names other than `err`, which has a serializer. */
+/** Converts errors in all fields but `err`, which has its own serializer. */
 const reduced = (entry: Record<string, unknown>): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(entry).map(([name, value]) => [

@@ -1,9 +1,9 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 
 /**
- * The metrics of a process, for Prometheus. No label has unlimited values: no ids, no addresses, and only names of
- * the catalogue, of routes and of the service. docs/operations.md explains each metric, and a test compares that page
- * with this table.
+ * The metrics of a process, for Prometheus. Every label has a limited number of values: a name of the catalogue, of a
+ * route or of the service, and never an id or an address. docs/operations.md explains each metric, and a test compares
+ * that page with this table.
  */
 export type Metrics = ReturnType<typeof createMetrics>
 
@@ -36,7 +36,7 @@ function makersOf(registry: Registry) {
   return { counter, gauge, histogram }
 }
 
-/** Metrics of what this process does. */
+/** Metrics of the work of this process. */
 const workMetrics = ({ counter, gauge, histogram }: Makers) => ({
   unapprovedCalls: counter('agent_unapproved_calls_total', 'Calls of agents that ran without a decision'),
   runsAccepted: counter('runs_accepted_total', 'Accepted runs, by first status', 'status'),
@@ -68,7 +68,7 @@ const workMetrics = ({ counter, gauge, histogram }: Makers) => ({
   lostLines: counter('log_lines_lost_total', 'Lines of the log that could not be written', 'to'),
 })
 
-/** Metrics of the state that is read for each scrape: of the database and of disks. */
+/** Metrics of the state of the database and of disks, which is read for each scrape. */
 const stateMetrics = ({ gauge }: Makers) => ({
   databaseUp: gauge('database_up', 'Whether the state below could be read: 1 or 0'),
   openRuns: gauge('open_runs', 'Runs that have not ended, up to 10,000', 'status'),
@@ -96,12 +96,11 @@ export function createMetrics(kind: string) {
     decisions,
     ...workMetrics(makers),
     ...stateMetrics(makers),
-    /** `read` sets gauges before each scrape. It must be cheap and must not throw. */
+    /** Registers a function that sets gauges before each scrape. It must be cheap and must not throw. */
     beforeScrape: (read: () => Promise<void>) => void readers.push(read),
     /** Prometheus' text format. */
     text: async (): Promise<string> => {
-      // Metrics of the process itself. Started with the first scrape, because they observe the garbage collector from
-      // then on.
+      // The metrics of the process itself observe the garbage collector, so they start only with the first scrape.
       if (!isObserving) collectDefaultMetrics({ register: registry })
       isObserving = true
       await Promise.all(readers.map((read) => read()))

@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import { isNamed, loopbackHosts, portOf, type NamedHost } from './outgoing/hosts.ts'
 
-/** Currency units for a million tokens. */
+/** Prices of a language model, in currency units for a million tokens. */
 export interface TokenPrice {
   readonly input: number
   readonly output: number
@@ -13,8 +13,8 @@ export interface ModelPrice extends TokenPrice {
 }
 
 /**
- * A model without a known price counts as expensive. Ollama costs nothing on one's own machines: `priceOf` leaves its
- * free entries out for other hosts.
+ * A model without a known price counts as expensive. Ollama costs nothing on the machines of the operator. For other
+ * hosts, `priceOf` ignores its free entries.
  */
 export const defaultModelPrices = 'ollama/*=0/0,*=5/25'
 
@@ -49,8 +49,8 @@ export interface PricedModel {
 }
 
 /**
- * The first price that names the model; null if none does. Anybody can host Ollama and charge for it. So it is free only
- * on this machine and on `ownHosts`, which the operator has named.
+ * The first price that names the model; null if none does. Anybody can host Ollama and charge for it. So Ollama is free
+ * only on this machine and on `ownHosts`, which the operator has named.
  */
 export function priceOf(
   prices: readonly ModelPrice[],

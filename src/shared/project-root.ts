@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /**
- * The project's root, which contains package.json, temporal-dev.yml, samples/ and adapters/. Works from sources and
- * from the build.
+ * Finds the root folder of the project, which contains package.json, temporal-dev.yml, samples/ and adapters/. This
+ * works from the sources and from the build.
  */
 export function projectRoot(): string {
   let folder = fileURLToPath(new URL('.', import.meta.url))

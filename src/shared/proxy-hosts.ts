@@ -1,12 +1,15 @@
 import { BlockList, isIP } from 'node:net'
 import type { z } from 'zod'
 
-/** Shortest prefix of a trusted range, by address length in bits. A wider range would include clients. */
+/**
+ * The shortest allowed prefix of a trusted range, by the length of an address in bits. A range with a shorter prefix
+ * would also include clients.
+ */
 const shortestPrefix: Readonly<Record<number, number>> = { 32: 8, 128: 16 }
 
 function isWide(address: string, prefix: number, bits: number): boolean {
   if (prefix < (shortestPrefix[bits] ?? 0)) return true
-  // IPv6 also contains every IPv4 address, in `::ffff:0:0/96`.
+  // An IPv6 range must not contain the IPv4 addresses, which IPv6 has in `::ffff:0:0/96`.
   return bits === 128 && prefix < 104 && (isIn(mapped, 96, address) || isIn(address, prefix, mapped))
 }
 
@@ -18,11 +21,15 @@ function isIn(network: string, prefix: number, address: string): boolean {
   return list.check(address, 'ipv6')
 }
 
-/** A server listens on it to mean every address. No connection comes from it, so trusting it would trust nobody. */
+/**
+ * True for `0.0.0.0` and `::`. A server listens on such an address to mean all its addresses. No connection comes from
+ * such an address, so trusting it would have no effect.
+ */
 const isUnspecified = (address: string): boolean => /^[0:.]+$/.test(address)
 
 /**
- * Comma-separated addresses and CIDR ranges. A client in a trusted range can choose its address, so wide ranges are refused.
+ * Reads TRUSTED_PROXY_HOSTS: comma-separated addresses and CIDR ranges. A client in a trusted range can choose its
+ * address, so wide ranges are refused.
  */
 export function proxyHosts(text: string, context: z.RefinementCtx): string[] {
   const hosts = text.split(',').flatMap((part) => (part.trim() === '' ? [] : [part.trim()]))

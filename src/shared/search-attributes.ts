@@ -7,12 +7,12 @@ const types = { Keyword: 2, Int: 3, KeywordList: 7 } as const
 const typeOf = (name: string): keyof typeof types =>
   name === searchAttributes.version ? 'Int' : name === searchAttributes.waitingOn ? 'KeywordList' : 'Keyword'
 
-/** Known answers by client. After a failed request the next call asks again. */
+/** Results of `hasSearchAttributes`, by client. A failed request is not remembered, so the next call asks again. */
 const known = new WeakMap<Client, boolean>()
 
 /**
  * Whether the namespace has our search attributes; registers them if this client may. Without the attributes, only
- * operators' searches do not work. Throws while Temporal cannot be reached; a run is then started later.
+ * operators' searches do not work. Throws if Temporal cannot be reached, and the run is then started later.
  */
 export async function hasSearchAttributes(client: Client, log: Log): Promise<boolean> {
   const before = known.get(client)
@@ -24,13 +24,14 @@ export async function hasSearchAttributes(client: Client, log: Log): Promise<boo
 
 async function register(client: Client, log: Log): Promise<boolean> {
   const { namespace } = client.options
-  // A plain call first: an error here means that Temporal cannot be reached, an error below means a missing right.
+  // This call comes first, because it needs no special right. So an error here means that Temporal cannot be reached.
+  // An error below means that a right is missing.
   await client.connection.workflowService.describeNamespace({ namespace })
   try {
     const { customAttributes } = await client.connection.operatorService.listSearchAttributes({ namespace })
     const names = Object.values(searchAttributes)
     const missing = names.filter((name) => customAttributes?.[name] === undefined)
-    // Temporal would refuse a value of another type, and with it every step of the run.
+    // If an attribute has another type, Temporal would refuse its value, and with it every step of the run.
     const wrong = names.filter(
       (name) => !missing.includes(name) && Number(customAttributes?.[name]) !== types[typeOf(name)],
     )

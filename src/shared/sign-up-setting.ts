@@ -1,12 +1,15 @@
 import { domainToASCII } from 'node:url'
 import { z } from 'zod'
 
-/** Who may make an account: everybody, people with an open invitation, nobody, or people of these mail domains. */
+/**
+ * Who may create an account: everybody (`open`), people with an open invitation (`invited`), nobody (`closed`), or
+ * people whose mail address has one of these domains (`domain`).
+ */
 export type SignUp =
   | { readonly mode: 'open' | 'invited' | 'closed' }
   | {
       readonly mode: 'domain'
-      /** ASCII, lower case, without their subdomains. */ readonly domains: readonly string[]
+      /** ASCII and lower case. Their subdomains do not count. */ readonly domains: readonly string[]
     }
 
 const hint = 'write `open`, `invited`, `closed`, or `domain:acme.com` (several with commas)'

@@ -1,8 +1,8 @@
 import type { Log } from './log.ts'
 
 /**
- * For lines that an outage or a burst would repeat by the thousand. Writes the first line of a kind at once. After
- * that, writes one line every ten seconds, with the number of lines left out.
+ * A log for lines that an outage or a burst of requests would repeat thousands of times. It writes the first line of a
+ * kind at once. After that, it writes one line every ten seconds, with the number of lines left out.
  */
 export interface SparseLog {
   warn(kind: string, fields: object, message: string): void

@@ -2,7 +2,10 @@ import { readFileSync } from 'node:fs'
 import { Client, Connection } from '@temporalio/client'
 import type { Config } from './config.ts'
 
-/** Options of the connection to Temporal: plain, TLS, client certificate or API key (Temporal Cloud). */
+/**
+ * Options of the connection to Temporal. It has no TLS, or TLS, or TLS with a client certificate, or an API key
+ * (Temporal Cloud).
+ */
 export function connectionOptions(config: Config['temporal']) {
   const { tlsCertFile, tlsKeyFile } = config
   const certificate =
@@ -16,7 +19,7 @@ export function connectionOptions(config: Config['temporal']) {
   }
 }
 
-/** A client that connects when first used, so that a process can start before Temporal does. */
+/** A client that connects at its first use, so that a process can start before Temporal does. */
 export function createTemporalClient(
   config: Config['temporal'],
 ): Client & { readonly connection: Connection } {

@@ -13,20 +13,24 @@ import { noInput, type Shell, type ShellKind, type ShellReading } from './types.
 const weight: Readonly<Record<ShellKind, number>> = { write: 0, script: 1, egress: 2 }
 const nothingFound = 'nothing in it sends data out or runs a script'
 
-/** The worst effect so far, and the phrases that say why. */
+/** The worst effect found so far, and the phrases that explain it. */
 interface Found {
   readonly kind: ShellKind
   readonly because: readonly string[]
 }
 const harmless: Found = { kind: 'write', because: [] }
-/** Maximum number of phrases in a reading. */
+/** The maximum number of phrases that explain one classification. */
 const mostReasons = 4
 
 /**
- * The worst effect of a Bash command. `egress` sends data out. `script` runs code that cannot be judged from the
- * command; it counts as egress once the session holds anything but web content. `write` is everything else. Reads the
- * command as bash does. An unreadable part is a script, or egress if it contains a sender's name. Never throws, and
- * takes less than 5 ms for any text. docs/decisions/0029 explains the choices.
+ * Returns the worst effect of a Bash command:
+ * - `egress`: the command sends data out.
+ * - `script`: it runs code that cannot be judged from the command. A script counts as egress if the agent's session has
+ *   a label other than `untrusted` (content of the web).
+ * - `write`: everything else.
+ * Reads the command as bash does. A part that cannot be read counts as a script, or as egress if it contains the name
+ * of a sender. A sender is a program that sends data out. Never throws, and takes less than 5 ms for any text.
+ * docs/decisions/0029 explains the choices.
  */
 export function classifyCommand(command: string): ShellReading {
   let found = harmless
@@ -55,7 +59,7 @@ export function classifyCommand(command: string): ShellReading {
     sets: (name, value = unknown) => setByBuiltin(name, value, state),
   }
   const state = newState(shell)
-  // Linux refuses a longer argument. The limit also bounds the time.
+  // Linux accepts no longer argument. The limit also bounds the time.
   const start = command.slice(0, longestScan)
   const text = start.replaceAll('\0', '')
   if (text.length < start.length) note('script', 'the command has a character that shells drop')
@@ -63,7 +67,7 @@ export function classifyCommand(command: string): ShellReading {
     readCode(text, state)
     evaluateUncalled(state)
   } catch {
-    // Out of fuel or stack: the rest of the command stays unknown.
+    // The limit of steps or the call stack is used up, so the rest of the command stays unknown.
     note('script', 'the command is too tangled to read')
     unread(text, state)
   }
@@ -71,8 +75,8 @@ export function classifyCommand(command: string): ShellReading {
 }
 
 /**
- * Defines a variable that the walk over the text has not seen, because a wrapper or a variable stands for the builtin
- * or its operands.
+ * Defines a variable that `collect` has not found, because the text does not show the builtin or its operands. An
+ * example is `$x name` with `x=read`.
  */
 function setByBuiltin(target: string, value: string, state: State): void {
   const [name = '', ...index] = target.split(/(?=\[|\uFFF3$)/)
@@ -82,7 +86,10 @@ function setByBuiltin(target: string, value: string, state: State): void {
   define(state, newBody(), name, { append: false, values: () => [[value]], builtin: true, indexed })
 }
 
-/** `sh -c text name a b`: in the text, these words are `$0`, `$1`, `$2`. */
+/**
+ * Calls `act` while `words` are `$0`, `$1`, `$2` and so on. In `sh -c text name a b`, the words are `name`, `a` and
+ * `b`.
+ */
 function readWith(words: readonly string[] | undefined, state: State, act: () => void): void {
   const { positional, zero } = state
   if (words !== undefined) {
@@ -109,7 +116,7 @@ function readCode(text: string, state: State): void {
   })
 }
 
-/** Whether a text is too tangled only because of its heredocs, which are data to the shell. */
+/** Whether a text is too tangled only because of its quoted heredocs, which the shell does not run. */
 function onlyTangledInHeredocs(code: string): boolean {
   if (code.length > longest) return false
   const shorter = withoutHeredocs(code)
@@ -117,8 +124,8 @@ function onlyTangledInHeredocs(code: string): boolean {
 }
 
 /**
- * Searches a text that is too long to read for names of senders. In files that the command only writes, such names do
- * not count.
+ * Searches a text for names of senders, if the text was not read completely. If the rest of the command is harmless,
+ * its heredocs are only written to files. Names in these heredocs then do not count.
  */
 function searchRest(code: string, state: State): void {
   const shorter = code.length > longest && code.length <= longestScan ? withoutHeredocs(code) : undefined
@@ -139,7 +146,10 @@ function run(words: readonly string[], call: typeof noInput, state: State): void
   })
 }
 
-/** Bounds commands that run commands, and functions that call themselves. */
+/**
+ * Limits the depth of commands that run commands, and of functions that call themselves. Throws `Tangled` if the limit
+ * is exceeded.
+ */
 function nested(state: State, act: () => void): void {
   state.depth += 1
   if (state.depth > deepestRuns) throw new Tangled()

@@ -1,33 +1,39 @@
 /*
- * Limits above which a command counts as too long or too tangled. The parser reads 10,000 characters in about a
- * millisecond, but reads a nested part again for every level. `npm run bench shell` shows the time that the limits
- * allow.
+ * Above these limits, a command counts as too long or too tangled to read. The parser reads 10,000 characters in about
+ * a millisecond, but it reads a nested part again for every level. `npm run bench shell` measures the time that the
+ * limits allow.
  */
+/** Maximum characters of a text that is parsed. */
 export const longest = 10_000
-/** `$(`, backtick, `<(`, `>(`, `${`, `$[`, `((`: each may open a level. */
+/** Maximum number of `$(`, backticks, `<(`, `>(`, `${`, `$[` and `((` in a text. Each may open a level of nesting. */
 export const mostOpeners = 64
-/** Words and operators. Each becomes an object, and collecting objects takes longer than reading them. */
+/**
+ * Maximum number of words and operators. The parser makes an object for each, and garbage collection of these objects
+ * takes longer than parsing.
+ */
 export const mostParts = 1_500
-/** Many heredocs on one line take the parser quadratic time. */
+/** Maximum number of heredocs. The parser needs quadratic time for many heredocs on one line. */
 export const mostHeredocs = 24
-/** Levels of nested syntax, and of commands run by commands. */
+/** Maximum depth of nested syntax. */
 export const deepest = 120
+/** Maximum depth of commands that run commands. */
 export const deepestRuns = 10
-/** Steps of work, including the characters of nested parts, counted again for every level. */
+/** Maximum steps of work for one command. Each character of a nested part is a step, counted again at every level. */
 export const fuel = 10_000
-/** Steps that each text read as code, and each command, cost in addition to their length. */
+/** Steps for each text that is read as code, in addition to its length. */
 export const perCode = 150
+/** Steps for each command, in addition to the number of its words. */
 export const perCommand = 20
-/** Maximum number of readings of one word or command, if variables can have several values. */
+/** Maximum number of readings of one word or command. Several readings exist if a variable can have several values. */
 export const mostAlternatives = 12
-/** Characters of an unreadable text that are searched for senders. Linux accepts no longer argument. */
+/** Maximum characters of an unreadable text that are searched for senders. Linux accepts no longer argument. */
 export const longestScan = 131_072
 /** Maximum characters of a word built from variables. */
 export const longestWord = 20_000
 
 const openers = /\$[({[]|`|[<>]\(|\(\(/g
 
-/** How many characters of a text are read, and the reason if some are not read. */
+/** `length`: how many characters of a text can be read. `because`: why the rest cannot be read. */
 export function readable(text: string): { readonly length: number; readonly because: string | undefined } {
   let length = text.length
   let because: string | undefined

@@ -1,23 +1,24 @@
 /*
- * Words are plain strings. These characters, which Unicode leaves unassigned, stand for parts that the command's text
- * does not show. A command that contains these characters itself is only judged more strictly.
+ * The words of a command are strings. The characters below stand for parts that the text of the command does not show;
+ * Unicode leaves them unassigned. If a command itself contains such a character, it is only judged more strictly.
  */
 
-/** The value of a variable that the command does not set. */
+/** Stands for the value of a variable that the command does not set. */
 export const unknown = '\uFFF0'
-/** The output of a command substitution. */
+/** Stands for the output of a command substitution. */
 export const output = '\uFFF1'
-/** `*` and single-character patterns (`?`, `[ab]`), where the shell would look for files. */
+/** Stands for a pattern `*`, for which the shell would look for files. */
 export const star = '\uFFF2'
+/** Stands for a pattern that matches one character: `?` or `[ab]`. */
 export const one = '\uFFF3'
 
 /** Whether a part of the word is only known when the command runs. */
 export const isDynamic = (word: string): boolean => word.includes(unknown) || word.includes(output)
 
-/** Whether the word is completely known. */
+/** Whether the whole word is known. */
 export const isPlain = (word: string): boolean => !/[\uFFF0-\uFFF3]/.test(word)
 
-/** Whether nothing of the word is known before the command runs. */
+/** Whether no part of the word is known before the command runs. */
 export const isUnknown = (word: string): boolean => isDynamic(word) && withoutUnknowns(word).trim() === ''
 
 export const withoutUnknowns = (word: string): string => word.replaceAll(/[\uFFF0\uFFF1]/g, '')

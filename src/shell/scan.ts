@@ -1,7 +1,10 @@
 import { longestScan } from './limits.ts'
 import { senders, tellingPaths } from './tables/senders.ts'
 
-/** Words that indicate a sender, with numbers: names of senders, and of programs with their sending subcommands. */
+/**
+ * Gives a number to each word that indicates a sender: names of senders, and names of programs with their subcommands
+ * that send data out.
+ */
 const telling: ReadonlyMap<string, number> = new Map(
   [
     ...new Set([...senders, ...[...tellingPaths].flatMap(([program, paths]) => [program, ...paths.flat()])]),
@@ -10,11 +13,12 @@ const telling: ReadonlyMap<string, number> = new Map(
 const longestTelling = Math.max(...[...telling.keys()].map((word) => word.length))
 
 /**
- * Searches a text for a program that sends data out, by words alone and without quotes and backslashes. It cannot
- * tell data from commands, so use it only for text that cannot be parsed.
+ * Returns the name of a program in a text that sends data out. Compares single words, without quotes and backslashes.
+ * This function cannot tell data from commands, so use it only for text that cannot be parsed.
  */
 export function scanForSenders(text: string): string | undefined {
-  // The first and last position of each word; 0 means none. A text can contain tens of thousands of such words.
+  // The first and last position of each word in the text; 0 means that the word is missing. A text can contain tens of
+  // thousands of such words.
   const [first, last] = [new Uint32Array(telling.size), new Uint32Array(telling.size)]
   const bare = text
     .slice(0, longestScan)
@@ -43,8 +47,8 @@ export function scanForSenders(text: string): string | undefined {
 }
 
 /**
- * Whether a character code can be part of a program's or subcommand's name: letters, digits and `_.+:-`. False for
- * NaN after the end.
+ * Whether a character can be part of the name of a program or subcommand: letters, digits and `_.+:-`. False for NaN,
+ * the code after the end of the text.
  */
 function inWord(code: number): boolean {
   if (code >= 97 && code <= 122) return true

@@ -1,23 +1,30 @@
-/** The effect of a command, the most serious last: no special effect, runs unread code, sends data out. */
+/**
+ * The effect of a command, from harmless to serious. `write`: the command is harmless. `script`: it runs code that was
+ * not read. `egress`: it sends data out.
+ */
 export type ShellKind = 'write' | 'script' | 'egress'
 
 /**
- * `because` says why, in up to four phrases for users. It may name programs of the tables, but no other part of the
- * command.
+ * The result for a command. `because` explains the effect in up to four phrases for users. It may name programs of the
+ * tables, but contains no other part of the command.
  */
 export interface ShellReading {
   readonly kind: ShellKind
   readonly because: string
 }
 
-/** The visible input of a command: its standard input, and files made by `<(...)`. */
+/** The input of a command that the text shows: its standard input, and files made by `<(...)`. */
 export interface Call {
   readonly input: string | undefined
   readonly files: readonly string[]
 }
 
-/** Functions for the reader of one program's arguments. Words contain the marks of `marks.ts`. */
+/**
+ * The functions that a reader (`Program`) calls for what it finds in a program's arguments. Words contain the marks of
+ * `marks.ts`.
+ */
 export interface Shell {
+  /** Records an effect of the command, and a phrase that explains it. */
   note(kind: 'script' | 'egress', because: string): void
   /** Reads words as a command, e.g. the command that a wrapper runs. */
   run(words: readonly string[], call?: Call): void
@@ -26,16 +33,17 @@ export interface Shell {
   /** Sets a variable in the environment of later programs. */
   environment(name: string, value: string): void
   /**
-   * Sets a variable or an element that a builtin gives a known or unknown value: `read`, `printf -v`, `export "x=y"`.
+   * Sets a variable or an element, for a builtin such as `read`, `printf -v` or `export "x=y"`. Without `value`, the
+   * value is unknown.
    */
   sets(name: string, value?: string): void
   /** Whether the command defines a function of this name. */
   isFunction(name: string): boolean
-  /** The worst effect found by `act`, without noting it. */
+  /** Runs `act` and returns the worst effect that it notes. This effect does not count for the command. */
   attempt(act: () => void): ShellKind
 }
 
-/** Reads the arguments (without the name) of one program. */
+/** A reader: reads the arguments of one program. `args` does not contain the name of the program. */
 export type Program = (args: readonly string[], shell: Shell, call: Call, name: string) => void
 
 export const noInput: Call = { input: undefined, files: [] }

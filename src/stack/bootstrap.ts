@@ -9,11 +9,11 @@ const user = z.object({ user_id: z.string(), email: z.string(), password: z.stri
 const identities = z.object({
   organization_id: z.string(),
   users: z.object({ owner: user, admin: user, approver: user, member: user, viewer: user }),
-  /** Belongs to `member`; scope `agents:authorize` only. */
+  /** An API key of `member` with the scope `agents:authorize` only. */
   agent_key: z.string(),
 })
 
-/** Created once, at the first start of an embedded database. */
+/** The people of the first organization. They are created once, at the first start of an embedded database. */
 export type Identities = z.infer<typeof identities>
 
 /** Values that can change with every start. */
@@ -35,8 +35,8 @@ export interface Addresses {
 
 /**
  * Writes `DATA_DIR/bootstrap.json` atomically, readable only by its owner. `made` are the identities of a first start;
- * null keeps the identities in the file. Returns false, and logs it, if the file has no identities: passwords and keys
- * are stored only as hashes and cannot be recovered.
+ * if it is null, the identities in the file stay. Returns false and logs a line if there are no identities at all.
+ * Passwords and keys are stored only as hashes, so they cannot be recovered.
  */
 export function writeBootstrap(
   dataDir: string,
@@ -52,7 +52,7 @@ export function writeBootstrap(
   return false
 }
 
-/** The identities in an existing file; null if the file or the identities are missing. */
+/** The identities in an existing file; null if the file is missing or has no valid identities. */
 export function readIdentities(path: string): Identities | null {
   if (!existsSync(path)) return null
   try {

@@ -8,11 +8,17 @@ export interface Running {
   readonly exited: Promise<string>
   /** Whether the process has ended. */
   gone(): boolean
-  /** Ends the process with its signals in order, or by force once `hurry` is aborted. Resolves when it has ended. */
+  /**
+   * Sends the signals of the process in order until it has ended. Once `hurry` is aborted, sends only SIGQUIT and
+   * SIGKILL. Resolves when the process has ended.
+   */
   stop(hurry?: AbortSignal): Promise<void>
 }
 
-/** Signals that end a process, each with the milliseconds to wait after it. The last should be SIGKILL. */
+/**
+ * Signals that end a process, in order. The number says how many milliseconds to wait after the signal. The last signal
+ * should be SIGKILL.
+ */
 export type Ending = readonly (readonly [NodeJS.Signals, number])[]
 
 /** Wraps a process that was just spawned. Throws if the process could not be started. */

@@ -15,22 +15,24 @@ import { fileURLToPath } from 'node:url'
 /** Called with one line of progress, without its newline. */
 export type Log = (line: string) => void
 
-/** Writes `text` so that a reader sees the old or the new file, never a part, even after a crash. */
+/** Replaces a file. Other programs see the old or the new content, never a part of it, even after a crash. */
 export function writeFileAtomic(path: string, text: string, mode: number): void {
   const temporary = `${path}.${process.pid}.new`
   writeFileSync(temporary, text, { mode })
-  // The mode at creation is masked by umask, and ignored for a file left by a crash.
+  // umask changes the mode of a new file, and a file that a crash has left keeps its old mode. So set the mode again.
   chmodSync(temporary, mode)
   renameSync(temporary, path)
 }
 
-/** Creates a folder that other accounts cannot read. An existing folder keeps its mode. */
+/** Creates a folder that other accounts cannot read, and returns its path. An existing folder keeps its mode. */
 export function privateFolder(path: string): string {
   mkdirSync(path, { recursive: true, mode: 0o700 })
   return path
 }
 
-/** Runs `work`, which must be synchronous. Only this account can read files that `work` or its children create. */
+/**
+ * Runs `work`, which must be synchronous. Only this account can read files that `work` or its child processes create.
+ */
 export function creatingPrivately<T>(work: () => T): T {
   const mask = process.umask(0o077)
   try {
@@ -40,8 +42,9 @@ export function creatingPrivately<T>(work: () => T): T {
   }
 }
 
-/** In bytes. */
+/** Bytes. */
 const largestLog = 16 * 1024 * 1024
+/** Milliseconds between two checks of the size of a log. */
 const boundMilliseconds = 10_000
 
 /** The log file of a server that writes to the file itself. */
@@ -57,8 +60,8 @@ export interface ServerLog {
 
 /**
  * Opens `folder/NAME.log` for the output of a server. While the server runs, a log of more than `limit` bytes is copied
- * to `NAME.log.1` and emptied. So the server writes to the same file all the time, without a reader that could end
- * earlier. Lines that the server writes during the copy can be lost.
+ * to `NAME.log.1` and then emptied. Lines that the server writes during the copy can be lost. In this way the server
+ * always writes to the same file. A pipe to another program would break if that program ended first.
  */
 export function serverLog(
   folder: string,
@@ -77,13 +80,16 @@ export function serverLog(
       copyFileSync(path, `${path}.1`)
       truncateSync(path)
     } catch {
-      // The disk is full, or somebody has removed the file. The server continues.
+      // The disk is full, or somebody has removed the file. Logging is less important than the server, so it continues.
     }
   }, every).unref()
   return { path, file, from: statSync(path).size, stop: () => clearInterval(timer) }
 }
 
-/** The path of a program file relative to the module at `base`: `.ts` in sources, `.js` in the build. */
+/**
+ * The path of a program file. `name` is relative to the module at `base`, and has no extension: it is `.ts` in the
+ * sources and `.js` in the build.
+ */
 export function programFile(name: string, base: string): string {
   return fileURLToPath(new URL(`${name}${base.endsWith('.ts') ? '.ts' : '.js'}`, base))
 }

@@ -2,7 +2,10 @@ import { join } from 'node:path'
 import { readIdentities } from './bootstrap.ts'
 import type { StackSettings } from './settings.ts'
 
-/** What a person does first after a start: where the console is, and who can sign in. Shows no password and no key. */
+/**
+ * Returns lines for a person who has just started the service: where the console is, and who can sign in. They contain
+ * no password and no key.
+ */
 export function firstSteps(
   { publicUrl, database, production }: Pick<StackSettings, 'publicUrl' | 'database' | 'production'>,
   dataDir: string,

@@ -1,7 +1,7 @@
 /*
  * The guard is started as `node guard-process.ts DATA_DIR [--remove]`. It waits until the pipe on its standard input
- * closes, which also happens if the parent is killed. Then it ends all processes that are recorded in the data folder;
- * after a clean stop there are none. With `--remove` (demo and tests) it also deletes the folder, which may contain
+ * closes, which also happens if the parent is killed. Then it ends all processes that are recorded in the data folder.
+ * After a clean stop there are none. With `--remove` (demo and tests), it also deletes the folder, which may contain
  * folders with their own guards.
  */
 import { existsSync } from 'node:fs'
@@ -11,7 +11,7 @@ import { removeWhenUnused } from './guarded-folder.ts'
 const [dataDir, remove] = process.argv.slice(2)
 if (dataDir === undefined) throw new Error('the guard needs a data folder')
 
-// A closed terminal or Ctrl-C must not end the guard before the processes that it guards.
+// The guard must outlive the processes that it guards. So a closed terminal or Ctrl-C must not end it.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined)
 
 process.stdin.resume()

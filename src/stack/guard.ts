@@ -7,26 +7,26 @@ import { identify, isRunning, type ProcessIdentity } from './process-identity.ts
 
 /*
  * No process may outlive the program that started it. Three mechanisms ensure this:
- * - Node children end when the channel to their parent closes (parent.ts).
- * - A guard process (guard-process.ts) in its own session ends all recorded processes when its pipe to the parent
- *   closes. The pipe also closes if the parent is killed.
- * - The next start first ends the processes that a killed guard has left (endOrphans).
- * A record identifies a process by pid, start time and boot. A signal is sent only if all three match *and* the
- * command line of the process names the data folder. So no other process is ever touched.
+ * - The API and the worker end when the channel to their parent closes (parent.ts).
+ * - A guard process (guard-process.ts) ends all recorded processes when its pipe to the parent closes. The pipe also
+ *   closes if the parent is killed. The guard has its own session, so that Ctrl-C does not reach it.
+ * - The next start first ends the processes that are left if the guard was killed too (endOrphans).
+ * A record identifies a process by pid, start time and boot. A process gets a signal only if all three match *and* its
+ * command line names the data folder. So no other process ever gets a signal.
  */
 
-/** Ended in this order: the users of a service before the service. */
+/** The order in which processes are ended: the users of a service before the service. */
 const endings: readonly { role: Role; signals: Ending }[] = [
   { role: 'stack', signals: [['SIGTERM', 40_000], ['SIGKILL', 5_000]] }, // prettier-ignore
   { role: 'guard', signals: [['SIGKILL', 2_000]] },
   { role: 'api', signals: [['SIGTERM', 8_000], ['SIGKILL', 5_000]] }, // prettier-ignore
   { role: 'worker', signals: [['SIGTERM', 8_000], ['SIGKILL', 5_000]] }, // prettier-ignore
   { role: 'temporal', signals: [['SIGTERM', 5_000], ['SIGKILL', 5_000]] }, // prettier-ignore
-  // Fast shutdown, then immediate shutdown (a crash from which the next start recovers), then SIGKILL.
+  // A fast shutdown, an immediate shutdown (like a crash, from which the next start recovers), and SIGKILL.
   { role: 'postgres', signals: [['SIGINT', 15_000], ['SIGQUIT', 5_000], ['SIGKILL', 5_000]] }, // prettier-ignore
 ]
 
-/** `stack` is a whole `npm start` started by another of our programs (the demo, the tests). */
+/** `stack` is a whole `npm start` that another of our programs has started (the demo, the tests). */
 export type Role = 'stack' | 'guard' | 'api' | 'worker' | 'temporal' | 'postgres'
 
 /** A process recorded in `DATA_DIR/run`. */
@@ -34,24 +34,28 @@ export interface RecordedProcess extends ProcessIdentity {
   readonly role: Role
 }
 
-/** The folder's real path, which records and command lines use. */
+/** Creates the folder `DATA_DIR/run` and returns its real path. Records and command lines contain only real paths. */
 export function runFolder(dataDir: string): string {
   const folder = join(realpathSync(dataDir), 'run')
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   return folder
 }
 
-/** Records a process that was just started. Call it in the same event loop turn as the start. */
+/**
+ * Records a process that was just started. Call this in the same event loop turn as the start. Returns null if the
+ * process cannot be identified.
+ */
 export function recordProcess(dataDir: string, role: Role, pid: number): RecordedProcess | null {
   const found = identify(pid)
-  // The process has already ended, or this system cannot identify processes. It must then not be signalled later.
+  // The process has already ended, or this system cannot identify processes. Without a record, the process never gets a
+  // signal.
   if (found === null) return null
   const record: RecordedProcess = { role, pid, startedAt: found.startedAt, boot: found.boot }
   writeFileAtomic(join(runFolder(dataDir), `${role}.json`), `${JSON.stringify(record)}\n`, 0o600)
   return record
 }
 
-/** Deletes the record of an ended process, unless another process has taken its role. */
+/** Deletes the record of an ended process, unless the record names a newer process with the same role. */
 export function forgetProcess(dataDir: string, role: Role, pid: number | undefined): void {
   if (!existsSync(dataDir)) return
   const path = join(runFolder(dataDir), `${role}.json`)
@@ -74,7 +78,7 @@ export function isOurs(dataDir: string, record: ProcessIdentity): boolean {
   return new RegExp(`(^|[\\s=])${folder}(/|\\s|$)`).test(identify(record.pid)?.command ?? '')
 }
 
-/** The folder's path in command lines. A removed folder is still named in the command lines of its processes. */
+/** The path of the data folder in command lines. The folder may be removed already, but its processes still name it. */
 function trueName(dataDir: string): string {
   return existsSync(dataDir) ? realpathSync(dataDir) : resolve(dataDir)
 }
@@ -86,8 +90,8 @@ export interface EndOptions {
 }
 
 /**
- * Ends, in order, every recorded process that is certainly ours and still runs, and deletes all records. Resolves when
- * these processes have ended. Throws, naming the pid, if a process survives SIGKILL.
+ * Ends every recorded process that still runs and is certainly ours, in the order of `endings`, and deletes the
+ * records. Resolves when these processes have ended. Throws an error with the pid if a process survives SIGKILL.
  */
 export async function endOrphans(dataDir: string, options: EndOptions = {}): Promise<void> {
   const records = recordedProcesses(dataDir)
@@ -104,7 +108,7 @@ export async function endOrphans(dataDir: string, options: EndOptions = {}): Pro
 
 async function endProcess(dataDir: string, record: RecordedProcess, signals: Ending): Promise<void> {
   for (const [signal, patience] of signals) {
-    // Checked again right before each signal: the process may have ended, and its pid may have been reused.
+    // This is checked again right before each signal: the process may have ended, and its pid may have been reused.
     if (!isOurs(dataDir, record)) return
     try {
       process.kill(record.pid, signal)

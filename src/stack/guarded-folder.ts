@@ -3,12 +3,12 @@ import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { endOrphans, isOurs, recordedProcesses } from './guard.ts'
 
-/** Milliseconds to wait for the guards of inner folders; a whole stack gets 40 s to stop in order. */
+/** Milliseconds to wait for the guards of inner folders. A whole stack needs up to 40 s to stop in order. */
 const patience = 90_000
 
 /**
- * Removes a folder once no process that is recorded below it runs. The guards of inner folders end their processes, and
- * this function ends the rest. The folder is removed last, because only its records tell which processes must end.
+ * Removes a folder once none of the processes that are recorded below it runs. The guards of inner folders end their
+ * processes, and this function ends the rest. The folder is removed last, because only its records name the processes.
  */
 export async function removeWhenUnused(folder: string): Promise<void> {
   const deadline = Date.now() + patience
@@ -17,7 +17,7 @@ export async function removeWhenUnused(folder: string): Promise<void> {
   for (let tries = 0; tries < 10 && !isGone(folder); tries += 1) await delay(200)
 }
 
-/** Data folders below this one with running processes; the deepest first. */
+/** The data folders below this one whose processes still run. The longest path comes first. */
 function inUse(folder: string): string[] {
   const records = globSync('{*,*/*,*/*/*}/run/*.json', { cwd: folder })
   const folders = [...new Set(records.map((record) => join(folder, dirname(dirname(record)))))]
@@ -32,7 +32,7 @@ function inUse(folder: string): string[] {
     .toSorted((a, b) => b.length - a.length)
 }
 
-/** Removes the folder. Returns false if a process that is ending still writes there. */
+/** Removes the folder. Returns false if a process that has not ended yet still writes there. */
 function isGone(folder: string): boolean {
   try {
     rmSync(folder, { recursive: true, force: true })

@@ -4,12 +4,12 @@ import { programFile } from './files.ts'
 import { forgetProcess, recordProcess } from './guard.ts'
 
 export interface Guard {
-  /** Ends the guard. Resolves when the guard has ended all recorded processes and itself. */
+  /** Asks the guard to end. Resolves when the guard has ended all recorded processes and itself. */
   close(): Promise<void>
 }
 
 export interface GuardOptions {
-  /** Delete the data folder at the end. */
+  /** Whether the guard deletes the data folder at the end. */
   readonly remove?: boolean
 }
 

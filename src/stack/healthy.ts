@@ -4,7 +4,10 @@ import { connect } from 'node:tls'
 
 const answerTime = 5_000
 
-/** Waits until the health check of the API at `baseUrl` succeeds; throws with its last answer after 30 seconds. */
+/**
+ * Waits until the health check of the API at `baseUrl` succeeds. After 30 seconds, throws with the last answer. Also
+ * throws if `ending` is aborted.
+ */
 export async function healthy(baseUrl: string, ending: AbortSignal): Promise<void> {
   const url = new URL('/health', baseUrl)
   const status = url.protocol === 'https:' ? statusOverTls : statusOf
@@ -24,8 +27,9 @@ async function statusOf(url: URL): Promise<number> {
 }
 
 /**
- * Uses its own connection, because `fetch` would refuse the certificate: it is for a public name and not for this local
- * address. The request contains no data, and only the status is read.
+ * The status over TLS. `fetch` would refuse the certificate, because it is for a public name and not for this local
+ * address. So this function opens its own connection and does not check the certificate. The request contains no data,
+ * and only the status is read.
  */
 async function statusOverTls({ hostname, port, pathname, host }: URL): Promise<number> {
   const socket = connect({ host: hostname, port: Number(port || 443), rejectUnauthorized: false })

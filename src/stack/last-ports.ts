@@ -16,18 +16,21 @@ const schema = z.object({
 })
 export type LastPorts = z.infer<typeof schema>
 
-/** A free port of `host`: the port of the last start if it is free, so that a bookmark stays valid. */
+/**
+ * Returns a free port of `host`. If the port of the last start is free, returns that one, so that a bookmark stays
+ * valid.
+ */
 export async function portLike(dataDir: string, name: keyof LastPorts, host?: string): Promise<number> {
   const last = lastPorts(dataDir)[name]
   return last !== undefined && (await isFree(last, host)) ? last : freePort()
 }
 
-/** Stores the ports of started parts in `DATA_DIR/ports.json`. */
+/** Stores the ports of started services in `DATA_DIR/ports.json`. */
 export function rememberPorts(dataDir: string, ports: LastPorts): void {
   writeFileAtomic(file(dataDir), `${JSON.stringify({ ...lastPorts(dataDir), ...ports })}\n`, 0o600)
 }
 
-/** Returns no ports if the file is missing or damaged. */
+/** The ports of the last start; none if the file is missing or damaged. */
 function lastPorts(dataDir: string): LastPorts {
   try {
     return schema.parse(JSON.parse(readFileSync(file(dataDir), 'utf8')))

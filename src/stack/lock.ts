@@ -4,15 +4,15 @@ import { DatabaseSync } from 'node:sqlite'
 import { writeFileAtomic } from './files.ts'
 import { runFolder } from './guard.ts'
 
-/** Thrown by a second start if a running process already holds the data folder. */
+/** Thrown at the start if another running process already holds the data folder. */
 export class DataFolderInUse extends Error {
   override readonly name = 'DataFolderInUse'
 }
 
 /**
  * Locks the data folder for this process until `release` or the end of the process. The lock belongs to the operating
- * system, so a crash never leaves a lock. It is taken with SQLite, because Node has no function for such locks. Throws
- * DataFolderInUse, naming the process that holds the folder.
+ * system, so a crash never leaves a lock. SQLite takes the lock, because Node has no function for such locks. Throws
+ * `DataFolderInUse`, with the number of the process that holds the folder.
  */
 export function lockDataFolder(dataDir: string): { release(): void } {
   const folder = runFolder(dataDir)

@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
 import { SMTPServer, type SMTPServerOptions, type SMTPServerSession } from 'smtp-server'
 
-/** A message whose final dot has arrived, before the server answers. */
+/** A message that has arrived completely, but that the server has not answered yet. */
 export interface ReceivedMail {
   readonly from: string
   readonly recipients: readonly string[]
@@ -19,12 +19,13 @@ export interface LocalMailServer {
   close(): Promise<void>
 }
 
-/** Largest accepted message, in bytes. */
+/** The size limit of a message, in bytes. */
 const maxMessageSize = 50 * 1024 * 1024
 
 /**
- * A mail server on the loopback address, without TLS and login. `receive` is called with each whole message. When it
- * resolves, the sender gets 250. When it rejects, the sender gets the error's `responseCode`, or 450 if it has none.
+ * Starts a mail server on the loopback address, without TLS and login. It calls `receive` with each whole message. When
+ * `receive` resolves, the sender gets 250. When it rejects, the sender gets the `responseCode` of the error, or 450 if
+ * the error has none.
  */
 export async function listenForMail(
   receive: (mail: ReceivedMail) => Promise<void>,
@@ -96,7 +97,7 @@ function envelopeOf(session: SMTPServerSession): Pick<ReceivedMail, 'from' | 're
 /**
  * Stores the mail of a stack without `SMTP_URL` (`npm start` on a laptop). Each message becomes `<time>-<n>.eml` in
  * `dir`, readable only by its owner. The file begins with `X-Envelope-*` headers, because only the envelope contains
- * bcc recipients. The file is on disk before the sender gets its 250.
+ * bcc recipients. The file is on disk before the sender gets 250.
  */
 export async function startMailCatcher(options: { dir: string; port?: number }): Promise<LocalMailServer> {
   const { dir, ...listen } = options
@@ -109,7 +110,9 @@ export async function startMailCatcher(options: { dir: string; port?: number }):
   }, listen)
 }
 
-/** Writes a file atomically, even through a power cut: first its content, then its name, then the folder. */
+/**
+ * Writes a file that survives a power cut completely or not at all: first its content, then its name, then the folder.
+ */
 async function writeDurably(dir: string, name: string, bytes: Buffer): Promise<void> {
   const temporary = join(dir, `.${name}.tmp`)
   const file = await open(temporary, 'wx', 0o600)

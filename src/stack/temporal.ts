@@ -12,21 +12,21 @@ import { ensureTemporal } from './temporal-binary.ts'
 import { readTemporalConfig, temporalArguments, type TemporalConfig } from './temporal-config.ts'
 
 export interface TemporalOptions {
-  /** Histories are in `dataDir/temporal.db`. */
+  /** Temporal stores the histories of workflows in `dataDir/temporal.db`. */
   readonly dataDir: string
   /** The folder of `temporal.log`; default: `dataDir`. */
   readonly logFolder?: string | undefined
-  /** 0: the port of the last start, or any free port. Absent: the port in temporal-dev.yml. */
+  /** 0 means the port of the last start, or any free port. undefined means the port in temporal-dev.yml. */
   readonly port?: number
   readonly uiPort?: number
-  /** Absent: the namespace in temporal-dev.yml. */
+  /** undefined means the namespace in temporal-dev.yml. */
   readonly namespace?: string
-  /** false: no storage and no UI, for tests. Default true. */
+  /** If false, the server has no storage and no web interface. Only for tests. Default: true. */
   readonly durable?: boolean
   /** Overrides values of temporal-dev.yml, for tests. */
   readonly dynamicConfig?: TemporalConfig['dynamic_config']
   readonly log?: Log
-  /** Stops the installation. */
+  /** If this signal is aborted, the installation of the program stops. */
   readonly signal?: AbortSignal
 }
 
@@ -36,15 +36,16 @@ export interface TemporalServer extends Running {
   readonly namespace: string
   readonly port: number
   readonly uiPort: number
-  /** null without a web interface. */
+  /** null if the server has no web interface. */
   readonly uiUrl: string | null
 }
 
 const startTime = 60_000
 
 /**
- * Starts the Temporal development server on 127.0.0.1 with the settings of temporal-dev.yml, and installs the program
- * if needed. Resolves once the namespace answers. If the server ends, throws with the end of its log.
+ * Starts the Temporal development server on 127.0.0.1 with the settings of temporal-dev.yml. Installs the program if
+ * needed. Resolves once the namespace answers. If the server ends or does not answer within a minute, throws an error
+ * with the end of its log.
  */
 export async function startTemporal(options: TemporalOptions): Promise<TemporalServer> {
   const dataDir = realpathSync(privateFolder(options.dataDir))
@@ -96,11 +97,11 @@ async function launch(
   args: readonly string[],
 ): Promise<Launched> {
   const { path, file, from, stop } = serverLog(logFolder, 'temporal')
-  // Detached, so that Ctrl-C in a terminal does not stop Temporal before the worker. `--env-file` names a file that
-  // does not exist, so the person's own Temporal settings are ignored. The option also puts the data folder into the
-  // command line, even without a database. The data folder identifies our processes (guard.ts).
+  // Detached, so that Ctrl-C in a terminal does not stop Temporal before the worker. The file of `--env-file` does not
+  // exist, so the settings of the person for Temporal are ignored. The option also puts the data folder into the
+  // command line, even without a database. The data folder there identifies our processes (guard.ts).
   const home = runFolder(dataDir)
-  // Histories contain only ids and names, but the database is still private.
+  // Histories contain only ids and names, but only this account can read the database.
   const child = creatingPrivately(() =>
     spawn(program, ['--env-file', join(home, 'temporal.yaml'), ...args], {
       cwd: dataDir,
@@ -119,7 +120,10 @@ async function launch(
   return { ...started, said: () => readFileSync(path).subarray(from).toString('utf8') }
 }
 
-/** Returns null once the namespace answers. If the server ends or the deadline passes first, returns its output. */
+/**
+ * Waits for the server. Returns null once the namespace answers. If the server ends or the deadline passes first,
+ * returns its output.
+ */
 async function answers(
   address: string,
   namespace: string,
@@ -129,7 +133,8 @@ async function answers(
   let last = ''
   while (!server.gone() && Date.now() < deadline) {
     try {
-      // After a refused connection the client waits a second, longer than the server needs to start.
+      // After a refused connection, the Temporal client waits a second. The server needs less time to start, so the
+      // port is checked first.
       if (!(await listens(address))) throw new Error(`nothing listens at ${address} yet`)
       const connection = await Connection.connect({ address, connectTimeout: 1_000 })
       try {

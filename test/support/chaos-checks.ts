@@ -14,8 +14,8 @@ interface EffectRow {
 }
 
 /**
- * Checks that the run completed, and that every finished call was recorded once in the audit log and the receipt
- * agrees. If the run sends a mail, the sink must have counted exactly one delivery.
+ * Checks that the run completed. Every finished call must be recorded once in the audit log, and the receipt must
+ * agree. The sink must have counted exactly `mails` deliveries of the run.
  */
 export async function expectFinished(
   home: CrashHome,
@@ -35,7 +35,7 @@ export async function expectFinished(
   await expectReceipt(home, run)
 }
 
-/** Every call of the run, with the number of its completions in the audit log. */
+/** Reads every call of the run, with the number of its completions in the audit log. */
 export function callsOf(home: CrashHome, runId: string): Promise<EffectRow[]> {
   return home.query<EffectRow>(
     `select e.step_id, e.item_index, e.state,
@@ -49,8 +49,8 @@ export function callsOf(home: CrashHome, runId: string): Promise<EffectRow[]> {
 }
 
 /**
- * Every call has exactly one decision with the call's outcome. Decisions of earlier attempts may exist besides it. For
- * a mail, the decision with the outcome is the one that a person approved.
+ * Checks the receipt of a run. Every call must have exactly one decision with the call's outcome. Decisions of earlier
+ * attempts may exist too. For a mail, the decision with the outcome must be the one that a person approved.
  */
 async function expectReceipt(home: CrashHome, run: Run): Promise<void> {
   const { decisions } = await home.member.receipt(run.id)
@@ -72,7 +72,7 @@ async function expectReceipt(home: CrashHome, run: Run): Promise<void> {
   expect(used).toEqual([{ n: held ? 1 : 0 }])
 }
 
-/** Nothing is left to deliver, no run is open, and the chain verifies. */
+/** Checks that the outbox gets empty, that no run is open, and that the chain verifies. */
 export async function expectQuiet(home: CrashHome): Promise<void> {
   const open = await home.query('select id, status, status_reason from runs where finished_at is null')
   expect(open).toEqual([])

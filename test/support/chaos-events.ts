@@ -8,8 +8,8 @@ export interface SeenEvent {
 }
 
 /**
- * Reads the run's event stream after event `after`, up to its end or to the first event of type `until`. The reader
- * disconnects there.
+ * Reads the run's event stream after event `after`. Disconnects at the first event of type `until`, or at the end of
+ * the stream.
  */
 export async function readEvents(
   api: Api,

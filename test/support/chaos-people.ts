@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { CrashHome } from './chaos.ts'
 import type { Approval, Run } from './client-types.ts'
 
-/** Random numbers in [0, 1). The same seed gives the same numbers (mulberry32). */
+/** Returns a function for random numbers in [0, 1). The same seed gives the same numbers (mulberry32). */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -15,15 +15,15 @@ export function seededRandom(seed: number): () => number {
 
 export interface People {
   readonly surprises: readonly string[]
-  /** After this call, the approver approves at every poll. */
+  /** After this call, the approver approves every pending approval at each poll. */
   hurry(): void
   stop(): Promise<void>
 }
 
 /**
- * A simulated approver. At each poll it approves each pending approval with a chance of one in ten. It resolves steps
+ * A simulated approver. At each poll, it approves each pending approval with a chance of one in ten. It resolves a step
  * of unknown outcome by looking into the mailbox (the sink): `done` if the mail is there, else `retry`. `surprises`
- * collects the answers that a careful client cannot explain.
+ * collects answers that a careful client cannot explain.
  */
 export function startPeople(home: CrashHome, random: () => number): People {
   const surprises: string[] = []
@@ -50,7 +50,8 @@ export function startPeople(home: CrashHome, random: () => number): People {
     if (unknown === undefined) return
     const outcome = home.sink.count(run.inputs['subject'] as string) > 0 ? 'done' : 'retry'
     const { status, code } = await home.approver.resolve(runId, unknown.id, outcome)
-    // The step's own late outcome came first, or our own earlier request, whose answer a crash lost.
+    // Another outcome came first: the step's own late outcome, or our own earlier request, whose answer was lost in a
+    // crash.
     if (status !== 200 && code !== 'bad_transition') surprises.push(`resolve ${runId}: ${status} ${code}`)
   }
   const working = (async () => {

@@ -7,7 +7,7 @@ import { Api, type Bootstrap } from './client.ts'
 import type { CrashHome } from './chaos.ts'
 import { programEnv } from './program-env.ts'
 
-/** A separate program on the Postgres and Temporal of a running stack. It ends with the test process. */
+/** A separate program that uses the PostgreSQL and Temporal of a running stack. It ends with the test process. */
 export interface Program {
   readonly child: ChildProcess
   readonly url: string
@@ -16,7 +16,8 @@ export interface Program {
 }
 
 /**
- * Starts only the API (`src/programs/api-server.ts`) or only the worker, as operators do. Resolves once it is ready.
+ * Starts only the API (`src/programs/api-server.ts`) or only the worker, as operators do. Resolves when the program is
+ * ready.
  */
 export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'worker'): Promise<Program> {
   const { database_url: database, temporal_address: temporal }: Bootstrap = home.member.bootstrap
@@ -34,7 +35,7 @@ export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'work
   })
 }
 
-/** Starts one of our programs from its file, on a free port if it listens. Resolves once it is ready. */
+/** Starts one of our programs from its file, on a free port if it listens. Resolves when the program is ready. */
 export async function startProgram(file: string, env: NodeJS.ProcessEnv): Promise<Program> {
   const child = fork(file, [], { env: { ...programEnv(), ...env, PORT: '0' }, execArgv: [] })
   const exited = new Promise<number | string | null>((resolve) =>
@@ -59,7 +60,7 @@ export async function startProgram(file: string, env: NodeJS.ProcessEnv): Promis
   }
 }
 
-/** A client that sends the requests of a person to another API process. */
+/** A client of a person that sends its requests to another API process. */
 export class ApiAt extends Api {
   readonly #url: string
   constructor(home: CrashHome, person: Api['person'], url: string) {

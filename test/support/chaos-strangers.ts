@@ -6,7 +6,7 @@ import type { CrashHome } from './chaos.ts'
 import { Api } from './client.ts'
 
 /**
- * The owner of another organization, with a key that has every scope. Both are created with the application's database
+ * Creates another organization and its owner, with an API key that has every scope. It uses the application's database
  * role.
  */
 export async function strangers(home: CrashHome): Promise<Api> {

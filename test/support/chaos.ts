@@ -10,11 +10,11 @@ import { startMailSinkProcess, type MailSinkProcess } from './mail-sink-process.
 import { stackHome, startStack, type StartedStack } from './start-stack.ts'
 
 /*
- * Shared by the crash tests: the governed workflow, a stack with its sink and fault switch, and the checks
- * afterwards.
+ * The crash tests share this file: the governed workflow, a stack with its mail sink, and a switch that kills processes
+ * at chosen points.
  */
 
-/** Reads a document, stores it under every key, and mails it. With the rule below the mail is held. */
+/** This workflow reads a document, stores it under every key, and mails it. The rule below holds the mail. */
 const governedWorkflow = {
   inputs: { subject: { type: 'string', required: true }, keys: { type: 'array', required: true } },
   steps: [
@@ -42,7 +42,7 @@ const holdMail = {
 
 /**
  * These values are short enough for tests and long enough for a busy machine with two cores. If a live worker were
- * considered dead, its mail would become an `unknown_outcome` where the tests expect none.
+ * considered dead, its mail would get an unknown outcome, which the tests do not expect.
  */
 export const quickEnvironment = {
   HEARTBEAT_TIMEOUT_SECONDS: '5',
@@ -122,8 +122,8 @@ export async function crashHome(
 }
 
 /**
- * Turns approvals on, holds mail with a rule, and creates the governed workflow. `settings`, `rule` and `definition`
- * replace parts of the defaults. Returns the workflow's id.
+ * Turns approvals on, saves a rule that holds mail, and creates the governed workflow. `settings`, `rule` and
+ * `definition` replace parts of the defaults. Returns the workflow's id.
  */
 export async function govern(
   home: CrashHome,
@@ -140,7 +140,7 @@ export interface Held {
   readonly approvalId: string
 }
 
-/** Starts a run of the governed workflow as `by`, and waits until its mail is held. */
+/** Starts a run of the governed workflow as the person `by`, and waits until its mail is held. */
 export async function heldRun(home: CrashHome, workflowId: string, by: Api = home.member): Promise<Held> {
   const subject = `Report ${randomUUID()}`
   const runId = await by.execute(workflowId, { subject, keys: [subject] })
@@ -171,12 +171,18 @@ async function query<T extends pg.QueryResultRow>(
 
 export type Fault = `${CommitPoint}:${'before' | 'after'}`
 
-/** The fault switch of commit-points.ts. One point is armed at a time, until a process has died there. */
+/**
+ * The fault switch of commit-points.ts: a process that reaches the chosen point dies there. Only one point is chosen at
+ * a time.
+ */
 export class Faults {
   readonly path: string
   readonly fired: Fault[] = []
   readonly #output: () => string
-  /** Length of the supervisor's output at the last settling. Failures in the output before it no longer count. */
+  /**
+   * The length of the supervisor's output when its parts last ran for two seconds. Failures before this place no longer
+   * count.
+   */
   #settledAt = 0
 
   constructor(path: string, output: () => string) {
@@ -184,7 +190,7 @@ export class Faults {
     this.#output = output
   }
 
-  /** Resolves once a process has died at the point; fails if no process reaches it. */
+  /** Calls `provoke`, and resolves when a process has died at the point. Fails if no process reaches the point. */
   async at(fault: Fault, provoke: () => void): Promise<void> {
     if (this.#isFailing()) await this.#settle()
     rmSync(`${this.path}.fired`, { force: true })
@@ -202,8 +208,8 @@ export class Faults {
   }
 
   /**
-   * Whether a part of the stack has ended three times in a row right after its start. Its pause has then doubled twice.
-   * The supervisor gives up after five times.
+   * Whether a part of the stack has ended three times in a row right after its start. The pause before its next start
+   * has then doubled twice. After five times, the supervisor gives up.
    */
   #isFailing(): boolean {
     const pauses = new Map<string, number>()
@@ -213,7 +219,7 @@ export class Faults {
     return [...pauses.values()].some((seconds) => seconds >= 0.8)
   }
 
-  /** Waits until the parts have run for two seconds: the supervisor then counts their failures from zero again. */
+  /** Waits until all parts have run for two seconds. The supervisor then counts their failures from zero again. */
   async #settle(): Promise<void> {
     const lines = (pattern: RegExp) => this.#output().match(pattern)?.length ?? 0
     let upSince = Infinity

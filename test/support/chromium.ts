@@ -19,12 +19,12 @@ export interface Visited {
   readonly errors: readonly string[]
 }
 
-/** Opens a window of a new, signed-out person, with the browser settings in `options`. */
+/** Opens a browser window of a new person who is not signed in. `options` are settings of the browser. */
 export async function openPage(options: BrowserContextOptions = {}): Promise<Visited> {
   started ??= launchBrowser()
   const context = await (await started).newContext({ viewport: { width: 1280, height: 900 }, ...options })
   const page = await context.newPage()
-  // The limit in milliseconds is long, because a loaded machine is several times slower than a free one.
+  // In milliseconds. The limit is long, because a busy machine is several times slower than a free one.
   page.setDefaultTimeout(120_000)
   const [foreign, errors]: string[][] = [[], []]
   page.on('request', (request) => {
@@ -37,7 +37,7 @@ export async function openPage(options: BrowserContextOptions = {}): Promise<Vis
   return { page, foreign: foreign ?? [], errors: errors ?? [] }
 }
 
-/** Opens an address in a real browser, in a window of this width. */
+/** Opens an address in a real browser, in a window of the given width. */
 export async function visit(url: string, width: number): Promise<Visited> {
   const opened = await openPage({ viewport: { width, height: 900 } })
   await opened.page.goto(url)

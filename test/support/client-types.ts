@@ -3,7 +3,7 @@ import type { approval } from '../../src/api/schemas/approvals.ts'
 import type { receipt } from '../../src/api/schemas/receipts.ts'
 import type { execution, run } from '../../src/api/schemas/runs.ts'
 
-/** Bodies as openapi.json describes them. */
+/** The bodies of answers, as openapi.json describes them. */
 export type Run = z.infer<typeof run>
 export type Execution = z.infer<typeof execution>
 export type Receipt = z.infer<typeof receipt>

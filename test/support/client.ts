@@ -7,9 +7,9 @@ import { patience } from '../stack/until.ts'
 import type { Approval, Execution, Receipt, Rule, Run, Verified } from './client-types.ts'
 
 /*
- * A small HTTP client for end-to-end tests. It acts as the people of bootstrap.json. It reads the service's address
- * again after every failure, since a restarted stack may listen elsewhere. It behaves like a careful client: it repeats
- * a request that a crash interrupted, with the same `Idempotency-Key`. The caller must judge every other answer.
+ * A small HTTP client for end-to-end tests. It acts as the people of bootstrap.json. After every failure it reads the
+ * service's address again, because a restarted stack may listen on another port. Like a careful client, it repeats a
+ * request that a crash interrupted, with the same `Idempotency-Key`. The caller must judge every other answer.
  */
 
 export type Person = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'
@@ -28,13 +28,16 @@ export interface Bootstrap {
 export interface Answer<T = unknown> {
   readonly status: number
   readonly body: T
-  /** Code of the error; null for a success. */
+  /** The code of the error; null for a success. */
   readonly code: string | null
   readonly headers: Headers
 }
 
 export interface CallOptions {
-  /** `Idempotency-Key`. The default for POST is a fresh key, so that repeating the request is safe. */
+  /**
+   * The `Idempotency-Key` of the request. For POST the default is a new key, so that the request can be repeated
+   * safely.
+   */
   readonly key?: string
   readonly signal?: AbortSignal
 }
@@ -47,7 +50,7 @@ export class Api {
   readonly #apiKey: string | null
   readonly person: Person
 
-  /** `apiKey` replaces the person's own key, for organizations that are not in bootstrap.json. */
+  /** `apiKey` replaces the person's own API key. It is needed for organizations that are not in bootstrap.json. */
   constructor(dataDir: string, person: Person, apiKey: string | null = null) {
     this.#dataDir = dataDir
     this.#apiKey = apiKey
@@ -58,7 +61,7 @@ export class Api {
     return JSON.parse(readFileSync(join(this.#dataDir, 'bootstrap.json'), 'utf8')) as Bootstrap
   }
 
-  /** Sends one request once. Throws when no answer came. */
+  /** Sends a request once. Throws if no answer comes. */
   async once<T>(method: string, path: string, body?: unknown, options: CallOptions = {}): Promise<Answer<T>> {
     const { base_url: base, users } = this.bootstrap
     const response = await fetch(`${base}/api/v1${path}`, {
@@ -82,7 +85,7 @@ export class Api {
   }
 
   /**
-   * Repeats the request with the same key while the service cannot be reached or still works on the interrupted
+   * Sends a request. Repeats it with the same key if the service cannot be reached or still works on the interrupted
    * request.
    */
   async call<T>(method: string, path: string, body?: unknown, options: CallOptions = {}): Promise<Answer<T>> {
@@ -167,7 +170,7 @@ export class Api {
     return this.good('GET', `${this.#organization}/audit-events/verify`)
   }
 
-  /** Waits until `holds` returns true for the run; fails with the run's last state. */
+  /** Waits until `holds` returns true for the run. If it never does, fails and shows the run's last state. */
   async untilRun(id: string, what: string, holds: (run: Run) => boolean): Promise<Run> {
     const deadline = Date.now() + patience
     for (;;) {
@@ -181,7 +184,7 @@ export class Api {
   untilStatus(id: string, ...statuses: RunStatus[]): Promise<Run> {
     return this.untilRun(id, statuses.join(' or '), (run) => statuses.includes(run.status))
   }
-  /** Waits until the run waits for an approval; returns the approval's id. */
+  /** Waits until the run needs an approval. Returns the approval's id. */
   async untilHeld(runId: string, kind: 'run' | 'step'): Promise<string> {
     const held = (run: Run) => run.waiting_for.find((each) => (each.step_id === null) === (kind === 'run'))
     const run = await this.untilRun(runId, `held (${kind})`, (each) => held(each) !== undefined)

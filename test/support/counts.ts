@@ -31,6 +31,6 @@ export function countResults(json: string | null, exitCode: number): Counts {
   }
 }
 
-/** The last line of `npm test`. A run in which everything was tried says nothing of skipped tests. */
+/** Returns the last line of `npm test`. The line names skipped tests only if there are any. */
 export const lastLine = ({ passed, failed, skipped }: Counts): string =>
   `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`

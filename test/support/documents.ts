@@ -1,8 +1,8 @@
 import { strToU8, zipSync } from 'fflate'
 
-/* Small real files of each type, generated here so that their text is known. */
+/* Makes small real files of each type. They are generated here, so that their text is known. */
 
-/** A PDF with one page for each text. */
+/** Returns a PDF with one page for each text. */
 export function pdfOf(...pages: readonly string[]): Buffer {
   const streams = pages.map((text) => {
     const lines = text
@@ -22,7 +22,7 @@ export function pdfOf(...pages: readonly string[]): Buffer {
   ])
 }
 
-/** A PDF of these objects, numbered from 1; the first one is the catalogue. */
+/** Returns a PDF of these objects, which are numbered from 1. The first object is the catalogue. */
 export function pdfOfObjects(objects: readonly string[]): Buffer {
   let text = '%PDF-1.7\n'
   const places = objects.map((object, index) => {
@@ -53,7 +53,7 @@ export type Parts = Readonly<Record<string, Uint8Array>>
 
 export const zipOf = (parts: Parts, level: 1 | 9 = 9): Buffer => Buffer.from(zipSync({ ...parts }, { level }))
 
-/** The parts of a Word file; `document` replaces its main part. */
+/** Returns the parts of a Word file. `document` replaces its main part. */
 export function docxParts(paragraphs: readonly string[], document?: string): Parts {
   const word = 'http://schemas.openxmlformats.org/wordprocessingml/2006/main'
   const body = paragraphs.map(
@@ -73,7 +73,7 @@ export function docxParts(paragraphs: readonly string[], document?: string): Par
 
 export const docxOf = (...paragraphs: readonly string[]): Buffer => zipOf(docxParts(paragraphs))
 
-/** The parts of an Excel file with one sheet; `sheet` replaces the rows of the sheet. */
+/** Returns the parts of an Excel file with one sheet. `sheet` replaces the rows of the sheet. */
 export function xlsxParts(rows: readonly (readonly (string | number)[])[], sheet?: string): Parts {
   const main = 'http://schemas.openxmlformats.org/spreadsheetml/2006/main'
   const cell = (value: string | number, row: number, column: number): string => {

@@ -1,21 +1,21 @@
 import { createEmulator } from 'emulate'
 
-/** A stateful stand-in for a service's API, on a free port of this machine. */
+/** A stand-in for a service's API, on a free port of this machine. It stores the data that requests change. */
 export interface Emulator {
   /** The emulator's address, without a closing slash. */
   readonly url: string
   close(): Promise<void>
 }
 
-/** A token that the emulators know as an administrator's. */
+/** The emulators accept this token as the token of an administrator. */
 export const emulatorToken = 'test_token_admin'
 
-/** Another token of the same administrator. The emulators answer 5,000 requests per token and hour. */
+/** Returns another token of the same administrator. The emulators answer at most 5,000 requests per token and hour. */
 export const spareToken = (index: number): string => `test_token_spare_${index}`
 
 /**
- * `seed` fills the service with its first data, in the emulator's own form. The service knows `emulatorToken`, and
- * `spareTokens` spare tokens.
+ * Starts an emulator. `seed` is the first data of the service, in the emulator's own format. The service accepts
+ * `emulatorToken` and `spareTokens` further tokens.
  */
 export async function startEmulator(
   service: 'github' | 'slack' | 'google' | 'resend',

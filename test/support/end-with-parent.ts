@@ -1,8 +1,9 @@
 import { isMainThread } from 'node:worker_threads'
 
 /*
- * Loaded before Jest and before its workers, which get the same options; programs that tests start do not load it. Ends
- * the process when its parent has ended. Otherwise the workers of a killed `npm test` would continue with their files.
+ * This file is loaded before Jest and before its workers, which get the same options. Programs that tests start do not
+ * load it. It ends the process when the parent process has ended. Otherwise the workers of a killed `npm test` would
+ * continue with their files.
  */
 
 const isJest = /\/(jest\/bin\/jest|jest-worker\/build\/processChild)\.js$/.test(process.argv[1] ?? '')

@@ -34,7 +34,7 @@ export interface FaultProxy {
   close(): Promise<void>
 }
 
-/** Stands between the service under test and an emulator. */
+/** Starts a proxy between the service under test and an emulator. */
 export async function startFaultProxy(target: string): Promise<FaultProxy> {
   const server = createServer((request, response) => {
     void relay(target, () => proxy.choose(request.method ?? '', request.url ?? ''), request, response)

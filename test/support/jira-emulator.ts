@@ -54,7 +54,10 @@ const user = {
   active: true,
 }
 
-/** Parsed here, because objects in a test's state must belong to the JavaScript realm of the test. */
+/**
+ * Parses the body here and not in the emulator, because objects in a test's state must belong to the JavaScript realm
+ * of the test.
+ */
 const bodyOf = async <T>(request: { text(): Promise<string> }): Promise<T> =>
   JSON.parse(await request.text()) as T
 
@@ -69,7 +72,7 @@ interface Created {
   readonly properties?: readonly Property[]
 }
 
-/** The text of a document in the Atlassian Document Format. Version 2 of the API returns plain texts. */
+/** Returns the text of a document in the Atlassian Document Format. Version 2 of the API returns plain texts. */
 function textOf(node: unknown): string {
   if (typeof node === 'string') return node
   const { type, text = '', content = [] } = node as { type?: string; text?: string; content?: unknown[] }
@@ -114,8 +117,8 @@ const jira = defineEmulator<JiraState>({
     app.use('*', async (c, next) => {
       if (c.req.header('authorization') !== authorization)
         return c.json({ message: 'Client must be authenticated to access this resource.' }, 401)
-      // Version 2 differs in the form of texts. It has no description here, so the request is checked as one of version
-      // 3.
+      // In version 2 of the API, only texts have another form. There is no description of version 2 here, so its
+      // requests are checked as requests of version 3.
       const { method, headers } = c.req.raw
       const url = c.req.raw.url.replace('/rest/api/2/issue/', '/rest/api/3/issue/')
       const asked = { method, headers, url, clone: () => c.req.raw.clone() }

@@ -19,7 +19,7 @@ export interface JiraFile {
 export interface JiraIssue {
   readonly id: string
   readonly key: string
-  /** The issue's key before it was moved. Jira still finds the issue by this key. */
+  /** The key that the issue had before it was moved. Jira still finds the issue by this key. */
   readonly formerKey: string | null
   readonly summary: string
   readonly description: unknown
@@ -33,10 +33,10 @@ export interface JiraIssue {
 }
 export interface JiraState {
   readonly projects: string[]
-  /** Former keys of projects with the present ones. Jira still finds a project by a former key. */
+  /** The present keys of projects, by their former keys. Jira still finds a project by a former key. */
   readonly formerProjects: Record<string, string>
   readonly issues: JiraIssue[]
-  /** Number of the newest issues that searches do not find yet. */
+  /** Searches do not find this many of the newest issues yet. */
   unseen: number
   last: number
 }

@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url'
 import { startSmtpSink, type SinkBehaviour } from './smtp-sink.ts'
 
 /*
- * The SMTP sink as a separate process, for tests that kill everything else. It writes every accepted mail to its log on
- * disk before it answers the sender with 250. A relay in front of the sink records for every connection whether the
- * final dot came through. The relay uses no SMTP library: a test can see only there that the bytes of an effect left.
- * The sink ends with the process that started it.
+ * The SMTP sink as a separate process, for tests that kill everything else. Before it answers a mail with 250, it
+ * writes the mail to its log on disk. A relay in front of the sink records for every connection whether the final dot
+ * was sent. The relay uses no SMTP library, so it also sees bytes that the sink never handled. The sink ends with the
+ * process that started it.
  */
 
 export interface LoggedDelivery {
@@ -19,10 +19,10 @@ export interface LoggedDelivery {
   readonly subject: string
   readonly raw: string
 }
-/** Written when the connection closes. */
+/** The relay writes this entry when the connection closes. */
 export interface LoggedConnection {
   readonly kind: 'connection'
-  /** Subject of the message that the sender began to send; empty if the sender began none. */
+  /** The subject of the message that the sender began to send; empty if the sender began none. */
   readonly subject: string
   readonly dot: boolean
 }
@@ -34,7 +34,10 @@ export interface MailSinkProcess {
   connections(): LoggedConnection[]
   /** Number of deliveries with this subject. */
   count(subject: string): number
-  /** Resolves once the new behaviour applies. `release` answers all mails that are held. */
+  /**
+   * Changes the behaviour of the sink, and resolves when the new behaviour applies. `release` answers all mails that
+   * are held.
+   */
   behave(behaviour: SinkBehaviour | { kind: 'release' }): Promise<void>
   stop(): Promise<void>
 }
@@ -42,8 +45,8 @@ export interface MailSinkProcess {
 const self = fileURLToPath(import.meta.url)
 
 /**
- * `log` is a path that the caller chooses. Lines of an earlier sink stay in that file. `latency` delays every answer,
- * in milliseconds, so that a test can interrupt a mail.
+ * Starts the sink. It appends to the file `log`, so lines of an earlier sink stay. `latency` delays every answer by so
+ * many milliseconds, so that a test can interrupt a mail.
  */
 export async function startMailSinkProcess(log: string, latency = 0): Promise<MailSinkProcess> {
   const child = fork(self, [log, String(latency)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })

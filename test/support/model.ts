@@ -1,7 +1,7 @@
 import { startScriptedServer, type ScriptedServer } from './scripted-server.ts'
 
 /**
- * A server that plays a language model in OpenAI's form. Each answer reports a usage of 3 input and 2 output tokens.
+ * A server that plays a language model with OpenAI's API. Each answer reports a usage of 3 input and 2 output tokens.
  */
 export interface Model extends ScriptedServer {
   /** The body of the request that creates a connection to the model. */

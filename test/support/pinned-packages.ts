@@ -9,9 +9,9 @@ import { sharedCache } from '../../src/stack/pinned-program.ts'
 const run = promisify(execFile)
 
 /**
- * Installs the packages of a package.json and its package-lock.json below `name` in the checkout's cache, unless they
- * are already there. Returns their `node_modules`. npm checks the packages against the lock file's hashes and runs none
- * of their scripts. Throws when the packages cannot be installed.
+ * Installs the packages of a package.json and its package-lock.json in the checkout's cache, as `name`, unless they are
+ * already there. Returns their folder `node_modules`. npm checks the packages against the hashes in the lock file, and
+ * runs none of their scripts. Throws if the packages cannot be installed.
  */
 export async function installPinned(pins: string, name: string): Promise<string> {
   const lock = readFileSync(join(pins, 'package-lock.json'))
@@ -22,8 +22,8 @@ export async function installPinned(pins: string, name: string): Promise<string>
 }
 
 /**
- * Allows one installation at a time across all processes, since some installations are large. SQLite holds the lock, so
- * a crash leaves no lock behind.
+ * Runs `work` while no other process does so, because some installations are large. SQLite holds the lock, so a crash
+ * leaves no lock behind.
  */
 async function alone(name: string, work: () => Promise<void>): Promise<void> {
   mkdirSync(sharedCache(), { recursive: true })

@@ -3,9 +3,9 @@ import type { CrashHome } from './chaos.ts'
 type Save = (steps: object[]) => Promise<string>
 
 /**
- * Sends requests of many kinds with a secret in every text that Temporal could get. A rule must hold `mail_send`.
- * `workflow` saves a workflow with these steps and an input `text`, and returns its id. Returns the id of a run that
- * was rejected as a whole.
+ * Sends requests of many kinds. Every text in them that Temporal could get contains the secret. A rule must hold
+ * `mail_send`. `workflow` is a function that saves a workflow with these steps and an input `text`, and returns its id.
+ * Returns the id of a run that was rejected as a whole.
  */
 export async function sendPlanted(home: CrashHome, secret: string, workflow: Save): Promise<string> {
   await runWithFile(home, secret, workflow)
@@ -13,7 +13,7 @@ export async function sendPlanted(home: CrashHome, secret: string, workflow: Sav
   return holdAndEnd(home, secret, workflow)
 }
 
-/** Runs a workflow over an uploaded file, a list and a file that is missing, and writes about the workflow. */
+/** Runs a workflow with an uploaded file, with a list and with a missing file, and sends texts about the workflow. */
 async function runWithFile({ member, stack }: CrashHome, secret: string, workflow: Save): Promise<void> {
   const form = new FormData()
   form.append('file', new Blob([`text ${secret}`]), `${secret}.txt`)
@@ -48,7 +48,9 @@ async function runWithFile({ member, stack }: CrashHome, secret: string, workflo
   await member.good('PUT', `/workflows/${id}`, { description: `again ${secret}`, message: secret })
 }
 
-/** Ends runs of a mail: one that is rejected as a whole, one that a freeze denies, and one that is cancelled. */
+/**
+ * Starts runs that send a mail, and ends them: one is rejected as a whole, a freeze denies one, and one is cancelled.
+ */
 async function holdAndEnd(
   { owner, approver, member }: CrashHome,
   secret: string,
@@ -80,7 +82,7 @@ async function holdAndEnd(
   return gated
 }
 
-/** Asks and reports as an agent does, invites a person and makes a key. */
+/** Asks about a call and reports it as an agent does, invites a person, and makes an API key. */
 async function workAsAgent({ admin, member }: CrashHome, secret: string): Promise<void> {
   const { organization_id: organization } = member.bootstrap
   const agent = { session_id: secret, tool_name: 'Bash', tool_use_id: `${secret}2` }

@@ -6,32 +6,40 @@ import { migrate } from '../../src/db/migrate.ts'
 import { startGuard, type Guard } from '../../src/stack/guarded.ts'
 import { startPostgres } from '../../src/stack/postgres.ts'
 
-/* Shared by the test runner and the test files; nothing here needs Jest. */
+/* The test runner and the test files share this file, so it must work without Jest. */
 
 /** A PostgreSQL without fsync, with a migrated template database that tests clone. */
 export interface TestPostgres {
-  /** The superuser, in database `postgres`. */
+  /** Connects as the superuser to the database `postgres`. */
   readonly adminUrl: string
   stop(): Promise<void>
 }
 
-/** On test servers the password of each role is its name. Only tests reach these servers, and only over loopback. */
+/**
+ * On test servers, the password of each role is the name of the role. Only tests reach these servers, and only over
+ * loopback.
+ */
 const passwords = { countersign_owner: 'countersign_owner', countersign_app: 'countersign_app' }
 export const template = 'countersign_template'
 
-/** Makes a new folder in `parent`, with a guard. The guard removes the folder and ends the processes recorded in it. */
+/**
+ * Makes a new folder in `parent`, with a guard. At the end, the guard ends the processes that are recorded in the
+ * folder, and removes the folder.
+ */
 export function guardedFolder(parent: string = tmpdir()): { dataDir: string; guard: Guard } {
   const dataDir = realpathSync(mkdtempSync(join(parent, 'countersign-')))
   return { dataDir, guard: startGuard(dataDir, { remove: true }) }
 }
 
-/** Free memory, in bytes, needed to keep databases in memory. A whole test run uses a third of it. */
+/**
+ * If at least this many bytes of memory are free, databases are kept in memory. A whole test run uses a third of it.
+ */
 const plenty = 6 * 1024 ** 3
 
 /**
- * The folder for the databases of tests: in memory if enough is free, else the system's temporary folder. Each database
- * has hundreds of files. On a disk that has just removed as many files, creating them takes up to ten times as long. No
- * test switches the machine off, so memory is as safe as a disk here.
+ * Returns the folder for the databases of tests: in memory if enough memory is free, else the system's temporary
+ * folder. Each database has hundreds of files, and creating them can take ten times as long on a disk that has just
+ * removed as many files. No test switches the machine off, so memory is as safe as a disk.
  */
 export function databaseFolder(): string {
   const given = process.env['TEST_DATABASE_FOLDER']
@@ -40,7 +48,7 @@ export function databaseFolder(): string {
     const { bavail, bsize } = statfsSync('/dev/shm')
     if (bavail * bsize > plenty && freemem() > plenty) return '/dev/shm'
   } catch {
-    // This system has no such folder.
+    // This system has no folder /dev/shm.
   }
   return tmpdir()
 }
@@ -86,7 +94,7 @@ export async function asAdmin(adminUrl: string, work: (client: Client) => Promis
   }
 }
 
-/** The URL of another database of the same server, as the superuser or as one of our roles. */
+/** Returns the URL of another database of the same server, for the superuser or one of our roles. */
 export function urlOf(adminUrl: string, database: string, role?: keyof typeof passwords): string {
   const url = new URL(adminUrl)
   url.pathname = `/${database}`

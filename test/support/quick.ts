@@ -4,15 +4,15 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /*
- * `npm run test:quick [-- --changedSince=REVISION]`: runs the unit tests that a change can have broken, while the
- * change is being written. A file has changed if it differs from the branch `main`, committed or not. Jest finds the
- * test files that import a changed file, directly or not. `npm test` runs everything.
+ * `npm run test:quick [-- --changedSince=REVISION]`: runs the unit tests that a change may have broken, for use while
+ * somebody writes the change. A file has changed if it differs from the branch `main`, committed or not. Jest finds the
+ * test files that import a changed file, directly or through other files. `npm test` runs everything.
  */
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const node = ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules']
 const jest = [...node, join(root, 'node_modules', 'jest', 'bin', 'jest.js')]
-/** Jest follows imports in these folders only. */
+/** Jest follows imports only in these folders. */
 const roots = ['src', 'test', 'scripts', 'bench'].flatMap((folder) => ['--roots', join(root, folder)])
 
 /** Test files that start programs, or that are slow on purpose. */

@@ -3,9 +3,9 @@ import { fileURLToPath } from 'node:url'
 import { programEnv } from './program-env.ts'
 
 /**
- * Runs the program of `npm run demo` or `npm run samples`. `program` is a path in the project. Standard input is
- * closed, because the program must not ask anything. Once the output contains `interruptAt`, the program gets SIGINT
- * twice, as npm passes on Ctrl-C. `onOutput` gets all output so far, each time there is more.
+ * Runs the program of `npm run demo` or `npm run samples`. `program` is its path in the project. Standard input is
+ * closed, because the program must not ask anything. When the output contains `interruptAt`, the program gets SIGINT
+ * twice, as npm passes Ctrl-C on. Each time there is more output, `onOutput` gets all output so far.
  */
 export function runShow(
   program: string,

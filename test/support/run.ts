@@ -8,21 +8,21 @@ import { countResults, lastLine, type Counts } from './counts.ts'
 import { guardedFolder, startTestPostgres } from './postgres.ts'
 
 /*
- * `npm test [-- Jest's arguments]`: starts one PostgreSQL for all test files, then Jest in three lanes side by side.
- * One lane can then compute while another one waits. The three lanes take about the same time.
+ * `npm test [-- Jest's arguments]`: starts one PostgreSQL for all test files, then Jest in three lanes side by side. So
+ * one lane can compute while another lane waits. The three lanes take about the same time.
  *
  * 1. Unit and database tests, two files at a time.
- * 2. test/e2e, one file at a time, since these tests start whole stacks and kill parts of them. The kills at commit
+ * 2. test/e2e, one file at a time, because these tests start whole stacks and kill parts of them. The kills at commit
  *    points come first: they mostly wait until dead processes are noticed.
  * 3. test/adapters and test/clients, which wait for other programs, and two files of test/e2e. These two files run here
  *    so that the lanes take about the same time.
  *
- * Ends with the line `N passed, N failed` and with what was skipped. The exit code is 0 only if something passed and
- * nothing failed.
+ * The last line is `N passed, N failed`, with the number of skipped tests if there are any. The exit code is 0 only if
+ * something passed and nothing failed.
  *
- * Every folder that a test makes is in one run folder, because TMPDIR points there, or belongs to a database
+ * TMPDIR points to one run folder, so every folder that a test makes is in it. Only databases are elsewhere
  * (postgres.ts). However this process ends, the guard of the run folder then ends Jest and removes the folder. Each
- * server that a test starts has a separate guard.
+ * server that a test starts has a guard of its own.
  */
 
 interface Phase {
@@ -35,7 +35,7 @@ const jest = join(root, 'node_modules', 'jest', 'bin', 'jest.js')
 
 const endWithParent = new URL('end-with-parent.ts', import.meta.url).href
 
-/** The lanes run side by side, and the phases of one lane one after the other. */
+/** The lanes run side by side. The phases of a lane run one after the other. */
 const lanes: readonly (readonly Phase[])[] = [
   [{ name: 'unit', args: ['--testPathIgnorePatterns=/test/(e2e|clients|adapters)/', '--maxWorkers=2'] }],
   [
@@ -65,7 +65,10 @@ process.env['TMPDIR'] = runDir
 // TMPDIR, so that the next run can use it too.
 process.env['NODE_COMPILE_CACHE'] ??= join(root, 'node_modules', '.cache', 'compiled')
 
-/** Milliseconds. A test that never ends fails the run instead of blocking it for ever. */
+/**
+ * The longest time of a test run in milliseconds. So a test that never ends fails the run and does not block it for
+ * ever.
+ */
 const longest = 60 * 60_000
 
 const running = new Set<number>()
@@ -87,8 +90,8 @@ function endGroup(leader: number, signal: NodeJS.Signals): void {
 }
 
 /**
- * Messages of Jest that are not shown: about our results file, and about a phase in which no file matches the caller's
- * patterns.
+ * These messages of Jest are not shown. One is about our own results file, and one about a phase in which no file
+ * matches the patterns of the caller.
  */
 const ofNoUse = /^Test results written to: |^No tests found, exiting with code 0$/
 
@@ -106,7 +109,8 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
         `--import=${endWithParent}`,
         jest,
       ],
-      // The caller's patterns must not follow an option that takes a list, or they would be read as part of it.
+      // The caller's patterns must not follow an option that takes a list. Otherwise Jest would read them as part of
+      // this list.
       ...[...args, `--outputFile=${results}`, '--passWithNoTests', '--json', ...process.argv.slice(2)],
     ],
     // With --json, Jest writes its report to standard error.

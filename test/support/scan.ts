@@ -1,8 +1,8 @@
 import type pg from 'pg'
 
 /**
- * The forms in which a database or a log can contain a text: unchanged, as bytes in hex, and in base64 at each of its
- * three alignments.
+ * Returns the forms in which a database or a log can contain a text: unchanged, as bytes in hex, and in base64 at each
+ * of its three alignments.
  */
 export function formsOf(text: string): string[] {
   const base64 = ['', 'x', 'xx'].map((before) => {
@@ -14,9 +14,9 @@ export function formsOf(text: string): string[] {
 }
 
 /**
- * Every column of every table of the database, as `table.column`, that contains one of these texts in some form. The
- * list of columns comes from the database, so that columns added later are checked too. Needs a superuser's
- * connection.
+ * Finds every column in the database, as `table.column`, that contains one of these texts in some form. The list of
+ * columns comes from the database, so that columns that are added later are checked too. Needs the connection of a
+ * superuser.
  */
 export async function columnsHolding(client: pg.Client, texts: readonly string[]): Promise<string[]> {
   const patterns = texts.flatMap(formsOf).map((form) => `%${form.replace(/[\\%_]/g, '\\$&')}%`)

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A request as it arrived. */
+/** A request that the server has received. */
 export interface Arrived {
   readonly method: string
   /** The path with its query. */
@@ -13,9 +13,9 @@ export interface Arrived {
 export interface Scripted {
   readonly status: number
   readonly headers?: Record<string, string>
-  /** Sent as JSON; a text is sent unchanged. */
+  /** The body of the answer. It is sent as JSON, but a text is sent unchanged. */
   readonly body?: unknown
-  /** Writes the answer itself, in place of `body`. The function need not end the answer. */
+  /** A function that writes the answer itself, in place of `body`. It need not end the answer. */
   readonly write?: (response: ServerResponse) => void
 }
 

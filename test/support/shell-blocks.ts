@@ -4,26 +4,29 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-/* Runs shell blocks of the documentation word for word in one shell, as a reader types them. */
+/* Runs shell blocks of the documentation word for word in one shell, as a reader of the page types them. */
 
 const textOf = (page: string): string => readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
 
-/** The `sh` blocks of a page of the repository: all of them, or those below one second-level heading. */
+/** Returns the `sh` blocks of a page in the repository: all blocks, or those below one second-level heading. */
 export function shellBlocks(page: string, heading?: string): string[] {
   const text = textOf(page)
   const section = heading === undefined ? text : (text.split(`\n## ${heading}\n`)[1] ?? '').split('\n## ')[0]
   return [...(section ?? '').matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block)
 }
 
-/** The outputs that a page shows below its `sh` blocks, trimmed. A block that prints nothing has none. */
+/**
+ * Returns the outputs that a page shows below its `sh` blocks, trimmed. A block that prints nothing has no output on
+ * the page.
+ */
 export function shownOutputs(page: string): string[] {
   const blocks = textOf(page).matchAll(/^```sh\n.*?^```\n\n```\n(.*?)^```$/gms)
   return [...blocks].map(([, output = '']) => output.trim())
 }
 
 /**
- * Returns the trimmed output of each block. `dataDir` is the reader's `DATA_DIR`, if set. Throws if a command fails or
- * writes to standard error.
+ * Runs the blocks in the folder. Returns the trimmed output of each block. `dataDir` is the variable `DATA_DIR` of the
+ * shell. Throws if a command fails or writes to standard error.
  */
 export async function runBlocks(blocks: readonly string[], folder: string, dataDir = ''): Promise<string[]> {
   const cut = '=== next block ==='
@@ -31,8 +34,8 @@ export async function runBlocks(blocks: readonly string[], folder: string, dataD
   try {
     const { stdout, stderr } = await promisify(execFile)(
       'bash',
-      // Node makes the standard input of a child a socket. bash would then take itself for a remote shell and read
-      // /etc/bash.bashrc.
+      // For a child process, Node uses a socket as standard input. bash would then consider itself a remote shell and
+      // read /etc/bash.bashrc.
       ['--norc', '-e', '-u', '-o', 'pipefail', '-c', blocks.join(`\necho '${cut}'\n`)],
       { cwd: folder, timeout: 180_000, env: { ...process.env, DATA_DIR: dataDir, TMPDIR: temporary } },
     )

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 
 /*
  * Checks requests to the stand-in for Slack against Slack's published description of its Web API. A method or argument
- * that is missing there is an issue. Slack has not changed the description since 2020, so `newer` adds what Slack's
- * pages describe since then. Not checked: the forms of values.
+ * that is missing there is an issue. Slack has not changed the description since 2020, so `newer` adds arguments that
+ * only Slack's pages describe. The values of arguments are not checked.
  */
 
 interface Method {
@@ -26,7 +26,7 @@ const newer: Readonly<Record<string, readonly string[]>> = {
   'conversations.replies': ['include_all_metadata'],
 }
 
-/** The parts of a request that Slack does not describe. `form` is its body. */
+/** Returns the parts of a request that Slack does not describe. `form` is the body of the request. */
 export function issuesOf(id: string, form: string): string[] {
   const method = methods.find((each) => each.id === id)
   if (method === undefined) return [`no method ${id}`]
@@ -36,5 +36,5 @@ export function issuesOf(id: string, form: string): string[] {
     .map((name) => `${id}: no argument ${name}`)
 }
 
-/** The description's example of the answer of a method. */
+/** Returns the description's example of the answer of a method. */
 export const exampleOf = (id: string): unknown => methods.find((each) => each.id === id)?.answer

@@ -3,16 +3,20 @@ import type { AddressInfo } from 'node:net'
 import { emulatorToken, spareToken, startEmulator, type Emulator } from './emulators.ts'
 import { issuesOf } from './slack-described.ts'
 
-/** Milliseconds. Longer than a client keeps a connection open, even on a loaded machine. */
+/**
+ * The server keeps an idle connection open for this many milliseconds. A client closes it earlier, even on a busy
+ * machine.
+ */
 const keepAlive = 60_000
-/** Enough tokens for the 10,000 messages of `MANY_MESSAGES=1`, with four requests for each message. */
+/** This is enough tokens for the 10,000 messages of `MANY_MESSAGES=1`, with four requests for each message. */
 const spareTokens = 16
 
 /**
- * The Slack of the package `emulate`. It stores the metadata of messages, and always shows it. It ignores `oldest` and
- * pages of threads, and has no `previous_names`. It knows a channel's name only without `#`, so the `#` is removed
- * here. Requests alternate between the administrator's tokens, so that no test reaches a token's hourly limit. A request
- * of Slack's client that Slack does not describe (slack-described.ts) gets the status 418.
+ * Starts the stand-in for Slack of the package `emulate`. It stores the metadata of messages, and always shows it. It
+ * ignores `oldest` and pages of threads, and has no `previous_names`. It knows the name of a channel only without `#`,
+ * so the `#` is removed here. Requests use the administrator's tokens in turn, so that no test reaches the hourly limit
+ * of a token. If Slack's client sends a request that Slack does not describe (slack-described.ts), the answer is the
+ * status 418.
  */
 export async function startSlack(seed: Record<string, unknown> = {}): Promise<Emulator> {
   const emulator = await startEmulator('slack', seed, spareTokens)
@@ -27,7 +31,7 @@ export async function startSlack(seed: Record<string, unknown> = {}): Promise<Em
       const { authorization: own = '', 'content-type': type = 'application/json' } = request.headers
       const authorization =
         own === `Bearer ${emulatorToken}` ? `Bearer ${spareToken((turn += 1) % spareTokens)}` : own
-      // Only the client sends forms. The tests themselves send JSON.
+      // Only Slack's client sends forms. The tests themselves send JSON.
       const isOfClient = type.startsWith('application/x-www-form-urlencoded')
       const issues = isOfClient ? issuesOf((request.url ?? '').replace('/api/', ''), body) : []
       if (issues.length > 0) {
@@ -36,7 +40,8 @@ export async function startSlack(seed: Record<string, unknown> = {}): Promise<Em
         return
       }
       const headers = { authorization, 'content-type': type, 'content-length': Buffer.byteLength(body) }
-      // Each request gets its own connection: a kept-alive connection may be closed just when it is used again.
+      // Each request gets its own connection, because the emulator may close an open connection just when it is used
+      // again.
       const asked = askServer(`${emulator.url}${request.url}`, { method: 'POST', agent: false, headers })
       asked.on('response', (answer) => {
         response.writeHead(answer.statusCode ?? 502, { 'content-type': 'application/json' })

@@ -4,19 +4,19 @@ import { listenForMail, type LocalMailServer, type ReceivedMail } from '../../sr
 /** How the sink treats a mail; assign `sink.behaviour` at any time. */
 export type SinkBehaviour =
   | { kind: 'accept' }
-  /** Accepts the mail and answers the dot only after `release()`. */
+  /** Accepts the mail, but answers its final dot only after `release()`. */
   | { kind: 'hold' }
-  /** Answers a recipient only after `release()`: the mail is being sent, and its final dot has not been sent yet. */
+  /** Answers a recipient only after `release()`. So the mail is being sent, and its final dot has not been sent yet. */
   | { kind: 'pause' }
-  /** Accepts the mail, or loses it if `taken` is false. Cuts the connection instead of answering the dot. */
+  /** Accepts the mail, or loses it if `taken` is false. Then closes the connection without answering the final dot. */
   | { kind: 'drop'; taken: boolean }
   /**
-   * Refuses the mail. With `only`, `rcpt` refuses only the named recipients. `data` always answers 500, whatever `code`
-   * is.
+   * Refuses the mail at the step `at`, with the status `code`. With `only`, `rcpt` refuses only the named recipient.
+   * `data` always answers 500.
    */
   | { kind: 'refuse'; at: 'connect' | 'mail' | 'rcpt' | 'data' | 'dot'; code: number; only?: string }
 
-/** A mail that the sink has accepted, as a mailbox would contain it. The sender may not have got the answer. */
+/** A mail that the sink has accepted, as a mailbox would contain it. The sender may not have received the answer. */
 export interface Delivery {
   readonly message_id: string
   readonly subject: string
@@ -27,9 +27,9 @@ export interface Delivery {
 
 export interface SmtpSink extends LocalMailServer {
   behaviour: SinkBehaviour
-  /** In the order in which the sink accepted them. */
+  /** The accepted mails, in the order in which the sink accepted them. */
   readonly deliveries: readonly Delivery[]
-  /** Number of final dots that have arrived, accepted or not. */
+  /** Number of final dots that have arrived, whether or not the mail was accepted. */
   readonly dots: number
   /** Number of deliveries with this Message-ID, subject or text. */
   count(needle: string): number

@@ -5,8 +5,8 @@ import { asAdmin, guardedFolder, startTestPostgres, template, urlOf, type TestPo
 
 /*
  * Servers for tests. A whole test run sets TEST_POSTGRES_ADMIN_URL (see startTestPostgres in postgres.ts), and all test
- * files share that server. A test file that is run alone starts a new server. Every server has a guard, so that nothing
- * remains when a test process is killed.
+ * files share this server. If a test file is run alone, it starts a new server. Every server has a guard, so that
+ * nothing remains when a test process is killed.
  */
 
 export interface TestDatabase {
@@ -51,8 +51,8 @@ let temporal: Promise<{ server: TemporalServer; stop(): Promise<void> }> | undef
 type DynamicConfig = NonNullable<TemporalOptions['dynamicConfig']>
 
 /**
- * This test file's Temporal development server, in memory. Its settings are those of temporal-dev.yml, and those that
- * the first caller passes.
+ * Returns the Temporal development server of this test file, which keeps its data in memory. It has the settings of
+ * temporal-dev.yml, and those of the first caller.
  */
 export async function testTemporal(dynamicConfig: DynamicConfig = {}): Promise<TemporalServer> {
   temporal ??= startTestTemporal(dynamicConfig)

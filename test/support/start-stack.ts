@@ -22,7 +22,10 @@ export interface StackHome {
   remove(): Promise<void>
 }
 
-/** A guarded data folder for `startStack`: a killed test process leaves neither the stack nor the folder behind. */
+/**
+ * Makes a data folder for `startStack`, with a guard. Even if the test process is killed, neither the stack nor the
+ * folder stays behind.
+ */
 export function stackHome(): StackHome {
   const { dataDir: outer, guard } = guardedFolder(databaseFolder())
   const dataDir = join(outer, 'data')
@@ -45,15 +48,18 @@ export interface StartedStack {
   readonly baseUrl: string
   /** Everything that the stack has printed so far. */
   output(): string
-  /** The present content of bootstrap.json. */
+  /** Returns the present content of bootstrap.json. */
   bootstrap<T>(): T
   /** The recorded processes that are running now. */
   processes(): { role: Role; pid: number }[]
-  /** How the stack ended: an exit code, or the signal's name. */
+  /** Resolves when the stack has ended, with its exit code or the name of the signal. */
   readonly exited: Promise<number | string>
-  /** Sends SIGTERM, or the given signal. Resolves with the exit code once the process is gone. */
+  /** Sends SIGTERM, or the given signal. When the process has ended, resolves with the exit code. */
   stop(signal?: NodeJS.Signals): Promise<number | string>
-  /** Sends SIGKILL; resolves once the process is gone. `all` is the supervisor, its guard and every part at once. */
+  /**
+   * Sends SIGKILL, and resolves when the process has ended. `all` means the supervisor, its guard and every part at
+   * once.
+   */
   kill9(what: 'supervisor' | 'all' | Role): Promise<void>
 }
 
@@ -63,7 +69,7 @@ export interface StackOptions {
   readonly env?: Readonly<Record<string, string>>
   /** The program to run. The default is the program of `npm start`. */
   readonly entry?: string
-  /** Starts the program through a shell, as npm does. `pid` is then the pid of the shell. */
+  /** Starts the program through a shell, as npm does. `pid` is then the process id of the shell. */
   readonly shell?: boolean
 }
 
@@ -106,7 +112,7 @@ export async function startStack(options: StackOptions): Promise<StartedStack> {
   if (typeof baseUrl !== 'string' || !baseUrl.startsWith('http')) {
     throw new Error(`the stack ended (${baseUrl}) before it was ready:\n${output}`)
   }
-  // Only Countersign itself has limits that can be lifted.
+  // Another program than Countersign has no limits to raise.
   if (entry === main) await liftLimits(dataDir, baseUrl)
   return {
     dataDir,
@@ -134,8 +140,8 @@ export async function startStack(options: StackOptions): Promise<StartedStack> {
 }
 
 /**
- * Raises the limits, once for each data folder, since tests make more requests and runs per minute than people do. If
- * there is no bootstrap.json, the tests must raise the limits themselves.
+ * Raises the limits, once for each data folder, because tests make more requests and runs per minute than people do.
+ * Without a bootstrap.json, the tests must raise the limits themselves.
  */
 async function liftLimits(dataDir: string, baseUrl: string): Promise<void> {
   const done = join(dataDir, '..', 'limits-lifted')

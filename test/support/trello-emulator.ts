@@ -42,7 +42,7 @@ export interface TrelloState {
 
 const idOf = (number: number): string => number.toString(16).padStart(24, '0')
 
-/** One board `board001` with these lists. Each card is in the first list. */
+/** Returns a state with one board, `board001`, with these lists. Each card is in the first list. */
 export const trelloWith = (lists: readonly string[], cards: readonly string[] = []): TrelloState => ({
   board: { id: idOf(1), shortLink: 'board001', name: 'Board' },
   lists: lists.map((name, index) => ({ id: idOf(16 + index), name })),
@@ -58,7 +58,7 @@ function cardOf(number: number, idList: string, name: string, desc: string): Tre
 
 const operations = describedIn('trello')
 /**
- * Trello's OpenAPI description names no parameters of nested resources. This page names them:
+ * The parameters of nested resources, which Trello's OpenAPI description does not name. This page names them:
  * https://developer.atlassian.com/cloud/trello/guides/rest-api/nested-resources/
  */
 const nested = ['fields', 'filter', 'limit', 'since']

@@ -1,17 +1,17 @@
-# Calls, questions and tools.
+# Calls of the client, questions to the service, and tools.
 
 class Call:
-    """One request of the client, from its first byte to its answer."""
+    """A request of the client, from its first byte to its answer."""
 
     def __init__(self, key=None, token=None, name=None):
-        self.key = key  # its id as it was written; None for a question of the gateway itself
-        self.name = name  # its id in the gateway's own form: an id can be written in several ways
-        self.token = token  # its progress token as bytes of JSON
-        self.done = False  # answered or given up: no further message may be sent about it
+        self.key = key  # the request's id as the client wrote it; None for a question of the gateway itself
+        self.name = name  # the id in one fixed form, because an id can be written in several ways
+        self.token = token  # the request's progress token as bytes of JSON
+        self.done = False  # the call was answered or given up: no further message may be sent about it
         self.cancelled = False
         self.connection = None  # the connection to the service while the call waits there
         self.upstream = None
-        self.number = None  # its id there
+        self.number = None  # the id of the request to `upstream`
         self.progress = 0.0
         self.asking = False  # the question was sent, and its decision has not arrived yet
         self.held = None  # the decision, while it waits for an approver
@@ -20,7 +20,7 @@ class Call:
 
 
 class Question:
-    """One call in the form in which the service is asked about it."""
+    """One call, in the form in which the gateway asks the service about it."""
 
     def __init__(self, tool, given, session, use_id, hints):
         self.tool = tool
@@ -35,7 +35,7 @@ class Question:
 
 
 class Tool:
-    """A tool as it was first shown in this session."""
+    """A tool, as the client first saw it in this session of the gateway."""
 
     def __init__(self, own, definition):
         self.own = own
@@ -47,7 +47,7 @@ class Tool:
 
 
 def fingerprint(definition):
-    """Hash of everything that the model is told about a tool."""
+    """Returns the hash of everything that the model is told about a tool."""
     import hashlib
 
     told = {name: value for name, value in definition.items() if name not in ("icons", "execution")}
@@ -59,25 +59,26 @@ class Asked:
 
     def __init__(self, upstream, key, params):
         self.upstream = upstream
-        self.key = key  # its id as it was written
-        self.number = None  # the gateway's own id
+        self.key = key  # the id of the request as the server wrote it
+        self.number = None  # the gateway's own id of the request
         self.token = None
         self.call = Call()
 
 
 def usable(value):
-    """A client's id, if the service takes it as one."""
+    """Returns a client's id if the service accepts it as an id, else None."""
     fine = isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable()
     return value if fine else None
 
 
 def alone(params, *names):
-    """These members and the `_meta` of the client. A server gets only the parts that the service was asked about."""
+    """Returns only these members and the `_meta` of the client, because a server may only get what the service was
+    asked about."""
     return {name: params[name] for name in names + ("_meta",) if name in params}
 
 
 def without_token(meta):
-    """The `_meta` of a request without the progress token; nothing if it has no other member."""
+    """Returns the `_meta` of a request without the progress token; None if no other member is left."""
     if not isinstance(meta, dict):
         return None
     return {name: value for name, value in meta.items() if name != "progressToken"} or None

@@ -5,7 +5,7 @@ class Decisions:
     """The part of the gateway that asks for a decision, waits for an approver, and reports finished calls."""
 
     def body_of(self, question):
-        """The body of an authorize request; refuses one over the limit, naming its size."""
+        """Returns the body of an authorize request. Refuses a body over the limit, and names its size."""
         refuse_inexact(question.given)
         asked = {
             "agent": {"name": self.agent, "kind": "mcp"},
@@ -30,7 +30,8 @@ class Decisions:
         return body
 
     def permit(self, call, question):
-        """Returns when the call may go on. Raises Refused with the reason, or Cancelled if the client gave it up."""
+        """Returns when the call may continue. Raises Refused with the reason, or Cancelled if the client has given the
+        call up."""
         if self.unusable is not None:
             raise Refused(self.unusable)
         try:
@@ -63,7 +64,8 @@ class Decisions:
         while decided["decision"] == "require_approval":
             try:
                 self.wait_for_approval(call, decided, give_up)
-                # Only an `allow` of the service lets the call run: an approved call is decided again when it is used.
+                # The service decides again about an approved call when the call is made. Only its `allow` lets the call
+                # run.
                 again = self.service.decide(body, time.monotonic() + ASK_SECONDS, call)
             except Cancelled:
                 self.withdraw(decided)
@@ -76,7 +78,7 @@ class Decisions:
             except Refused:
                 raise
             except Exception as error:
-                # The service has held the call, so it stays blocked, also in fail mode `open`.
+                # The service has held the call, so the call stays blocked, even in fail mode `open`.
                 raise Refused("the gateway failed (%s)" % type(error).__name__)
             finally:
                 call.held = None
@@ -110,13 +112,13 @@ class Decisions:
                 raise Refused(told + (": " + comment if comment else ""))
             if status != "pending":
                 raise Refused(held(decided, "has a status that cannot be read"))
-            # After an answer that came at once, pause before the next question.
+            # If the answer came at once, this pauses before the next request.
             until = min(asked_at + 1.0, give_up)
             while not call.cancelled and time.monotonic() < until:
                 time.sleep(max(0.0, min(0.05, until - time.monotonic())))
 
     def tick(self, call):
-        """Tells the client that a call still waits."""
+        """Tells the client that a held call still waits for an approver."""
         decided = call.held
         call.ticked = time.monotonic()
         if decided is not None:
@@ -128,7 +130,8 @@ class Decisions:
             path = "/authorize/approvals/%s/cancel" % decided["approval_id"]
             self.service.request("POST", path, b"{}", time.monotonic() + 5)
         except Exception:
-            # The call stays blocked: an error here must not reach the fail mode.
+            # The call stays blocked. An error here must not count as a failure in fail mode `open`, which would let the
+            # call run.
             pass
 
     def observe_later(self, question, outcome):

@@ -4,12 +4,13 @@
 class Event:
     def __init__(self, data, number, retry):
         self.data = data  # bytes; None if the event has no message
-        self.id = number  # None if it has none
-        self.retry = retry  # seconds; None if it names none
+        self.id = number  # None if the event has no id
+        self.retry = retry  # seconds before the stream is resumed; None if the event names none
 
 
 def lines_of(read):
-    """The lines of a stream without their ends: CR, LF or both. `read` returns more bytes, and b"" at the end."""
+    """Yields the lines of a stream without their ends (CR, LF or both). `read` returns more bytes, and b"" at the end
+    of the stream."""
     buffer, looked, after_return = bytearray(), 0, False
     while True:
         more = read()
@@ -32,7 +33,8 @@ def lines_of(read):
 
 
 def events_of(read):
-    """The complete events of a stream. The protocol uses only events of the type `message`."""
+    """Yields the complete events of a stream. An event of another type than `message` counts without its data, because
+    the protocol uses only that type."""
     data, size, kind, number, retry, seen = [], 0, b"", None, None, False
     for line in lines_of(read):
         line = line[3:] if not seen and line.startswith(b"\xef\xbb\xbf") else line

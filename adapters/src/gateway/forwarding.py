@@ -1,11 +1,12 @@
-# Calls that go on to a server.
+# Sends allowed calls to their servers.
 
 
 class Forwarding:
     """The part of the gateway that asks the service about a request, and then sends it to its server."""
 
     def question(self, tool, given, meta, hints=None):
-        """The question for the service, with the client's own ids of session and call if it sends them."""
+        """Returns the question for the service. It has the client's own ids of the session and the call, if the client
+        sends them."""
         session = usable(meta.get("sessionId"))
         use_id = usable(meta.get("claudecode/toolUseId")) or usable(meta.get("callId"))
         with self.lock:
@@ -25,7 +26,7 @@ class Forwarding:
         question = self.question("mcp__" + full, given, meta, tool.hints)
         self.refuse_changed(tool, name, question)
         self.permit(call, question)
-        # The decision may have taken minutes. It was about the tool as it was before.
+        # The decision may have taken minutes, and it was about the tool as it was before.
         self.refuse_changed(tool, name, question)
         asked = {"name": own}
         if "arguments" in params:
@@ -45,14 +46,16 @@ class Forwarding:
         )
 
     def report_change(self, question):
-        """Lets the service record the refusal: it is told why, and denies."""
+        """Asks the service about the refused call, so that the service records it. The hint `definitionChanged` makes
+        the service deny the call."""
         try:
             self.service.decide(self.body_of(question), time.monotonic() + ASK_SECONDS)
         except (Refused, Unreachable):
             pass
 
     def ask_upstream(self, call, upstream, method, params, question=None):
-        """Sends a request to a server and waits: the body of the answer, and the code if it is an error."""
+        """Sends a request to a server and waits for its answer. Returns the body of the answer, and the error code if
+        it is an error."""
         waiting = Waiting(call)
         upstream.send(method, {k: v for k, v in params.items() if k != "_meta"}, waiting, without_token(params.get("_meta")))
         try:
@@ -81,7 +84,8 @@ class Forwarding:
                 self.permit(call, question)
                 body, code = self.ask_upstream(call, upstream, "resources/read", alone(params, "uri"), question)
             except (Denied, Failed) as error:
-                # Another server may have it. "Not found" is answered only if no server was blocked.
+                # Another server may have the resource. The client gets "not found" only if no server was blocked or
+                # failed.
                 first = first or error
                 continue
             if code not in (NO_RESOURCE, INVALID_PARAMS):
@@ -93,7 +97,8 @@ class Forwarding:
         return body
 
     def owners(self, uri):
-        """The servers that may have a resource: the one that lists it, else those with a matching template, else all."""
+        """Returns the servers that may have a resource. This is the server that lists it, or else the servers with the
+        best matching template, or else all servers."""
         self.settle("resources")
         able = [each for each in self.upstreams if each.ready and "resources" in each.capabilities]
         for upstream in able:
@@ -114,7 +119,8 @@ class Forwarding:
                 raise Wrong(INVALID_PARAMS, "`uri` must be a text")
             body = None
             for upstream in self.owners(uri):
-                # A server knows the addresses that it lists. Any other address could carry data to it.
+                # A server knows the addresses that it lists. Any other address could carry data to the server, so the
+                # service is asked.
                 if all(each.get("uri") != uri for each in upstream.items["resources"]):
                     tool, meta = "mcp__%s__resources_read" % upstream.name, params.get("_meta", {})
                     self.permit(call, self.question(tool, {"uri": uri}, meta))

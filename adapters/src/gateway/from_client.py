@@ -98,7 +98,7 @@ class FromClient:
             self.answer(call, body)
 
     def initialize(self, key, params):
-        """Answers at once, and starts the servers."""
+        """Answers `initialize` at once, and then starts the servers."""
         if self.initialized:
             return self.complain(key, INVALID_REQUEST, "`initialize` was sent before")
         if not isinstance(params, dict):
@@ -157,7 +157,7 @@ class FromClient:
                 found.upstream.later(found.upstream.notify, method, dict(params, progressToken=found.token))
 
     def cancel(self, params):
-        """The client gives a call up. Unknown and finished ids are ignored."""
+        """Handles that the client gives a call up. Ignores unknown and finished ids."""
         reason = params.get("reason")
         if not is_id(params.get("requestId")):
             return
@@ -172,15 +172,15 @@ class FromClient:
         self.give_up(call, reason if isinstance(reason, str) else None)
 
     def give_up(self, call, reason=None):
-        """Stops the work for a call: the wait for an approver, or the server's work."""
+        """Stops the work for a call: the wait for an approver, or the server's work on it."""
         upstream = call.upstream
         if upstream is None:
             call.cancelled = True
         else:
             with upstream.lock:
                 call.cancelled = True
-        # Only the wait is stopped. A question that was sent needs its answer: otherwise its approval would wait
-        # without a call.
+        # This stops only the wait for an approver. A question that was already sent still needs its answer. Otherwise
+        # an approval could stay pending without a call.
         connection = call.connection
         if connection is not None and call.held is not None:
             connection.abort()

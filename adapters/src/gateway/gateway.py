@@ -9,7 +9,7 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
 
         self.settings = settings
         self.service = Service(settings)
-        self.unusable = None  # why the service cannot be asked; None if it can
+        self.unusable = None  # why the service cannot be asked; None if it can be asked
         try:
             settings.check()
         except Refused as error:
@@ -18,26 +18,26 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
         self.workers = Workers()
         self.events = SimpleQueue()
         self.closing = threading.Event()
-        self.watch = None  # set when there is a process to watch
+        self.watch = None  # a Watch, from `initialize` on
         self.out = None
         self.out_lock = threading.Lock()
         self.lock = threading.Lock()
-        self.open = {}  # calls by their ids, as `id_name` has them
+        self.open = {}  # the open calls, by their ids in the form of `id_name`
         self.upstreams = [(UpstreamHttp if each.is_remote else Upstream)(self, each) for each in servers]
         self.by_name = {upstream.name: upstream for upstream in self.upstreams}
         self.names = {"tools": Names(name), "prompts": Names(name)}
-        self.tools = {}  # (server, its own name): Tool
+        self.tools = {}  # {(server, the server's own name of the tool): Tool}
         self.initialized = False  # `initialize` was answered
         self.live = False  # the client has sent `notifications/initialized`
         self.before_live = []
         self.protocol = PROTOCOLS[0]
-        self.offered = {}  # the client's capabilities that servers are told about
+        self.offered = {}  # the client's capabilities, which servers are told about
         self.agent = "mcp-client"
         self.level = None
         self.began = 0.0
-        self.asked = {}  # servers' requests to the client, by our id
+        self.asked = {}  # the servers' open requests to the client, by the gateway's own id
         self.asked_count = 0
-        self.told_lists = {}  # the last list that the client was given, of each kind
+        self.told_lists = {}  # the last list of each kind that the client got
         self.observing = 0
         self.session = "mcp-" + hexlify(os.urandom(16)).decode("ascii")
         self.session_used = False
@@ -58,7 +58,7 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
     }
 
     def run(self):
-        """Runs until the client ends or closes its side."""
+        """Runs until the client ends or closes its side of the connection."""
         parent = os.getppid()
         threading.Thread(target=self.read, daemon=True).start()
         while True:
@@ -85,7 +85,7 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
         self.give_up(call, "no answer within %g s" % limit)
 
     def end(self):
-        """Ends the servers, withdraws the waiting calls, and ends this process."""
+        """Ends the servers, gives up the waiting calls, and ends this process."""
         self.closing.set()
         with self.lock:
             calls = list(self.open.values())
@@ -110,7 +110,7 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
         os._exit(0)
 
     def farewell(self, calls, ended):
-        """Tells the service that no call waits any more."""
+        """Gives up the calls, waits shortly for their withdrawal, and reports the end of the session to the service."""
         for call in calls:
             self.give_up(call)
         limit = time.monotonic() + 1.4

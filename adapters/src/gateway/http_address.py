@@ -1,6 +1,6 @@
-# Servers that are reached over HTTP: their addresses, headers and authorities.
+# Servers over HTTP: their addresses, headers and certificate authorities.
 
-# Headers that the gateway writes itself.
+# The gateway writes these headers itself, so the file of servers cannot set them.
 OWN_HEADERS = (
     "accept accept-encoding connection content-length content-type host last-event-id mcp-protocol-version "
     "mcp-session-id te trailer transfer-encoding upgrade user-agent"
@@ -9,7 +9,7 @@ HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
 
 class Address:
-    """Where a server is reached, and the headers with its own credentials."""
+    """The address of a server, and the headers with its own credentials."""
 
     def __init__(self, secure, host, port, target, headers, authorities):
         self.secure = secure
@@ -25,7 +25,7 @@ class Address:
             self.context.minimum_version = ssl.TLSVersion.TLSv1_2
 
     def connect(self, patience):
-        """An open connection, whose waits end after so many seconds. Certificates are checked. Raises OSError."""
+        """Opens a connection and checks the certificate. A wait on it ends after `patience` seconds. Raises OSError."""
         from http.client import HTTPConnection, HTTPSConnection
 
         if self.secure:
@@ -39,7 +39,7 @@ class Address:
 
 
 def address_of(said, key):
-    """The address of a server's entry. Raises Failed."""
+    """Returns the address in a server's entry. Raises Failed if the entry is wrong."""
     from urllib.parse import urlsplit
 
     if said.get("type", "http") not in ("http", "streamable-http"):
@@ -80,7 +80,7 @@ def address_of(said, key):
 
 
 def authorities_of(said):
-    """The certificate authorities of `caFile`; None for those of the machine."""
+    """Returns the certificate authorities of `caFile`; None for the authorities of the machine."""
     if "caFile" not in said:
         return None
     try:

@@ -1,25 +1,25 @@
-# A session with one server that is reached over HTTP.
+# A session with one server over HTTP.
 
 
 class HttpSession:
-    """Takes the place that the process has for a server that is started as a program."""
+    """For a server over HTTP, this session is used where a local server has its process."""
 
     def __init__(self, address):
         self.address = address
-        self.id = None  # the server's id of the session; None if it has none
-        self.protocol = None  # as agreed in the server's answer to `initialize`
+        self.id = None  # the server's id of the session; None if the server gives none
+        self.protocol = None  # the revision in the server's answer to `initialize`
         self.first = None  # the number of the request `initialize`
-        self.greeted = threading.Event()  # it knows that the gateway is ready
+        self.greeted = threading.Event()  # the server knows that the gateway is ready
         self.over = threading.Event()
-        self.hopeless = False  # another try would end in the same way
+        self.hopeless = False  # another try would fail in the same way
         self.lock = threading.Lock()
-        self.open = {}  # sockets, by the number of their request or by their connection
-        self.resume_at = {}  # the last event and the pause before the next try, by the number of the request
+        self.open = {}  # the open sockets, by the number of their request or by their connection
+        self.resume_at = {}  # {number of a request: (id of its last event, pause before the next try)}
         self.given_up = set()
 
     def request(self, method, body=None, number=None, last=None):
-        """One request: its answer, whose head has been read, for `forget`. A redirect is an answer like any other: the
-        credentials go to no other address. Raises Failed."""
+        """Sends one request. Returns the answer when its head has been read; call `forget` with it at the end. A
+        redirect is not followed, so the credentials go to no other address. Raises Failed."""
         address, connection, extra = self.address, None, {}
         if body is not None:
             extra["Content-Type"] = "application/json"
@@ -32,7 +32,7 @@ class HttpSession:
         accept = {"POST": "application/json, text/event-stream", "GET": "text/event-stream"}.get(method, "*/*")
         extra.update({"Accept": accept, "User-Agent": HEADERS[0].partition(": ")[2], "Connection": "close"})
         try:
-            # A server that does not take a message must not stop the messages after it.
+            # A server that does not accept a message must not delay the messages after it.
             waits = number is not None or method == "GET"
             connection = address.connect(IDLE_SECONDS if waits else START_SECONDS)
             self.keep(connection, number)
@@ -83,7 +83,7 @@ class HttpSession:
         shut(found)
 
     def leave(self):
-        """Ends the session, here and at the server."""
+        """Ends the session on both sides."""
         if self.id is not None and not self.over.is_set():
             try:
                 self.forget(self.request("DELETE"))
@@ -113,7 +113,7 @@ def kind_of(answered):
 
 
 def refusal_of(answered, session):
-    """Why an answer is none that can be used; None if it can be. Raises SessionEnded."""
+    """Says why an answer cannot be used; None if it can. Raises SessionEnded."""
     status = answered.status
     if 200 <= status < 300:
         coding = (answered.getheader("Content-Encoding") or "identity").strip().lower()
@@ -128,7 +128,7 @@ def refusal_of(answered, session):
 
 
 def told_in(answered):
-    """The words of an error, for people."""
+    """Returns the message of an error, for people."""
     try:
         found = parse_json(answered.read1(65536).decode("utf-8")) if kind_of(answered) == "application/json" else None
         error = found.get("error") if isinstance(found, dict) else None

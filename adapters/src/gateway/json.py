@@ -1,24 +1,26 @@
 # JSON: strict for the client, lenient for servers.
 
 def finite(digits):
-    # A number beyond the range of doubles could be read but not written again.
+    # Python could read a number beyond the range of doubles, but not write it again.
     return max(-sys.float_info.max, min(sys.float_info.max, float(digits)))
 
 
 def countable(digits):
-    # The same for a whole number beyond doubles: Python cannot add it to them, and clients read it as infinite.
+    # The same holds for a whole number beyond doubles: Python cannot add it to a double, and clients read it as
+    # infinite.
     number = whole(digits)
     return number if abs(number) <= sys.float_info.max else finite(digits)
 
 
-# The client's messages are judged, so no name may occur twice. A server's results are handed on as they are.
+# The service decides about the client's messages, so no name may occur twice in them. A server's results are passed on
+# as they are.
 STRICT = json.JSONDecoder(object_pairs_hook=once, parse_int=whole, parse_constant=constant)
 LOOSE = json.JSONDecoder(parse_int=countable, parse_float=finite, parse_constant=constant)
 _blank = re.compile(r"[ \t\r\n]*")
 
 
 def parse_json(text):
-    """Strict JSON. Raises ValueError."""
+    """Reads strict JSON. Raises ValueError."""
     try:
         return STRICT.decode(text)
     except RecursionError:
@@ -26,7 +28,7 @@ def parse_json(text):
 
 
 def to_json(value, ascii_only=False):
-    """Compact JSON as bytes in UTF-8. Half of a surrogate pair is written as its escape. Raises ValueError."""
+    """Returns compact JSON as bytes in UTF-8. Half of a surrogate pair is written as its escape. Raises ValueError."""
     try:
         return json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, separators=(",", ":")).encode("utf-8")
     except UnicodeEncodeError:

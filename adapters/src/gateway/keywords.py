@@ -6,9 +6,9 @@ def anything(value):
 
 is_type = one_of("string", "number", "integer", "boolean", "array", "object", "null")
 
-# A client with the first SDK compiles the schemas of all results when it reads the list. If one schema does not
-# compile, the client loses the whole list. These keywords and values compile everywhere. `pattern` is missing, because
-# each language has its own regular expressions.
+# A client with the first version of the SDK compiles the schemas of all results when it reads the list. If one schema
+# does not compile, the client loses the whole list. The keywords and values below compile in every client. `pattern` is
+# left out, because each language has its own regular expressions.
 KEYWORDS = dict(
     {name: anything for name in ("default", "const")},
     **{name: is_text for name in ("title", "description", "$comment", "$schema", "$ref", "format")},
@@ -29,12 +29,12 @@ KEYWORDS = dict(
 
 
 def wrong_keyword(schema):
-    """The first keyword of a schema that some client may not be able to compile."""
+    """Returns the first keyword of a schema that some client may not be able to compile; None if there is none."""
     return next((name for name, value in schema.items() if not KEYWORDS.get(name, lambda value: False)(value)), None)
 
 
 def is_compiled(schema):
-    """Whether every client can compile a result's schema."""
+    """Whether every client can compile this schema of a result."""
     if wrong_keyword(schema) is not None:
         return False
     known = {"#"}

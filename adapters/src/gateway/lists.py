@@ -5,8 +5,8 @@ class Lists:
     """The part of the gateway that merges the lists of all servers, and finds an entry under its shown name."""
 
     def adopt(self, upstream, kind, found):
-        """A server's list as the client gets it: with the gateway's names, and without parts that the gateway does
-        not support."""
+        """Returns a server's list as the client gets it: with the names that the gateway gives, and without parts that
+        the gateway does not support."""
         if kind not in self.names:
             return found
         mine = {}
@@ -30,8 +30,8 @@ class Lists:
         return [dict(each, name=shown[own]) for own, each in mine.items()]
 
     def pinned(self, upstream, own, definition):
-        """A tool as it was first shown. The model trusts that text, so a tool whose description or parameters change is
-        refused until a new session (docs/decisions/0036)."""
+        """Returns a tool as the client first saw it. The model trusts the text of a tool. So if the description or the
+        parameters change, the tool is refused until a new session (docs/decisions/0036)."""
         definition = {name: value for name, value in definition.items() if name != "execution"}
         known = self.tools.get((upstream.name, own))
         if known is None:
@@ -48,8 +48,8 @@ class Lists:
         return known
 
     def merged(self, kind):
-        """All servers' lists of a kind, in the order of the file. If two resources have one address, the first one
-        wins."""
+        """Joins the lists of all servers of a kind, in the order of the file. If two resources have the same address,
+        only the first one stays."""
         found = [each for upstream in self.upstreams if upstream.ready for each in upstream.items[kind]]
         if kind != "resources":
             return found
@@ -57,7 +57,7 @@ class Lists:
         return [each for each in found if not (str(each.get("uri")) in seen or seen.add(str(each.get("uri"))))]
 
     def settle(self, what):
-        """Waits for servers that are starting, for a limited time."""
+        """Waits, for a limited time, for servers that are starting."""
         for upstream in self.upstreams:
             event = upstream.settled if what == "tools" else upstream.complete
             event.wait(max(0.0, self.began + LIST_SECONDS - time.monotonic()))
@@ -72,7 +72,8 @@ class Lists:
         return listed
 
     def find(self, kind, shown):
-        """Server and own name behind a name that the client was shown. Only names of the table count."""
+        """Returns the server of a shown name, and the server's own name for the tool or prompt. Only names that the
+        client was shown are found."""
         found = self.names[kind].back.get(shown)
         if found is None:
             self.settle(kind)

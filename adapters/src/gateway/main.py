@@ -4,7 +4,7 @@ USAGE = "usage: service_mcp.py --config FILE [--name svc] [--settings FILE]"
 
 
 def options(words):
-    """The options by name. Raises Refused."""
+    """Returns the options by name. Raises Refused for a wrong option."""
     found = {"--config": None, "--name": "svc", "--settings": None}
     words = list(words)
     while words:

@@ -1,7 +1,7 @@
 # Messages of the protocol.
 
 class Message:
-    """One JSON-RPC message: its members as values, and the bytes of each member as received."""
+    """One JSON-RPC message: the values of its members, and the bytes of each member as they were received."""
 
     def __init__(self, text, decoder):
         self.text = text
@@ -50,14 +50,14 @@ class Message:
         return name in self.values
 
     def raw(self, name):
-        """The member as bytes, exactly as received. Only carriage returns between its parts become spaces: some clients
-        would read the rest as another message."""
+        """Returns the member as bytes, exactly as received. Only carriage returns between its parts become spaces,
+        because some clients would read the rest as another message."""
         start, end = self.places[name]
         return self.text[start:end].replace("\r", " ").encode("utf-8")
 
 
 def is_other_value(text):
-    """Whether the text is JSON, but no object: a string, a number, `true`, `false` or `null`."""
+    """Whether the text is JSON, but neither an object nor a list: a string, a number, `true`, `false` or `null`."""
     try:
         return not isinstance(STRICT.decode(text), (dict, list))
     except (ValueError, RecursionError):
@@ -71,7 +71,8 @@ def is_id(value):
 
 
 def is_sayable(value):
-    """Whether every client can read the value. One server's entry must not break the list of all servers."""
+    """Whether every client can read the value. Otherwise the entry of one server would break the list of all
+    servers."""
     layer, depth = [value], 0
     while layer and depth <= MAX_DEPTH:
         layer = [part for each in layer for part in parts(each)]
@@ -88,7 +89,8 @@ def parts(value):
 
 
 def id_name(value):
-    """One form for all spellings of an id. As clients compare them, `1` is not `"1"`, and 1.0 is 1."""
+    """Returns one form for all spellings of an id, so that ids compare as clients compare them: `1` is not `"1"`, and
+    1.0 is 1."""
     return to_json(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 

@@ -1,8 +1,8 @@
 # Names of tools as the client sees them.
 
 def server_token(name):
-    """A server's name in its tools' names. It has no double underscore: otherwise two servers' tools could share
-    one name."""
+    """Returns a server's name as it appears in the names of its tools. It has no double underscore, because otherwise
+    the tools of two servers could get the same name."""
     return re.sub("_+", "_", token(name)).strip("_-")
 
 
@@ -13,17 +13,17 @@ def short_hash(text):
 
 
 class Names:
-    """The names under which tools or prompts are shown, and the tools behind the names. A name stays with its tool,
-    also after a restart or when a server comes late."""
+    """The names under which the client sees tools or prompts, and what each name stands for. A name always stays with
+    its tool, even if a server restarts or starts late."""
 
     def __init__(self, gateway):
         self.room = MAX_NAME - len("mcp__" + gateway + "__")
-        self.given = {}  # (server, its own name): (shown, full)
-        self.back = {}  # shown: (server, its own name)
+        self.given = {}  # {(server, the server's own name): (shown name, full name)}
+        self.back = {}  # {shown name: (server, the server's own name)}
         self.fulls = set()
 
     def name(self, server, owns):
-        """Gives a name to each of a server's own names. Names that need no change come first."""
+        """Gives a shown name to each of a server's own names. Names that need no change come first."""
         for own in sorted(owns, key=lambda own: (token(own) != own, own)):
             if (server, own) not in self.given:
                 self._give(server, own)

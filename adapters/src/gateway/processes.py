@@ -1,7 +1,7 @@
 # The servers' processes.
 
 def start_process(command, env, cwd):
-    """A server in its own process group, so that its helpers end with it."""
+    """Starts a server in a process group of its own, so that its helpers end together with it."""
     import subprocess
 
     pipe = subprocess.PIPE
@@ -15,7 +15,7 @@ def start_process(command, env, cwd):
 
 
 def is_alive(process):
-    """Whether any process of its group runs."""
+    """Whether any process of the server's group runs."""
     if process.poll() is None:
         return True
     if os.name == "nt":
@@ -41,7 +41,8 @@ def end_group(process, number):
 
 
 def end_processes(processes, grace=GRACE_SECONDS):
-    """Ends servers whose input is closed: they have two seconds to end, two more after SIGTERM, then SIGKILL."""
+    """Ends servers whose input is closed. They have `grace` seconds to end, two more seconds after SIGTERM, and then
+    get SIGKILL."""
     steps = [(signal.SIGTERM, GRACE_SECONDS), (getattr(signal, "SIGKILL", None), 1)]
     limit = time.monotonic() + grace
     while True:
@@ -60,8 +61,8 @@ def end_processes(processes, grace=GRACE_SECONDS):
 
 
 class Watch:
-    """A second process that ends the servers if this one is killed: clients kill a program that ends too slowly. It
-    hears of each server that starts and ends, and acts when this process has ended."""
+    """A second process that ends the servers if this process is killed, because clients kill a program that ends too
+    slowly. It is told of each server that starts or ends. It acts when this process has ended."""
 
     def __init__(self):
         import subprocess
@@ -87,7 +88,7 @@ class Watch:
 
 
 def watch():
-    """The work of the second process. Its input ends when the gateway ends."""
+    """Does the work of the second process. The input of the second process ends when the gateway ends."""
     left = set()
     for line in sys.stdin.buffer:
         (left.add if line[:1] == b"+" else left.discard)(int(line[1:]))

@@ -59,8 +59,8 @@ class ServerRequests:
             asked.upstream.later(asked.upstream.respond, asked.key, error_body(-1, text))
 
     def sample(self, asked, method, params):
-        """A server's question to the client's model. The answer goes to the server, so the service is asked as for
-        a call."""
+        """Handles a server's question to the client's model. The answer goes to the server, so the service is asked as
+        for a call."""
         tool = "mcp__%s__sampling_create_message" % asked.upstream.name
         try:
             self.permit(asked.call, self.question(tool, params, {}))
@@ -84,7 +84,7 @@ class ServerRequests:
         self.take_back(found, params.get("reason"))
 
     def forget_requests(self, upstream):
-        """Withdraws the open questions of a server that has ended."""
+        """Takes back the open requests of a server that has ended."""
         with self.lock:
             found = [each for each in self.asked.values() if each.upstream is upstream]
         self.take_back(found, "the server has ended")

@@ -1,6 +1,6 @@
-# The file of servers.
+# Reads the file that names the servers.
 
-# The variables that programs need to start. The rest of the environment may hold secrets.
+# Programs need these variables to start. The rest of the environment may contain secrets.
 POSIX_BASE = "HOME LANG LANGUAGE LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER".split()
 WINDOWS_BASE = (
     "ALLUSERSPROFILE APPDATA COMMONPROGRAMFILES COMSPEC HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT "
@@ -10,7 +10,7 @@ OUR_KEY = "SERVICE_API_KEY"
 
 
 class Server:
-    """One server of the file, and how to start it."""
+    """One server of the file, and how the gateway starts or reaches it."""
 
     def __init__(self, name, said, key):
         self.name = name
@@ -21,7 +21,8 @@ class Server:
         self.is_remote = "url" in self.said or self.said.get("type", "stdio") != "stdio"
 
     def command(self):
-        """Program and arguments, environment and folder. Raises Failed if it cannot be started."""
+        """Returns the program with its arguments, the environment and the folder. Raises Failed if the server cannot be
+        started."""
         said = self.said
         args, named = said.get("args", []), said.get("env", {})
         if not isinstance(said.get("command"), str) or said["command"] == "":
@@ -41,26 +42,27 @@ class Server:
             raise Failed("its `args` have the service's key, which no server may get")
         import shutil
 
-        # On Windows `npx` is `npx.cmd`, which only `which` finds.
+        # On Windows `npx` is a file `npx.cmd`, which only `which` finds.
         found = shutil.which(words[0], path=env.get("PATH"))
         if found is None:
             raise Failed("the program `%s` cannot be found" % words[0])
         return [found] + words[1:], env, expand(said["cwd"]) if "cwd" in said else None
 
     def address(self):
-        """Where it is reached over HTTP. Raises Failed."""
+        """Returns the address of a server over HTTP. Raises Failed."""
         return address_of(self.said, self.key)
 
 
 def base_environment():
     names = WINDOWS_BASE if os.name == "nt" else POSIX_BASE
     found = {name: value for name, value in os.environ.items() if name.upper() in names or name.startswith("LC_")}
-    # Functions that old shells export as variables.
+    # Removes functions, which old shells export as variables.
     return {name: value for name, value in found.items() if not value.startswith("()")}
 
 
 def expand(text):
-    """`${VAR}` and `${VAR:-default}`, as in `.mcp.json`. Raises Failed for a variable that is not set."""
+    """Replaces `${VAR}` and `${VAR:-default}` with the value of the variable, as in `.mcp.json`. Raises Failed for a
+    variable that is not set."""
 
     def value(found):
         name, default = found.group(1), found.group(2)
@@ -77,7 +79,7 @@ def expand(text):
 
 
 def read_servers(path, key):
-    """The servers of the file, in its order. Raises Refused."""
+    """Returns the servers of the file, in the order of the file. Raises Refused if the file is wrong."""
     try:
         found = parse_json(read_private(path, False).decode("utf-8").lstrip("\ufeff"))
     except ValueError:

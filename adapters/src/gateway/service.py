@@ -3,17 +3,18 @@
 class KeptConnection(Connection):
     """A connection that may serve more than one request."""
 
-    kept_at = 0.0  # when its last answer ended
+    kept_at = 0.0  # when the last answer ended
 
     def abort(self):
-        """Ends the wait of another thread."""
+        """Ends the wait of another thread on this connection."""
         try:
             self.socket.shutdown(sockets.SHUT_RDWR)
         except (OSError, AttributeError):
             pass
 
     def is_fresh(self):
-        """Whether an open connection can be used: it is young, and the service has neither closed it nor sent data."""
+        """Whether this open connection can be used again: it was used a short time ago, and since then the service has
+        neither closed it nor sent data."""
         if time.monotonic() - self.kept_at > KEEP_SECONDS:
             return False
         try:
@@ -35,7 +36,7 @@ class Service:
         self.kept = []
 
     def connection(self, until):
-        """An open connection, or a new one."""
+        """Returns an open connection, or a new one that is not open yet."""
         while True:
             with self.lock:
                 if not self.kept:
@@ -48,16 +49,16 @@ class Service:
         return KeptConnection(self.settings, until)
 
     def opened(self, connection, call):
-        """From now on, giving the call up ends the wait for its answer."""
+        """Links the connection with its call: from now on, giving the call up can end the wait for the answer."""
         if call is not None:
             call.connection = connection
             if call.cancelled:
                 raise Unreachable("given up")
 
     def request(self, method, path, body, until, call=None):
-        """One request: its status and body. Raises Unreachable for a failed connection, no answer in time or a 5xx, and
-        Refused if the answer is not HTTP. A redirect is not followed, so the key goes nowhere else. Giving the call up
-        ends the request."""
+        """Sends one request and returns the status and body of its answer. Raises Unreachable if the connection fails,
+        if no answer comes in time, or for a status of 5xx. Raises Refused if the answer is not HTTP. A redirect is not
+        followed, so the key goes nowhere else. Giving the call up ends the request."""
         while True:
             connection = self.connection(until)
             used = connection.socket is not None
@@ -80,7 +81,7 @@ class Service:
                     connection.close()
 
     def ask(self, method, path, body, until, call=None):
-        """A request and its JSON object. Raises Refused for every status but 200."""
+        """Sends a request and returns the JSON object of its answer. Raises Refused for every status but 200."""
         return answered_object(*self.request(method, path, body, until, call))
 
     def decide(self, body, until, call=None):

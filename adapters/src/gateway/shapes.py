@@ -1,7 +1,7 @@
-# The protocol's shapes.
+# The shapes of entries and messages in the protocol.
 
-# A strict client refuses a whole list for one wrong entry, with the entries of all other servers. These shapes describe
-# what the strictest clients refuse. Members that are not named here may have any value.
+# A strict client refuses a whole list because of one wrong entry, and so loses the entries of all other servers. These
+# shapes describe what the strictest clients accept. Members that are not named here may have any value.
 
 
 def is_text(value):
@@ -45,7 +45,7 @@ def shaped(shape):
 
 
 def wrong_member(shape, value):
-    """The first missing or wrong member; None if all are right. `?` marks an optional member."""
+    """Returns the first missing or wrong member; None if all members are right. A `?` marks an optional member."""
     for member, check in shape.items():
         name = member.rstrip("?")
         if not check(value[name]) if name in value else name == member:
@@ -99,7 +99,7 @@ SHAPES = {
     "resources": dict(CONTENT, **{"uri": is_text, "size?": is_number}),
     "templates": dict(CONTENT, uriTemplate=is_text),
 }
-# Messages that are handed on without asking the service.
+# The gateway passes these messages on without asking the service.
 NOTICES = {
     "notifications/message": {"level": one_of(*LEVELS), "_meta?": is_object},
     "notifications/resources/updated": {"uri": is_text, "_meta?": is_object},
@@ -108,7 +108,7 @@ NOTICES = {
 
 
 def fault_of(kind, entry):
-    """Why an entry of a server's list is left out; None if it stays."""
+    """Says why an entry of a server's list is left out; None if it stays."""
     if not isinstance(entry, dict):
         return "no object"
     wrong = wrong_member(SHAPES[kind], entry)
@@ -134,5 +134,6 @@ def is_choice(value):
 
 
 def is_target(value):
-    """The schema behind a reference. References can lead in a circle."""
+    """Whether a reference may lead to this schema. The schema must not be a reference itself, because references can
+    form a circle."""
     return isinstance(value, bool) or "$ref" not in value

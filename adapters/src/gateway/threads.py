@@ -1,10 +1,11 @@
-# Standard error, and threads for work that has to wait.
+# The log on standard error, and threads for work that can wait long.
 
 _said = SimpleQueue()
 
 
 def log(text):
-    """A line for people. It is dropped rather than waited for: a client that does not read it must not stop a call."""
+    """Writes a line for people to standard error. If the client does not read these lines, they are dropped, so that
+    they never stop a call."""
     if _said.qsize() < 1000:
         _said.put(("countersign: " + plain(text, 2000) + "\n").encode("utf-8", "replace"))
 
@@ -15,12 +16,12 @@ def _write_log():
 
 
 class Workers:
-    """Threads for what has to wait; one that has nothing to do is used before another is started."""
+    """Threads for work that can wait long. A free thread is used before another thread is started."""
 
     def __init__(self):
         self.tasks = SimpleQueue()
         self.lock = threading.Lock()
-        self.free = 0  # below zero: so many tasks wait for a thread
+        self.free = 0  # the number of free threads; -3 means that 3 tasks wait for a thread
         self.count = 0
 
     def run(self, work, *args):

@@ -13,7 +13,7 @@ class ToClient:
             self.events.put("the client has gone")
 
     def answer(self, call, body):
-        """Answers a call, unless it has been answered or given up."""
+        """Answers a call, unless the call has already been answered or given up."""
         with self.out_lock:
             if call.done:
                 return
@@ -24,7 +24,7 @@ class ToClient:
                 del self.open[call.name]
 
     def progress(self, call, value, total=None, message=None):
-        """Sends progress to the client: always rising, and never after the answer."""
+        """Sends progress to the client. The number always rises, and no progress follows the answer."""
         if call.token is None or isinstance(value, bool) or not isinstance(value, (int, float)):
             return
         with self.out_lock:
@@ -33,7 +33,7 @@ class ToClient:
             before = float(call.progress)
             call.progress = value if float(value) > before else round(before + 0.001, 6)
             if call.progress <= before:
-                return  # so large that adding 1 does not change it
+                return  # the number is so large that adding 0.001 does not change it
             told = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":' + call.token
             more = {"progress": call.progress}
             if isinstance(total, (int, float)) and not isinstance(total, bool):
@@ -43,7 +43,7 @@ class ToClient:
             self.write_locked(told + b"," + to_json(more)[1:] + b"}\n")
 
     def tell(self, method, params=None):
-        """Sends a notification; before the client is ready it waits."""
+        """Sends a notification to the client. If the client is not ready yet, the notification waits."""
         self.up(notification(method, params) + b"\n")
 
     def up(self, line):

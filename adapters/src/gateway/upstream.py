@@ -1,6 +1,7 @@
-# One server.
+# One server of the organization, for both kinds of connection.
 
-# The lists of a server, by kind: the method that reads the list, and the member of its result.
+# The lists of a server, by kind: the method that reads the list, the member of its result, and the capability that the
+# server needs for it.
 LISTS = {
     "tools": ("tools/list", "tools", "tools"),
     "prompts": ("prompts/list", "prompts", "prompts"),
@@ -15,7 +16,7 @@ CHANGES = {
 
 
 class Waiting:
-    """A request to a server whose answer a thread waits for."""
+    """A request to a server. A thread waits for its answer."""
 
     def __init__(self, call=None):
         self.call = call
@@ -28,7 +29,7 @@ class Waiting:
         self.queue.put(reason)
 
     def get(self, timeout=None):
-        """The answer. Raises Failed when there will be none, or not in time."""
+        """Returns the answer. Raises Failed if there will be none, or if it does not come in time."""
         try:
             found = self.queue.get(True, timeout)
         except Empty:
@@ -59,30 +60,31 @@ class Forwarded:
 
 
 class Upstream(UpstreamProcess):
-    """One of the organization's servers: its process, which is restarted when it ends, and its tools and lists."""
+    """One of the organization's servers: its process, which is started again when it ends, and its lists, e.g. of
+    tools."""
 
     def __init__(self, gateway, server):
         self.gateway = gateway
         self.server = server
         self.name = server.name
-        self.lock = threading.Lock()  # protects its open requests
+        self.lock = threading.Lock()  # protects `pending`, the open requests to the server
         self.write_lock = threading.Lock()
         self.process = None
-        self.pending = None  # by our own ids; None while it does not run
+        self.pending = None  # the open requests by the gateway's own ids; None while the server does not run
         self.counter = 0
         self.capabilities = {}
-        self.ready = False  # its tools are known
-        self.settled = threading.Event()  # ready, or known not to be ready soon
-        self.complete = threading.Event()  # all of its lists are known
+        self.ready = False  # the server's tools are known
+        self.settled = threading.Event()  # set if the server is ready, or certainly not ready soon
+        self.complete = threading.Event()  # set if all of the server's lists are known, or certainly not known soon
         self.items = {kind: [] for kind in LISTS}
         self.refreshing = set()
         self.refresh_lock = threading.Lock()
         self.subscribed = set()
         self.last_words = b""
-        self.outbox = SimpleQueue()  # messages to it that are not calls
+        self.outbox = SimpleQueue()  # messages to the server that are not calls
 
     def begin(self, process):
-        """Greets it and reads its lists."""
+        """Sends `initialize` to the server and reads its lists."""
         try:
             asked = {
                 "protocolVersion": self.gateway.protocol,
@@ -117,7 +119,8 @@ class Upstream(UpstreamProcess):
             self.stop(process)
 
     def fetch(self, kind):
-        """Reads all pages of one of its lists. Raises Failed if the server ends. A refusal gives an empty list."""
+        """Reads all pages of one list of the server. Raises Failed if the server ends. If the server refuses, the list
+        is empty."""
         method, member, capability = LISTS[kind]
         found, faults, seen, params = [], [], set(), {}
         while capability in self.capabilities and len(seen) < MAX_PAGES:
@@ -138,7 +141,7 @@ class Upstream(UpstreamProcess):
         self.items[kind] = self.gateway.adopt(self, kind, found)
 
     def refresh(self, kinds):
-        """Reads lists again after the server says that they changed."""
+        """Reads lists again, because the server says that they have changed."""
         with self.refresh_lock:
             for kind in kinds:
                 self.refreshing.discard(kind)
@@ -149,7 +152,7 @@ class Upstream(UpstreamProcess):
         if self.ready:
             self.gateway.changed(*kinds)
 
-    # Messages from it
+    # Messages from the server
 
     def take(self, line):
         try:
@@ -216,17 +219,18 @@ class Upstream(UpstreamProcess):
         if waiting is not None and waiting.call is not None:
             self.gateway.progress(waiting.call, params.get("progress"), params.get("total"), params.get("message"))
 
-    # Messages to it
+    # Messages to the server
 
     def write(self, data, number=None):
-        """Writes one message. Call it under the write lock. `number` is that of a request."""
+        """Writes one message. The caller holds the write lock. `number` is the id of a request; None for other
+        messages."""
         process = self.process
         if process is not None and not process.stdin.closed:
             write_all(process.stdin.fileno(), data)
 
     def send(self, method, params, waiting, meta=None):
-        """Sends a request, with the gateway's own progress token if the call has one. Raises Failed if the server does
-        not run, and Cancelled if the call was given up."""
+        """Sends a request. If the call has a progress token, the server gets the gateway's own token. Raises Failed if
+        the server does not run, and Cancelled if the client has given the call up."""
         call = waiting.call
         head = b',"method":' + to_json(method) + b',"params":'
         body = to_json(params)
@@ -250,8 +254,8 @@ class Upstream(UpstreamProcess):
         return number
 
     def ask(self, method, params, timeout, lenient=False):
-        """The result of a request of the gateway itself. Raises Failed, or returns an empty result if the caller
-        wants that."""
+        """Sends a request of the gateway itself, and returns its result. If the server refuses, returns None
+        (`lenient`) or raises Failed."""
         waiting = Waiting()
         number = self.send(method, params, waiting)
         try:
@@ -271,7 +275,7 @@ class Upstream(UpstreamProcess):
         raise Failed("refuses `%s`" % method)
 
     def notify_request(self, method, params):
-        """A request without a wait for its answer."""
+        """Sends a request and does not wait for its answer."""
         try:
             self.send(method, params, Waiting())
         except Failed:
@@ -282,6 +286,6 @@ class Upstream(UpstreamProcess):
             self.write(notification(method, params) + b"\n")
 
     def respond(self, number, body):
-        """Answers one of its requests, with the id as it was written."""
+        """Answers a request of the server. `number` is the id as the server wrote it."""
         with self.write_lock:
             self.write(b'{"jsonrpc":"2.0","id":' + number + b"," + body + b"}\n")

@@ -1,8 +1,9 @@
-# One server that is reached over HTTP (streamable HTTP).
+# One server over HTTP (streamable HTTP).
 
 
 class UpstreamHttp(Upstream):
-    """A server that the gateway does not start. Its session takes the place of the process."""
+    """A server over HTTP, which the gateway does not start. It has an HttpSession where a local server has its
+    process."""
 
     def run(self):
         """Keeps a session open until the gateway ends."""
@@ -24,7 +25,7 @@ class UpstreamHttp(Upstream):
             self.gateway.closing.wait(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1] if failures else 0)
 
     def live(self, session):
-        """One session, until it ends."""
+        """Runs one session until it ends."""
         with self.lock:
             self.process = session
             self.pending = {}
@@ -52,10 +53,10 @@ class UpstreamHttp(Upstream):
         session.greeted.set()
         threading.Thread(target=self.listen, args=(session,), daemon=True).start()
 
-    # Messages to it
+    # Messages to the server
 
     def write(self, data, number):
-        """Posts one request in a thread of its own, because the answer may take long."""
+        """Posts one request in another thread, because the answer may take long."""
         session = self.process
         if session.first is None:
             session.first = number
@@ -79,7 +80,7 @@ class UpstreamHttp(Upstream):
             session.given_up.discard(number)
 
     def exchange(self, session, number, data, last=None):
-        """Posts a request, or asks for the rest of its answer."""
+        """Posts a request, or asks for the rest of its answer if `data` is None."""
         answered = session.request("GET" if data is None else "POST", data, number, last)
         try:
             self.read_answer(session, number, answered)
@@ -97,10 +98,11 @@ class UpstreamHttp(Upstream):
             return self.process is session and self.pending is not None and number in self.pending
 
     def read_answer(self, session, number, answered):
-        """Takes the messages of an answer: one in JSON, or several in a stream of events."""
+        """Handles the messages of an answer: one message in JSON, or several in a stream of events."""
         refusal = refusal_of(answered, session)
         if refusal is not None:
-            # Another try with the same credentials could lock an account, and another address is a person's choice.
+            # After such an answer, the gateway does not try again. Another try with the same credentials could lock an
+            # account, and only a person may choose another address.
             session.hopeless = number == session.first and (answered.status in (401, 403) or answered.status < 400)
             raise Failed(refusal)
         if number == session.first:
@@ -120,7 +122,7 @@ class UpstreamHttp(Upstream):
             elif self.is_open(session, number):
                 raise Failed("answered with `%s`, and neither with JSON nor with a stream of events" % plain(kind, 100))
         except (OSError, ValueError, session.http_error()):
-            pass  # cut short: `resume` goes on, or reports it
+            pass  # the answer was cut short: `resume` reads the rest or reports the error
 
     def read_events(self, session, number, answered):
         for event in events_of(lambda: answered.read1(65536)):
@@ -134,7 +136,7 @@ class UpstreamHttp(Upstream):
                 return
 
     def resume(self, session, number):
-        """Goes on with a stream that ended before its answer, as far as the server allows it."""
+        """Resumes a stream that ended before its answer, as long as the server allows it."""
         tries = 0
         while self.is_open(session, number) and not session.over.is_set():
             last, pause = session.resume_at.get(number, (None, None))
@@ -153,7 +155,7 @@ class UpstreamHttp(Upstream):
             tries = 0 if session.resume_at.get(number, (None, None))[0] != last else tries + 1
 
     def listen(self, session):
-        """Keeps the stream of messages open that belong to no request. A server may have none."""
+        """Keeps the stream open for messages that belong to no request. A server need not have this stream."""
         failures = 0
         while not session.over.is_set():
             began = time.monotonic()
@@ -169,7 +171,8 @@ class UpstreamHttp(Upstream):
             session.over.wait(max(pause, BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1] if failures else 0))
 
     def listen_once(self, session):
-        """Whether the server may have such a stream."""
+        """Reads the stream of messages once. Returns whether the server may have this stream, so that another try makes
+        sense."""
         answered = session.request("GET", None, None, session.resume_at.get(None, (None, 0))[0])
         try:
             refusal = refusal_of(answered, session)
@@ -201,7 +204,7 @@ class UpstreamHttp(Upstream):
         session, number = self.process, (params or {}).get("requestId")
         self.tell(notification(method, params))
         if method == "notifications/cancelled" and self.is_open(session, number):
-            # It may still answer for a moment. Then it need not.
+            # The server may still answer for a moment. After that, the wait for its answer ends.
             late = threading.Timer(GRACE_SECONDS, self.drop, (session, number))
             late.daemon = True
             late.start()
@@ -215,5 +218,6 @@ class UpstreamHttp(Upstream):
 
 
 def one_line(data):
-    """A message without line breaks. They can only stand between the parts of JSON, and the client reads lines."""
+    """Returns a message without line breaks, because the client reads one message per line. In JSON, line breaks can
+    only stand between the parts."""
     return data.replace(b"\r", b" ").replace(b"\n", b" ")

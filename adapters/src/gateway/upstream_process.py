@@ -2,10 +2,10 @@
 
 
 class UpstreamProcess:
-    """The part of a server's side that starts its process, listens to it, and ends it."""
+    """The part of `Upstream` that starts the process of a server, reads its messages, and ends it."""
 
     def run(self):
-        """Keeps it running until the gateway ends."""
+        """Keeps the server running until the gateway ends."""
         threading.Thread(target=self.deliver, daemon=True).start()
         failures = 0
         while not self.gateway.closing.is_set():
@@ -25,8 +25,8 @@ class UpstreamProcess:
             self.gateway.closing.wait(pause)
 
     def later(self, work, *args):
-        """Sends a message from the server's own thread. A server that does not read would otherwise block the other
-        threads. A message that does not fit into the queue is dropped."""
+        """Sends a message in the thread that writes to this server. Otherwise a server that does not read would block
+        other threads. A message that does not fit into the queue is dropped."""
         if self.outbox.qsize() < MAX_OUTBOX:
             self.outbox.put((self.process, work, args))
 
@@ -48,7 +48,7 @@ class UpstreamProcess:
         self.complete.set()
 
     def live(self, process):
-        """Runs its process once, until the process or its output ends."""
+        """Runs the server's process once, until the process or its output ends."""
         with self.lock:
             self.process = process
             self.pending = {}
@@ -65,7 +65,8 @@ class UpstreamProcess:
             self.close_input()
         self.gateway.workers.run(self.begin, process)
         over.wait()
-        # Its last output may still arrive, and its helpers may keep the pipe open for ever.
+        # The last output may still arrive. The wait is short, because helpers of the server may keep the pipe open for
+        # ever.
         quiet.wait(0.5)
         self.down(process)
 
@@ -88,8 +89,8 @@ class UpstreamProcess:
         over.set()
 
     def drain(self, stream):
-        """Reads its standard error all the time, because a full pipe would stop the server. The last part is kept
-        for errors."""
+        """Reads the server's standard error all the time, because a full pipe would stop the server. The last part is
+        kept for error messages."""
         try:
             while True:
                 more = stream.read(65536)
@@ -100,7 +101,7 @@ class UpstreamProcess:
             pass
 
     def down(self, process):
-        """It has ended or is being ended: answers its open requests with an error and removes its lists."""
+        """Handles the end of the server: answers its open requests with an error and removes its lists."""
         with self.lock:
             open_calls, self.pending = self.pending or {}, None
             was_ready, self.ready = self.ready, False
@@ -126,17 +127,17 @@ class UpstreamProcess:
         self.notify("notifications/initialized")
 
     def agreed(self, protocol):
-        """A program needs no version in later messages."""
+        """A local server needs no protocol version in later messages."""
 
     def end_one(self, waiting, reason):
-        """Ends one open request with an error. A failure here does not stop the others."""
+        """Ends one open request with an error. If this fails, the other requests still end."""
         try:
             waiting.ended(reason)
         except Exception as error:
             log("the gateway failed (%s)" % type(error).__name__)
 
     def close_input(self):
-        # A thread that writes to it now may block for ever.
+        # A thread that is just writing to the server may block for ever, so the lock is not awaited for long.
         if self.write_lock.acquire(timeout=0.2):
             try:
                 self.process.stdin.close()

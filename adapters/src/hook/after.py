@@ -1,7 +1,7 @@
-# The commands `post` and `end`, and session ends that could not be sent.
+# The commands `post` and `end`, and notes of ended sessions that could not be sent yet.
 
 def outcome_of(event):
-    """The outcome of a finished call, if its event has one. The output stays on this machine."""
+    """Returns the outcome of a finished call, `ok` or `error`. The output itself stays on this machine."""
     name = event.get("hook_event_name", event.get("hookEventName"))
     answered = event.get("tool_response")
     failed = name in ("PostToolUseFailure", "postToolUseFailure") or (
@@ -35,21 +35,21 @@ def report(call, outcome, settings, answer):
     except ValueError:
         body = None
     if body is None or len(body) > MAX_BODY:
-        # Its `pre` was refused, and it ran anyway: report it.
+        # The hook refused this call before it ran, but it ran anyway. So it is reported without its arguments.
         seen["tool_input"] = {"unreadable": True} if body is None else {"too_long": len(body)}
         body = to_json(seen)
     ask(settings, "POST", "/authorize/observe", body, answer.deadline - 0.5)
 
 
 def end(answer, options):
-    """Ends the session. A note stays until the service has accepted that. If the time is too short, a background
-    process goes on, and after that the next `pre`."""
+    """Reports the end of the session. A note stays on this machine until the service has accepted the report. If the
+    time is too short, a background process sends the report, or else the next `pre`."""
     session_id = session_of(read_event())
     if session_id is None:
         raise Refused("the client named no session")
     settings = Settings(options.config)
     settings.check()
-    # The note comes first, because clients end this process soon, also before the request is done.
+    # The note is written first, because clients end this process soon, even before the request is done.
     note = keep_end(settings, session_id)
     if send_end(settings, session_id, time.monotonic() + 1.0):
         if note is not None:
@@ -60,7 +60,7 @@ def end(answer, options):
 
 
 def send_end(settings, session_id, until):
-    """Whether the service has accepted it, or refused it for good."""
+    """Sends the end of a session. Returns whether the service has accepted it, or refused it for good."""
     try:
         body = to_json({"session_id": session_id, "reason": "the client's session ended"})
         status, _ = request(settings, "POST", "/authorize/sessions/end", body, until)
@@ -72,7 +72,7 @@ def send_end(settings, session_id, until):
 
 
 def spool():
-    """The folder with notes of ended sessions that the service does not know yet: one file each, with only the
+    """The folder with a note for each ended session that the service does not know yet. A note is a file with only the
     session's id."""
     return os.path.join(own_folder(), "ended-sessions")
 
@@ -92,7 +92,7 @@ def end_file(settings_url, session_id):
 
 
 def keep_end(settings, session_id):
-    """The path of the note; None if no note can be written."""
+    """Writes the note of an ended session. Returns its path, or None if it cannot be written."""
     folder = spool()
     name = os.path.join(folder, end_file(settings.api_url, session_id))
     draft = "%s.%d" % (name, os.getpid())
@@ -107,8 +107,8 @@ def keep_end(settings, session_id):
 
 
 def left_ends(folder):
-    """The names of the notes in it. HOME may lead anywhere, so other files, and folders of other users, are not
-    touched."""
+    """Returns the names of the notes in the folder. HOME may name any folder. So other files are left out, and a folder
+    of another user is not read."""
     try:
         status = os.lstat(folder)
         names = os.listdir(folder)
@@ -164,14 +164,14 @@ def deliver(answer, options):
 
 
 def flush(answer, options):
-    """Tries once."""
+    """Tries once to send the notes of ended sessions."""
     flush_all(options)
     answer.allow()
 
 
 def flush_all(options):
-    """Sends the notes of ended sessions of this service, the oldest first. Stops if the service cannot be reached.
-    Returns whether none is left."""
+    """Sends the notes of ended sessions of this service, sorted by name. Stops if the service cannot be reached.
+    Returns whether all notes were handled."""
     settings = Settings(options.config)
     settings.check()
     folder = spool()

@@ -1,17 +1,16 @@
-# The one answer of this process.
+# The only answer of this process.
 
 class Answer:
-    """Standard output carries exactly one JSON object, written by one thread.
+    """Standard output gets exactly one JSON object, written by one thread.
 
-    All other output, such as warnings, goes to standard error. With one byte before the object some clients run a denied
-    call.
-    """
+    All other output, such as warnings, goes to standard error. If a single byte came before the object, some clients
+    would run a denied call."""
 
     def __init__(self):
         try:
             os.fstat(0)
         except OSError:
-            os.open(os.devnull, os.O_RDONLY)  # otherwise the copy below would get its number
+            os.open(os.devnull, os.O_RDONLY)  # else the copy below would become descriptor 0
         try:
             self._out = os.dup(1)
         except OSError:
@@ -39,7 +38,7 @@ class Answer:
         os._exit(2)
 
     def allow(self, note=None):
-        """Lets the client go on. The note is for its log."""
+        """Lets the client continue. The note is written for its log."""
         self._claim()
         if note is not None:
             write_all(2, (plain(note, 2000) + "\n").encode("utf-8", "replace"))
@@ -48,7 +47,8 @@ class Answer:
         os._exit(0)
 
     def is_unheard(self):
-        """Whether the reader of standard output has ended, also behind another process."""
+        """Whether nobody reads standard output any more. This is also noticed if another process has started the
+        hook."""
         import select
 
         if self._out is None or not hasattr(select, "poll"):
@@ -59,13 +59,15 @@ class Answer:
 
     def _claim(self):
         if not self._claimed.acquire(False):
-            # Another thread writes the answer and ends the process, unless the reader has ended.
+            # Another thread writes the answer and then ends the process, so this wait ends early. It only reaches its
+            # end if nobody reads the answer.
             time.sleep(2)
             os._exit(2)
 
 
 def deny_line(dialect, event, reason):
-    """A client's form of a denial as one line of ASCII JSON. For an unknown client it has the forms of all clients."""
+    """Returns a denial in the client's form, as one line of ASCII JSON. For an unknown client it combines the forms of
+    all clients."""
     claude = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason}
     if dialect in ("claude", "codex", "vscode") or (dialect == "copilot" and event == "PreToolUse"):
         said = {"hookSpecificOutput": claude}

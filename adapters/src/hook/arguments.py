@@ -1,6 +1,7 @@
-# Arguments under the names that rules use.
+# Adds arguments under the names that rules use.
 
-# The clients' other names of arguments that rules use. The rules' names are added, and the client's arguments stay.
+# Other names that clients use for the arguments of rules: {tool: {name in rules: other names}}. The hook adds the name
+# of the rules and keeps the client's argument.
 ARGUMENT_NAMES = {
     "Bash": {"command": ("cmd", "script")},
     "PowerShell": {"command": ("cmd", "script")},
@@ -19,7 +20,7 @@ ARGUMENT_NAMES = {
     "WebFetch": {"url": ("urls", "uri")},
 }
 
-# The arguments that are paths of files or folders.
+# The argument of each tool that is the path of a file or folder.
 PATH_NAMES = {
     "Read": "file_path",
     "Write": "file_path",
@@ -34,9 +35,9 @@ PATH_NAMES = {
 
 
 def canonical_arguments(dialect, tool, arguments, cwd):
-    """The client's arguments, plus those that rules use under Claude Code's names. An argument with several names has
-    all its values, because the hook cannot know which one the client uses. A path also has its plain form, as the
-    client finds it."""
+    """Returns the client's arguments, and adds the arguments that rules use, under Claude Code's names. If an argument
+    was given under several names, it gets all values, because the hook cannot know which one the client uses. A path
+    also gets its absolute form."""
     names = {} if dialect in (None, "claude") else dict(ARGUMENT_NAMES.get(tool, {}))
     path = PATH_NAMES.get(tool)
     if path is not None:
@@ -59,8 +60,8 @@ def canonical_arguments(dialect, tool, arguments, cwd):
 
 
 def add(arguments, name, given):
-    """One value unchanged; several values as an object. A list would not do: in a list `contains` compares whole
-    elements."""
+    """Adds an argument: one value unchanged, several values as an object. A list is not used, because in a list
+    `contains` compares whole elements."""
     each = single(given)
     if len(each) > 1 or (each and any(isinstance(value, list) for value in given)):
         arguments[name] = {str(at): value for at, value in enumerate(each, 1)}
@@ -69,7 +70,7 @@ def add(arguments, name, given):
 
 
 def single(given):
-    """The given values, with the elements of lists; each text once."""
+    """Returns the given values as one list. Elements of lists are values of their own. Each text occurs once."""
     rest, each, texts = list(reversed(given)), [], set()
     while rest:
         value = rest.pop()
@@ -83,8 +84,8 @@ def single(given):
 
 
 def commands(arguments, names):
-    """The command as text, also if it is given as a list of words. Refuses two different commands: the hook cannot know
-    which one runs."""
+    """Returns the command as text, also if it is given as a list of words. Refuses two different commands, because the
+    hook cannot know which one runs."""
     given = [(name, as_command(arguments[name])) for name in names if arguments.get(name) is not None]
     for name, text in given[1:]:
         if text != given[0][1]:
@@ -101,14 +102,14 @@ def as_command(given):
 
 
 def quoted(word):
-    """A word quoted for a shell. Plain words stay unquoted, so that rules match them."""
+    """Quotes a word for a shell. A word without special characters stays unquoted, so that rules match it."""
     if word and all(c.isascii() and (c.isalnum() or c in "_-./:,@%+") for c in word):
         return word
     return "'" + word.replace("'", "'\\''") + "'"
 
 
 def replaced_files(replacements):
-    """The files of VS Code's tool for several replacements."""
+    """Returns the files of VS Code's tool that makes several replacements."""
     each = replacements if isinstance(replacements, list) else []
     return [one["filePath"] for one in each if isinstance(one, dict) and isinstance(one.get("filePath"), str)]
 
@@ -123,13 +124,13 @@ def patched_files(patch, cwd):
 
 
 def patch_headers(patch, cwd):
-    """The headers of a patch in Codex's form: [(mark, path)]. Codex allows blanks around a header. Refuses a line that
-    looks like an unknown header, because another reader may know it."""
+    """Returns the headers of a patch in Codex's form: [(mark, path)]. Codex allows blanks around a header. Refuses a
+    line that looks like an unknown header, because another program may accept it as a header."""
     if not isinstance(patch, str):
         return []
     found = []
     for line in patch.split("\n"):
-        # Some readers end a line at these characters, and a header could follow.
+        # Some programs end a line also at other characters, e.g. a form feed. A header could follow such a character.
         parts = line.rstrip("\r").splitlines()
         if not any(looks_like_header(part) for part in parts):
             continue
@@ -146,13 +147,15 @@ def patch_headers(patch, cwd):
     return found
 
 
-# Codex applies a patch that one of these gets in a shell command, and has both as programs on the PATH.
+# If a shell command calls one of these programs with a patch, Codex applies the patch itself. Both are also programs on
+# the PATH.
 PATCH_PROGRAMS = ("apply_patch", "applypatch")
 
 
 def shell_patches(command, cwd):
-    """The changes of files that Codex makes itself when a shell command applies a patch: [(tool, arguments)].
-    A folder that the command enters first counts beside the client's, because the patch may be read in either."""
+    """Returns the file changes that Codex makes itself when a shell command applies a patch: [(tool, arguments)]. If
+    the command first enters another folder, paths count in both folders, because the patch may apply in either of
+    them."""
     if not isinstance(command, str) or "*** Begin Patch" not in command:
         return []
     commands = Line(command).commands
@@ -183,13 +186,13 @@ def is_absolute(path):
 
 
 def collapsed(path):
-    """A path without `.`, `..` and double slashes. Like the clients, this looks only at the text."""
+    """Returns a path without `.`, `..` and double slashes. This looks only at the text, as the clients do."""
     found = os.path.normpath(path)
     return "/" + found.lstrip("/") if found.startswith("//") else found
 
 
 def plain_forms(path, cwd):
-    """The absolute paths that a client may read in this one, in plain form."""
+    """Returns the absolute paths that a client may find for this path, without `.` and `..`."""
     if not isinstance(path, str):
         return []
     places = [os.path.join(cwd or "", path)] if cwd is not None or os.path.isabs(path) else []
@@ -199,7 +202,7 @@ def plain_forms(path, cwd):
     if path[:5].lower() == "file:":
         from urllib.parse import unquote
 
-        # With or without a machine's name before it.
+        # The path may begin with the name of a machine, so both forms are added.
         named = unquote(path[5:]).lstrip("/")
         root = "" if os.name == "nt" else "/"
         places += [root + named, root + named.partition("/")[2]]
@@ -207,7 +210,7 @@ def plain_forms(path, cwd):
 
 
 def addresses(text):
-    """The web addresses in a text. Gemini's web_fetch has them in its prompt."""
+    """Returns the web addresses in a text, because the prompt of Gemini's web_fetch contains its addresses."""
     found = []
     for word in text.split() if isinstance(text, str) else ():
         starts, at = [], word.find("://")
@@ -216,7 +219,7 @@ def addresses(text):
             if scheme.endswith(("http", "https")):
                 starts.append(at - (5 if scheme == "https" else 4))
             at = word.find("://", at + 1)
-        # The first address with all following text, which may be its query.
+        # The first address also keeps all following text, which may be its query.
         for start, end in zip(starts, [None] + starts[2:] + [None]):
             found.append(word[start:end].rstrip(".,;:!?)]}>\"'"))
     return found

@@ -1,8 +1,8 @@
-# The clients, and the places of their settings.
+# The clients, and the paths of their settings.
 
 SECONDS = {"pre": 90, "post": 15, "end": 2}
 
-# Each client's events, and the command that each one starts.
+# The events of each client, and the command of the hook that each event starts.
 EVENTS = {
     "claude": (("PreToolUse", "pre"), ("PostToolUse", "post"), ("PostToolUseFailure", "post"), ("SessionEnd", "end")),
     "codex": (("PreToolUse", "pre"), ("PostToolUse", "post"), ("SessionEnd", "end")),
@@ -12,7 +12,8 @@ EVENTS = {
     "opencode": (("tool.execute.before", "pre"), ("tool.execute.after", "post"), ("dispose", "end")),
 }
 
-# Paths of a client's settings: below the user's home, and for all users on Linux, macOS and Windows.
+# The paths of a client's settings. The first path is below the user's home. The others are for all users, on Linux,
+# macOS and Windows.
 SETTINGS_FILES = {
     "claude": (
         ".claude/settings.json",
@@ -52,12 +53,12 @@ SETTINGS_FILES = {
         "C:\\ProgramData\\opencode\\opencode.json",
     ),
 }
-# The variables that name another folder than the first one of the user's path.
+# A variable can name another folder in place of the first folder of the user's path.
 HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "copilot": "COPILOT_HOME"}
 
-# This version and newer ones read `onFailure`. An older Claude Code runs the call when a hook fails.
+# Claude Code reads `onFailure` from this version on. An older version runs the call if a hook fails.
 CLAUDE_MINIMUM = "2.1.295"
-# The oldest versions that blocked in tests.
+# The oldest version of each client that blocked denied calls in tests.
 MINIMUM_VERSIONS = {"claude": CLAUDE_MINIMUM, "codex": "0.169.0", "gemini": "0.61.0", "copilot": "1.0.102", "opencode": "1.18.33"}
 PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot", "opencode": "opencode"}
 PACKAGES = {
@@ -90,7 +91,7 @@ class Place:
         self.record = os.path.join(self.folder, "installed.json")
 
     def at(self, path):
-        """A path below --root, the folder of an image."""
+        """Returns the path inside the folder of an image, if --root names one."""
         return self.root + path if self.root else path
 
     def settings_file(self, client):

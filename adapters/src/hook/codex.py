@@ -1,7 +1,7 @@
-# Codex: its managed requirements, which are TOML.
+# The managed requirements of Codex, a TOML file.
 
 def codex_wanted(place):
-    """The options beside the hooks: (table, key, value)."""
+    """Returns the options that Codex needs beside the hooks: (table, key, value)."""
     # With `unified_exec` Codex types into running programs, and no hook sees that.
     return (
         ("", "allow_managed_hooks_only", True),
@@ -12,7 +12,8 @@ def codex_wanted(place):
 
 
 def toml_values(lines):
-    """The values as they are written, by (table, key), and the numbers of the lines of tables, by (table,)."""
+    """Reads lines of TOML. Returns the text of each value by (table, key), and the line number of each table by
+    (table,)."""
     table, found = "", {}
     for number, line in enumerate(lines):
         bare = line.split("#")[0].strip()
@@ -26,7 +27,8 @@ def toml_values(lines):
 
 
 def codex_entries(place, path, findings):
-    """Our `pre` command lines in the requirements. Reports options without which users can get around them."""
+    """Returns our `pre` command lines in the requirements. Reports missing options without which users could get around
+    the hook."""
     import json
 
     text = read_text(path) or ""
@@ -48,8 +50,8 @@ def toml_without_ours(text):
 
 
 def toml_with_ours(place, python, text):
-    """Codex's requirements with our hooks. It works line by line, because Python reads TOML only from 3.11 on and
-    cannot write it. Each of our lines has a mark. Refuses files that would need more changes."""
+    """Returns Codex's requirements with our hooks. The text is changed line by line, because Python reads TOML only
+    from 3.11 on and cannot write it. Each of our lines has a mark. Refuses files that would need other changes."""
     import json
 
     lines = toml_without_ours(text).splitlines(True)

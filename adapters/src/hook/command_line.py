@@ -1,13 +1,13 @@
-# The simple commands of a command line.
+# Splits a command line into its simple commands.
 
 SUBSTITUTED = "/dev/fd/63"  # the file of a process substitution
 TERMINALS = ("-", "/dev/stdin", "/dev/tty", "/dev/fd/0", "/proc/self/fd/0")
-# Words of the shell before a command.
+# Words of the shell that can stand before a command.
 KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "}", "function", "time", "&")
 
 
 def program_words(words):
-    """The words from the program's name on."""
+    """Returns the words from the program's name on."""
     at = 0
     while at < len(words) and (words[at] in KEYWORDS or ("=" in words[at] and words[at].split("=")[0].isidentifier())):
         at += 1
@@ -15,13 +15,13 @@ def program_words(words):
 
 
 class Simple:
-    """One command of a line: its words without quotes, and where its input comes from."""
+    """One command of a command line: its words without quotes, and the source of its input."""
 
     def __init__(self, source=None):
         self.words = []
-        self.begun = False  # the words name a program
-        self.fed = False  # it reads a file or a text of the line
-        self.source = source  # the first command of its pipe, unless that is itself
+        self.begun = False  # its words so far contain the name of a program
+        self.fed = False  # its input is a file or a text in the command line
+        self.source = source  # the first command of its pipe; None if it is the first command itself
 
 
 def is_fed_by(operator, target):
@@ -31,15 +31,16 @@ def is_fed_by(operator, target):
 
 
 class Line:
-    """The simple commands of a command line. It reads more as a command than a shell does, never less."""
+    """The simple commands of a command line. In doubt, this class finds more commands than a shell would run, never
+    fewer."""
 
     def __init__(self, text):
         self.commands = []
-        self.word = None  # its parts
+        self.word = None  # the parts of the present word; None between words
         self.redirect = None
-        self.bodies = []  # here-documents whose bodies begin at the next line
-        self.modes = [""]  # what the reader is in: a quote, a backtick, or "" for plain text
-        self.cases = []  # how deep each open `case` is: in it a bracket closes a pattern
+        self.bodies = []  # the here-documents whose bodies begin at the next line
+        self.modes = [""]  # the open levels: a quote, a backtick, or "" for text outside quotes
+        self.cases = []  # the level of each open `case`: there a `)` ends a pattern
         self.now = Simple()
         text = text.replace("\\\n", "")
         at = 0
@@ -95,7 +96,7 @@ class Line:
         return at + 1
 
     def substitution(self, text, at):
-        """The beginning of a command whose output becomes text, or the end of one in backticks."""
+        """Handles the beginning of a command whose output becomes text, or its end if it is in backticks."""
         if text[at] != "`":
             self.add("$" if text[at] == "$" else SUBSTITUTED)
             self.end_command()
@@ -171,7 +172,7 @@ class Line:
         return end
 
     def skip_bodies(self, text, at):
-        """Goes on after the bodies of here-documents. Substitutions in a body are commands of the line."""
+        """Skips the bodies of here-documents. Substitutions in a body are also commands of the line."""
         bodies, self.bodies = self.bodies, []
         for name, expands in bodies:
             start = at

@@ -1,15 +1,15 @@
-# Numbers and names of the hook.
+# Constants of the hook.
 
-MAX_INPUT = 32 * MIB  # bytes of an event: escapes can make it six times as long as the request. More is not read
+MAX_INPUT = 32 * MIB  # maximum bytes of an event. With escapes, an event can be six times as long as the request
 USAGE = "usage: service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode|opencode]"
 COMMANDS = ("pre", "post", "end", "flush", "deliver")
 
-# Time-outs of clients in seconds if the command line has no --timeout: the value that `install` writes, or the client's
-# own default if that is shorter. All clients run the call when they time out.
+# The seconds after which each client gives the hook up, if the command line has no --timeout. This is the value that
+# `install` writes, or the client's own default if that is shorter. After this time, all clients run the call.
 CLIENT_TIMEOUT = {"claude": 90, "codex": 90, "gemini": 60, "copilot": 30, "cursor": 30, "vscode": 30, "opencode": 90}
 UNKNOWN_TIMEOUT = 30
 
-# Headers of each request to the service. A process makes one request, so the connection need not stay open.
+# Headers of each request to the service. A process makes only few requests, so no connection stays open.
 HEADERS = ["User-Agent: countersign-hook/" + VERSION, "Connection: close"]
 
 AGENT_NAMES = {

@@ -1,11 +1,11 @@
-# Copilot CLI: its managed options beside the hooks, and a project's hooks.
+# Copilot CLI: its managed options, and the hooks of a project.
 
 COPILOT_POLICY = "copilot-policy"
 
 
 def parts_of(place, client):
-    """The client, and the file of options that its managed installation needs too. Copilot CLI runs a project's hooks
-    after ours, and they can change a call that was judged already, unless only managed hooks are allowed."""
+    """Returns the client and the further settings that a managed installation of it needs. Copilot CLI runs a project's
+    hooks after our hook. They can change a call that was already judged, unless only managed hooks are allowed."""
     if client == "copilot" and place.managed and os.name != "nt":
         return [client, COPILOT_POLICY]
     if client == "opencode" and place.managed:
@@ -14,7 +14,7 @@ def parts_of(place, client):
 
 
 def copilot_around(place, findings):
-    """What others can do to the hook: users if the policy is missing, and the project of this folder."""
+    """Reports how others can get around the hook: users if the policy is missing, or the project in this folder."""
     if place.managed:
         if os.name != "nt":
             path = place.settings_file(COPILOT_POLICY)
@@ -34,7 +34,8 @@ def copilot_home():
 
 
 def project_hooks(folder):
-    """The files of a project and of the user with hooks before a call, which Copilot CLI runs beside ours."""
+    """Returns the files of the project and of the user that have hooks for the event before a call. Copilot CLI runs
+    these hooks too."""
     files = []
     for own in (os.path.join(folder, ".github", "hooks"), os.path.join(copilot_home(), "hooks")):
         try:
@@ -50,7 +51,7 @@ def project_hooks(folder):
         try:
             hooks = look_up(parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}"), ("hooks",))
         except (Refused, ValueError):
-            hooks = {"preToolUse": True}  # it may be read in another way
+            hooks = {"preToolUse": True}  # Copilot CLI may be able to read it
         if isinstance(hooks, dict) and (hooks.get("preToolUse") or hooks.get("PreToolUse")):
             found.append(path)
     return found

@@ -16,12 +16,12 @@ class Findings:
         print("note  " + text)
 
     def doubt(self, text):
-        """Something could not be tested here. This proves neither protection nor its absence."""
+        """Reports that something could not be tested here. The calls may be protected or not."""
         self.unproven = True
         print("??    " + text)
 
     def not_tried(self, text):
-        """The client is not installed yet, so nothing of it could be tried."""
+        """Reports that the client is not installed yet, so that it could not be tested."""
         self.untried = True
         print("??    " + text)
 
@@ -40,8 +40,8 @@ class Findings:
 
 
 def doctor(words):
-    """Tests on this machine that a denied call is blocked, and a call that cannot be checked. Returns 1 if a call would
-    pass, or if something could not be tested."""
+    """Tests on this machine that the hook blocks denied calls, and calls that cannot be checked. Returns 1 if a call
+    would run, or if something could not be tested."""
     about = "Tests on this machine that denied calls are blocked. Run it in the agent's folder, because a project's settings count too."
     options = arguments(words, "doctor", about)
     findings = Findings()
@@ -85,7 +85,8 @@ def doctor(words):
 
 
 def entries_of(place, client, findings):
-    """Our `pre` command lines in a client's settings: [words or line]. Reports settings that switch them off."""
+    """Returns our `pre` command lines in a client's settings: [list of words, or a line]. Reports settings that switch
+    the hook off."""
     try:
         if client == "opencode":
             return opencode_entries(place, findings)
@@ -132,7 +133,8 @@ def entries_of(place, client, findings):
 
 
 def switched_off(place, path, settings, ours, findings):
-    """What in the file with the hook, or beside it, lets others switch Claude Code's hook off."""
+    """Reports settings in the hook's file, or in files beside it, with which others can switch Claude Code's hook
+    off."""
     if not place.managed:
         if ours and settings.get("disableAllHooks") is True:
             findings.fail("`disableAllHooks` switches the hook off: remove it, or install --managed")
@@ -153,7 +155,7 @@ def switched_off(place, path, settings, ours, findings):
 
 
 def fragments(path):
-    """The files beside Claude Code's managed settings that it merges with them."""
+    """Returns the files that Claude Code merges with its managed settings."""
     folder = os.path.splitext(path)[0] + ".d"
     try:
         return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".json")]
@@ -161,7 +163,8 @@ def fragments(path):
         return []
 
 
-# The settings of a project that concern hooks: files below its folder, and paths in them.
+# The project's settings that can switch hooks off: files below its folder, the path of the setting in them, and the
+# value that switches off.
 PROJECT_FILES = {
     "claude": ((".claude/settings.json", ".claude/settings.local.json"), ("disableAllHooks",), True),
     "gemini": ((".gemini/settings.json",), ("hooksConfig", "enabled"), False),
@@ -179,14 +182,14 @@ PROJECT_FILES = {
 
 
 def by_its_user(client, findings):
-    """Reports settings that switch off a user's own hooks. Fails if the project's settings do."""
+    """Reports that a user's own hook can be switched off. Fails if the project's settings do so."""
     findings.enforced = False
     findings.note(
         "%s: everybody who can write the user's or the project's files can switch a user's installation off, "
         "also an agent; `install --managed` prevents this" % client
     )
     names, steps, off = PROJECT_FILES.get(client, ((), (), None))
-    # Copilot CLI reads the settings of the repository's root too.
+    # Copilot CLI also reads the settings in the root of the repository.
     folders = folders_up() if client == "copilot" else [os.getcwd()]
     for path in [os.path.join(folder, *name.split("/")) for folder in folders for name in names]:
         try:
@@ -200,7 +203,7 @@ def by_its_user(client, findings):
 
 
 def try_entries(client, place, entries, findings):
-    """Whether the installed command line blocks an event that it cannot read."""
+    """Tests whether the installed command line blocks an event that it cannot read."""
     if len(entries) > 1:
         findings.fail("%s asks %d times for each call: run `install` again" % (client, len(entries)))
     for line in entries:

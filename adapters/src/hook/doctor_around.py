@@ -1,6 +1,6 @@
-# The command `doctor`: ways around the hook that the client leaves open (docs/agents-reference.md).
+# The command `doctor`: ways to get around the hook that a client leaves open (docs/agents-reference.md).
 
-# Known ways around a managed hook, which `install` cannot close.
+# Known ways to get around a managed hook, which `install` cannot prevent.
 OPEN_WAYS = {
     "claude": "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
     "codex": "variables such as `BASH_ENV`, in the environment or in `.env` of a user's folder `.codex`, keep the shell from starting the hook",
@@ -11,7 +11,7 @@ OPEN_WAYS = {
 
 
 def by_its_client(client, findings):
-    """Says what a user can still do about a managed hook. Then the hook works, and is not protected."""
+    """Says how a user can still get around a managed hook. The verdict is then `works` and not `protected`."""
     way = OPEN_WAYS.get(client)
     if client == "copilot" and os.name != "nt":
         path = Place(True).settings_file(COPILOT_POLICY)
@@ -25,14 +25,14 @@ def by_its_client(client, findings):
 
 
 def codex_variables(findings):
-    """Fails for variables of the file from which Codex takes them, with which a hook does not start."""
+    """Fails if the file from which Codex reads variables has a variable that keeps the hook from starting."""
     path = os.path.join(os.environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex"), ".env")
     for variable in stopping_variables(path):
         findings.fail("`%s` in %s keeps the hook from running: remove it" % (variable, path))
 
 
 def by_its_project(client, findings):
-    """Fails for what the project of this folder, or an extension, brings along that gets around a user's own hook."""
+    """Fails if something in this folder's project, or in an extension, can get around a user's own hook."""
     if client == "gemini":
         for path in extension_hooks():
             told = "an extension's hook in %s can change a call after it was judged: remove it, or install --managed"
@@ -41,7 +41,7 @@ def by_its_project(client, findings):
         return
     names, own = PROJECT_FILES["claude"][0], Place(False).settings_file("claude")
     files = [os.path.join(os.getcwd(), *name.split("/")) for name in names]
-    # In the user's home a project's settings are the user's own.
+    # If this folder is the user's home, the project's settings are the user's own.
     files = [path for path in files if os.path.realpath(path) != os.path.realpath(own)]
     known = [settings_or_none(path) for path in files]
     for path, settings in zip(files, known):
@@ -63,7 +63,7 @@ def by_its_project(client, findings):
 
 
 def extension_hooks():
-    """The files with hooks before a call in extensions of Gemini CLI."""
+    """Returns the files in extensions of Gemini CLI that have hooks for the event before a call."""
     folder, found = os.path.join(os.path.expanduser("~"), ".gemini", "extensions"), []
     try:
         names = sorted(os.listdir(folder))
@@ -77,7 +77,7 @@ def extension_hooks():
 
 
 def codex_around(told, lines, findings):
-    """Fails for a trusted hook of the project that can change a call which ours has judged."""
+    """Fails if a trusted hook of the project can change a call after our hook has judged it."""
     own = Place(False).settings_file("codex")
     paths = set()
     for one in told:
@@ -91,7 +91,7 @@ def codex_around(told, lines, findings):
 
 
 def settings_or_none(path):
-    """A client's settings; None if they cannot be read, which other checks report."""
+    """Returns a client's settings; None if they cannot be read. Other checks report that."""
     try:
         return parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}")
     except (Refused, ValueError):

@@ -1,17 +1,18 @@
-# The command `doctor`: variables and shells with which a hook does not start, or something else starts in its place.
+# The command `doctor`: variables and shells that keep a hook from starting, or start another program in its place.
 
-# With these variables the loader of programs starts something else than the hook, or nothing.
+# These variables can make the loader of programs start something other than the hook, or nothing.
 LOADER_VARIABLES = ("LD_", "DYLD_")
-# With these a shell starts something else, or Claude Code puts a program before the command.
+# These variables can make a shell start something else, or make Claude Code put a program before the command.
 SHELL_VARIABLES = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV", "BASH_FUNC_", "ENV", "PS4")
-# Variables of the client's environment: `ENV` and functions do not reach the hook's command line.
+# The variables that count in a client's own environment. `ENV` and exported functions there do not reach the hook.
 SHELL_ENVIRONMENT = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV")
-# Many environments set these for their own programs.
+# Many machines set these variables for their own programs.
 LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 
 
 def settings_environment(client, managed, findings):
-    """Whether the `env` of settings in the user's home and in this folder can keep Claude Code's hook from running."""
+    """Checks whether the `env` of Claude Code's settings, in the user's home and in this folder, can keep the hook from
+    running."""
     if client != "claude":
         return
     names = LOADER_VARIABLES if managed else LOADER_VARIABLES + SHELL_VARIABLES
@@ -29,9 +30,10 @@ def settings_environment(client, managed, findings):
 
 
 def own_environment(client, managed, findings):
-    """Whether a variable of this environment, which a client started here would pass on, can keep the hook from
-    running."""
-    # Gemini CLI's managed settings withhold these variables from hooks, and these two start no shell.
+    """Checks whether an environment variable can keep the hook from running. A client that is started here passes this
+    environment on to the hook."""
+    # Gemini CLI's managed settings keep these variables from hooks. A managed Claude Code or Copilot CLI starts the
+    # hook without a shell.
     names = () if managed and client == "gemini" else LOADER_VARIABLES
     if not managed or client not in ("claude", "copilot", "gemini"):
         names += SHELL_ENVIRONMENT
@@ -46,7 +48,8 @@ def own_environment(client, managed, findings):
 
 
 def as_started(client, line, managed):
-    """The program and its arguments with which a client starts this command, and the hook's environment."""
+    """Returns the words with which a client starts this command, and the environment of the hook; None means the
+    present environment."""
     import shutil
 
     if isinstance(line, list):
@@ -67,7 +70,7 @@ def as_started(client, line, managed):
 
 
 def login_shell():
-    """The shell with which Codex starts hooks: the user's own one, if Codex knows it."""
+    """Returns the shell with which Codex starts hooks: the user's own shell, if Codex knows it."""
     try:
         import pwd
 
@@ -79,7 +82,7 @@ def login_shell():
 
 
 def run_line(line, known=None, event=b""):
-    """Starts a hook's command. Returns exit code, standard output and standard error."""
+    """Runs a hook's command. Returns its exit code, standard output and standard error."""
     import subprocess
 
     pipe = subprocess.PIPE

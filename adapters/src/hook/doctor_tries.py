@@ -1,7 +1,7 @@
 # The command `doctor`: tests that run the hook.
 
 def try_version(client, findings):
-    """Whether the client on this machine is new enough to block."""
+    """Checks whether the client on this machine is new enough to block calls."""
     import shutil
     import subprocess
 
@@ -14,7 +14,8 @@ def try_version(client, findings):
         told = "`%s` is not on the PATH, so %s could not be tried: run doctor again as its user when it is installed"
         return findings.not_tried(told % (PROGRAMS[client], what))
     try:
-        # Some clients read standard input even for `--version`. They would take the next line of the terminal.
+        # Some clients read standard input even for `--version`. So they get none, because they would take the next line
+        # of the terminal.
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         ran = subprocess.run([program, "--version"], timeout=60, **pipes)
         found = version_of(ran.stdout.decode("utf-8", "replace"))
@@ -28,8 +29,8 @@ def try_version(client, findings):
 
 
 def try_trust(lines, managed, findings):
-    """Whether Codex runs the hook. It silently skips a user's hook that is not trusted, and a managed hook that it does
-    not find."""
+    """Checks whether Codex runs the hook. Without a message, Codex skips a user's hook that is not trusted, and a
+    managed hook that it does not find."""
     import shutil
 
     program = shutil.which(PROGRAMS["codex"])
@@ -51,8 +52,8 @@ def try_trust(lines, managed, findings):
 
 
 def codex_hooks(program):
-    """The hooks of sessions in the user's home and in this folder, as Codex's own server lists them; None if it has no
-    answer."""
+    """Asks Codex's own server for the hooks that it runs in the user's home and in this folder. Returns None if it does
+    not answer."""
     import subprocess
     from threading import Timer
 
@@ -91,7 +92,7 @@ def codex_hooks(program):
 
 
 def try_service(config, findings):
-    """Tests a denied call and an unreachable service. Each test starts the hook as a process."""
+    """Tests a denied call, and a call while the service is unreachable. Each test starts the hook as a process."""
     import tempfile
 
     try:
@@ -132,7 +133,7 @@ def try_service(config, findings):
 
 
 def without_denial(settings, code, told):
-    """The meaning of an answer of the hook that is not the expected denial."""
+    """Explains an answer of the hook that is not the expected denial."""
     reason = told.partition("countersign: ")[2].partition(", and calls")[0].partition("; fail mode")[0]
     if not reason:
         return "a call that must be denied was not: %s" % (told or "it was allowed")
@@ -142,7 +143,8 @@ def without_denial(settings, code, told):
 
 
 def try_call(folder, settings, session, changed):
-    """Asks about a harmless call with changed settings. Returns exit code, standard output and standard error."""
+    """Runs the hook for a harmless call with changed settings. Returns exit code, standard output and standard
+    error."""
     import subprocess
 
     named = {
@@ -170,13 +172,13 @@ def try_call(folder, settings, session, changed):
 
 
 def try_key(settings, session, findings):
-    """Whether the key belongs to the organization of the settings. A key on an agent's machine should only be able to
-    ask; the service does not even tell such a key whose it is."""
+    """Checks whether the key belongs to the organization of the settings. A key on an agent's machine should only be
+    able to ask for decisions. For such a key, the service does not even say whose key it is."""
     try:
         scopes = ask(settings, "GET", "/me", None, time.monotonic() + 10).get("scopes")
     except (Refused, Unreachable):
         scopes = None
-    # A map of scope to boolean, or a list.
+    # The scopes are a map of scope to boolean, or a list.
     held = [scope for scope in scopes if not isinstance(scopes, dict) or scopes[scope]] if scopes else []
     if any(scope != "agents:authorize" for scope in held):
         findings.note("this key can do more than ask: make one with only the scope agents:authorize")
@@ -211,7 +213,7 @@ def own_checksum():
 
 
 def try_checksum(settings, findings):
-    """Whether this file is the service's current one."""
+    """Checks whether this file is the version that the service offers now."""
     try:
         listed = ask(settings, "GET", "/integrations", None, time.monotonic() + 10).get("files", [])
     except (Refused, Unreachable):

@@ -8,14 +8,14 @@ def command_words(place, python, client, command):
 
 
 def shell_line(words, blocking):
-    """A command line for /bin/sh. Before a call it turns every failure into a deny, also a missing Python: clients run
-    the call for every exit code but 2."""
+    """Returns a command line for /bin/sh. `blocking`: every failure becomes exit code 2, even if Python is missing,
+    because clients run the call for every other exit code."""
     import shlex
 
     line = " ".join(shlex.quote(word) for word in words)
     if not blocking:
         return line
-    # Shell words that no exported function and no program of the PATH can replace.
+    # These are words of the shell itself: no exported function and no program on the PATH can replace them.
     check = 'rc=$?; case $rc in 0) exit 0;; 2) ;; *) echo "policy hook failed (rc=$rc); call refused" >&2;; esac; exit 2'
     return "/bin/sh -c " + shlex.quote(line + "; " + check)
 
@@ -26,7 +26,7 @@ def powershell_line(words, blocking):
 
 
 def hook_entry(place, python, client, event, command):
-    """The entry of one event in a client's settings, with the options that block on failure."""
+    """Returns the entry of one event in a client's settings, with the options that block the call if the hook fails."""
     words, blocking, limit = command_words(place, python, client, command), command == "pre", SECONDS[command]
     if os.name == "nt":
         import subprocess
@@ -36,8 +36,8 @@ def hook_entry(place, python, client, event, command):
         line = shell_line(words, blocking)
     if client == "copilot":
         if place.managed and os.name != "nt":
-            # Without a shell: variables such as BASH_ENV could stop it from running anything. If the program does not
-            # start, Copilot CLI blocks the call.
+            # The hook starts without a shell, because variables such as BASH_ENV could keep a shell from running it. If
+            # the program does not start, Copilot CLI blocks the call.
             return {"type": "command", "exec": words[0], "args": words[1:], "timeoutSec": limit}
         powershell = powershell_line(words, blocking)
         return {"type": "command", "bash": shell_line(words, blocking), "powershell": powershell, "timeoutSec": limit}
@@ -47,13 +47,13 @@ def hook_entry(place, python, client, event, command):
     if client == "gemini":
         one.update(gemini_path(place))
     if client == "claude" and (os.name == "nt" or place.managed):
-        # Without a shell: a variable such as SHELLOPTS could stop it from running anything. This needs a pinned
-        # version, in which `onFailure` blocks a call if the hook does not start. A user's settings are also read by
-        # clients that do not know `args`.
+        # The hook starts without a shell, because a variable such as SHELLOPTS could keep a shell from running it. This
+        # needs a pinned version, in which `onFailure` blocks a call if the hook does not start. Only managed settings
+        # do this, because other clients that do not know `args` also read a user's settings.
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"
-    # In sequence Gemini CLI gives each hook the call as the ones before it have changed it.
+    # With `sequential`, Gemini CLI gives each hook the call as the hooks before it have changed it.
     return dict({"matcher": "*", "hooks": [one]}, **({"sequential": True} if client == "gemini" else {}))
 
 
@@ -64,7 +64,8 @@ def is_ours(entry):
 
 
 def without_our_commands(entry):
-    """An event's entry without our hooks; None if it is empty then. Other people may have added hooks to it."""
+    """Returns an event's entry without our hooks; None if nothing is left. Other people may have added hooks to the
+    entry."""
     if not is_ours(entry):
         return entry
     several = entry.get("hooks") if isinstance(entry, dict) else None
@@ -73,7 +74,7 @@ def without_our_commands(entry):
 
 
 def without_ours(settings):
-    """Settings without our hooks. Only our entries are removed, and lists and tables that are empty then."""
+    """Returns settings without our hooks. Removes only our entries, and the lists and tables that are then empty."""
     settings = without_plugin(settings)
     hooks = settings.get("hooks")
     if not isinstance(hooks, dict):
@@ -92,20 +93,20 @@ def without_ours(settings):
 
 
 def options_of(place, client, settings):
-    """The options beside the hooks, by path, that prevent switching them off."""
+    """Returns the options, by path, that keep others from switching the hooks off."""
     if client == "claude" and place.managed:
         asked = settings.get("requiredMinimumVersion")
         newer = isinstance(asked, str) and version_of(asked) > version_of(CLAUDE_MINIMUM)
         return {
             ("requiredMinimumVersion",): asked if newer else CLAUDE_MINIMUM,
             ("allowManagedHooksOnly",): True,
-            # A skill's own shell commands run before the model reads its text, and no hook is asked.
+            # A skill's own shell commands run before the model reads its text, and no hook is asked about them.
             ("disableSkillShellExecution",): True,
         }
     if client == "gemini":
         return gemini_options(place, settings)
     if client == "opencode":
-        # opencode writes `$schema` into settings without it, if it may.
+        # If `$schema` is missing, opencode writes it into its settings. This would change our file.
         schema = settings.get("$schema", "https://opencode.ai/config.json")
         return {("$schema",): schema, ("enabled_providers",): [NO_PROVIDER]}
     if client == COPILOT_POLICY:
@@ -122,7 +123,8 @@ def look_up(settings, path):
 
 
 def put(settings, path, value):
-    """A copy with the value at the path. None removes it, and tables that are empty then."""
+    """Returns a copy with the value at the path. The value None removes the entry, and the tables that are then
+    empty."""
     found = dict(settings)
     if len(path) > 1:
         below = put(settings.get(path[0]) or {}, path[1:], value)
@@ -135,7 +137,7 @@ def put(settings, path, value):
 
 
 def with_ours(place, python, client, settings):
-    """Settings with our hooks after the existing ones."""
+    """Returns settings with our hooks, after the existing hooks."""
     found = without_ours(settings)
     for path, value in options_of(place, client, settings).items():
         found = put(found, path, value)

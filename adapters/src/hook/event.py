@@ -1,6 +1,6 @@
-# The client's event and its call.
+# Reads the client's event and its call.
 
-# Tools whose argument is plain text instead of an object.
+# Tools whose argument is a text and not an object.
 FREE_TEXT = ("apply_patch",)
 
 
@@ -14,12 +14,13 @@ class Call:
         self.tool = tool
         self.arguments = arguments
         self.use_id = use_id
-        self.refused = refused  # the reason of a refusal without asking the service; None to ask
-        self.also = also  # other calls that this one is at the same time; the service is asked about each
+        self.refused = refused  # why the hook refuses the call without asking the service; None if it asks
+        self.also = also  # further calls that this call also makes; the service is asked about each of them
 
 
 def detect(given, event):
-    """The dialect of an event: the given one, unless another client that reads the same settings certainly sent it."""
+    """Returns the dialect of an event. This is the given dialect, unless the event certainly comes from another client
+    that reads the same settings."""
     name = event.get("hook_event_name")
     if given in (None, "claude", "copilot") and "hookEventName" in event:
         return "vscode"
@@ -43,7 +44,7 @@ def session_of(event):
 
 
 def read_call(dialect, event):
-    """Reads a client's event. Refuses an event without a session, a tool or arguments."""
+    """Reads the call in a client's event. Refuses an event without a session, a tool or arguments."""
     session_id = session_of(event)
     if session_id is None:
         raise Refused("the client named no session: this event is not one of a tool call")
@@ -71,7 +72,7 @@ def read_call(dialect, event):
         if dialect == "codex" and canonical == "Bash":
             also = shell_patches(arguments.get("command"), cwd if is_absolute(cwd) else None)
     except Refused as error:
-        # Kept for `post`, which must report the call if it ran anyway.
+        # The refusal is stored and not raised, because `post` must report the call if it ran anyway.
         refused = str(error)
         arguments = arguments if isinstance(arguments, dict) else {"input": arguments}
     use_id = text_of(event, "tool_use_id", "toolUseId")
@@ -82,8 +83,8 @@ def read_call(dialect, event):
 
 
 def refuse_two_meanings(dialect, tool, mcp_context):
-    """Blocks a call whose name has two meanings. opencode calls the tool `exit` of a server `plan` `plan_exit`, and
-    also has its own tool `plan_exit`."""
+    """Refuses a call whose tool name has two meanings. For example, a server `plan` has a tool `exit`. opencode names
+    it `plan_exit`, but this is also the name of a tool of opencode itself."""
     server = mcp_context.get("server_name") if isinstance(mcp_context, dict) else None
     if dialect == "opencode" and isinstance(server, str) and tool in TOOL_NAMES[dialect]:
         told = "the tool %s may be opencode's own or one of the server %s: rename the server"
@@ -91,8 +92,9 @@ def refuse_two_meanings(dialect, tool, mcp_context):
 
 
 def as_object(tool, arguments):
-    """Arguments as the object that rules read. Some clients send its JSON as text, and a few tools take plain text.
-    Refuses other values, because a client may read something in them that rules do not see."""
+    """Returns the arguments as an object, for rules. Some clients send the object as JSON text, and a few tools take a
+    text that is not JSON. Refuses other values, because a client may understand something in them that rules do not
+    see."""
     if isinstance(arguments, str):
         text = arguments.strip().lstrip("\ufeff").lstrip()
         if text[:1] in ("{", "[", '"'):
@@ -112,7 +114,7 @@ def as_object(tool, arguments):
 
 
 def read_event():
-    """The client's event from standard input. Refuses input that is not one JSON object in UTF-8."""
+    """Reads the client's event from standard input. Refuses input that is not one JSON object in UTF-8."""
     if os.isatty(0):
         raise Refused("expected a client's hook event on standard input; `doctor` sends one")
     chunks, size = [], 0

@@ -1,7 +1,7 @@
-# Reading and changing settings files.
+# Reads and changes settings files.
 
 def version_of(text):
-    """The first dotted number in a text, as numbers."""
+    """Returns the first version in a text, such as 2.1.295, as a tuple of numbers."""
     import re
 
     found = re.search(r"\d+(?:\.\d+)+", text)
@@ -9,7 +9,7 @@ def version_of(text):
 
 
 def read_text(path):
-    """A file's text with its own ends of lines; None if the file does not exist."""
+    """Returns a file's text with its own line ends; None if the file does not exist."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             return file.read()
@@ -20,7 +20,7 @@ def read_text(path):
 
 
 def read_settings(path):
-    """A client's JSON settings; an empty object if there are none."""
+    """Returns a client's JSON settings; an empty object if there are none."""
     return settings_of(read_text(path), path)
 
 
@@ -45,7 +45,7 @@ def pretty(value):
 
 
 def like(text, before):
-    """New text with the byte order mark and the ends of lines of the text before it."""
+    """Gives the new text the byte order mark and the line ends of the text before it."""
     if before is None:
         return text
     mark = "\ufeff" if before.startswith("\ufeff") else ""
@@ -59,7 +59,7 @@ def checksum(text):
 
 
 def missing_folders(path):
-    """The folders of a path that do not exist, the deepest first."""
+    """Returns the folders of a path that do not exist, the deepest first."""
     found, folder = [], os.path.dirname(path)
     while folder and not os.path.lexists(folder):
         found.append(folder)
@@ -68,7 +68,7 @@ def missing_folders(path):
 
 
 class alone:
-    """While this lock is held, no other installation writes to these files."""
+    """A lock. While it is held, no other run of `install` writes to these files."""
 
     def __init__(self, folder, private):
         self.folder = folder
@@ -89,8 +89,8 @@ class alone:
 
 
 class Change:
-    """One file before and after a change; None means no file. A client's settings keep their mode, and a copy of the
-    first original until they are uninstalled. Our own files get the given mode."""
+    """One file before and after a change; None means no file. A client's settings keep their mode. A copy of their
+    first original stays until the uninstall. Our own files get the given mode."""
 
     def __init__(self, path, before, after, mode, ours=False, copied=None):
         self.path = path
@@ -98,13 +98,13 @@ class Change:
         self.after = after
         self.mode = mode
         self.ours = ours
-        self.copied = copied  # whether the original is kept beside the file (True), or its copy goes (False)
+        self.copied = copied  # True: keep a copy of the original. False: remove the copy. None: do neither
 
     def is_needed(self):
         return self.before != self.after or (self.copied is False and os.path.exists(copy_of(self.path)))
 
     def shown(self):
-        """The difference as text, without the key."""
+        """Returns the difference as text, without the key."""
         import difflib
 
         if os.path.basename(self.path) == OUR_FILE:
@@ -114,7 +114,8 @@ class Change:
         return "".join(line if line.endswith("\n") else line + "\n" for line in difflib.unified_diff(*texts, *names))
 
     def apply(self, private):
-        """Writes a new file beside the old one and replaces the old one with it, or removes the old one."""
+        """Writes the new text into a file beside the old one, and replaces the old file with it. Or removes the old
+        file."""
         path = os.path.realpath(self.path)
         copy = copy_of(path)
         os.makedirs(os.path.dirname(path), 0o700 if private else 0o755, True)
@@ -160,7 +161,7 @@ def discard(path):
 
 
 def hidden(text):
-    """Settings without the key and a proxy's password."""
+    """Hides the key and the password of a proxy in a text of settings."""
     import re
 
     text = re.sub(r'("api_key": ")[^"]*', r"\1(not shown)", text)

@@ -1,7 +1,7 @@
-# Gemini CLI: its options beside the hooks, and what switches hooks off.
+# Gemini CLI: its options, and settings that switch hooks off.
 
-# With these variables a shell or the loader of programs does not run the hook, or runs something else first. Gemini CLI
-# reads them from `.env` files of projects too.
+# These variables can keep a shell, or the loader of programs, from running the hook, or make it run something else
+# first. Gemini CLI also reads them from the `.env` files of projects.
 STOPPING_VARIABLES = (
     "BASHOPTS BASH_ENV DYLD_FRAMEWORK_PATH DYLD_INSERT_LIBRARIES DYLD_LIBRARY_PATH ENV GLIBC_TUNABLES LD_AUDIT "
     "LD_BIND_NOW LD_DEBUG LD_LIBRARY_PATH LD_PRELOAD LD_PROFILE LD_SHOW_AUXV LD_TRACE_LOADED_OBJECTS LD_VERBOSE LD_WARN "
@@ -11,8 +11,8 @@ REDACTION = ("security", "environmentVariableRedaction")
 
 
 def gemini_options(place, settings):
-    """The options by path. In a managed file `hooksConfig` is no object, so that Gemini CLI drops the one of users and
-    projects, with `enabled` and `disabled` (docs/decisions/0159)."""
+    """Returns the options by path. In a managed file, `hooksConfig` is not an object. So Gemini CLI ignores the
+    `hooksConfig` of users and projects, with `enabled` and `disabled` (docs/decisions/0159)."""
     if not place.managed:
         return {("hooksConfig", "enabled"): True}
     blocked, allowed = (look_up(settings, REDACTION + (name,)) for name in ("blocked", "allowed"))
@@ -26,7 +26,8 @@ def gemini_options(place, settings):
 
 
 def gemini_name(settings):
-    """The hook's name: the installed one, or a new one. A repository that could guess it could switch the hook off."""
+    """Returns the hook's name: the installed one, or a new random one. If a repository could guess the name, it could
+    switch the hook off."""
     found = [one.get("name") for one in gemini_hooks(settings) if is_ours(one)]
     if found and isinstance(found[0], str) and found[0].startswith("countersign-"):
         return found[0]
@@ -36,7 +37,7 @@ def gemini_name(settings):
 
 
 def gemini_hooks(settings):
-    """The single hooks of all events."""
+    """Returns each hook of all events."""
     hooks = settings.get("hooks")
     for entries in hooks.values() if isinstance(hooks, dict) else ():
         for entry in entries if isinstance(entries, list) else ():
@@ -47,13 +48,14 @@ def gemini_hooks(settings):
 
 
 def gemini_path(place):
-    """The environment of a managed hook: Gemini CLI looks for `bash` in it, and a user's PATH may have another one."""
+    """Returns the environment of a managed hook. Gemini CLI looks for `bash` in its PATH. A user's own PATH could lead
+    to another `bash`."""
     folders = [folder for folder in ("/usr/bin", "/bin") if os.path.exists(place.at(folder + "/bash"))]
     return {"env": {"PATH": ":".join(folders)}} if place.managed and folders else {}
 
 
 def gemini_switched_off(place, path, settings, ours, findings):
-    """What in the file with the hook lets others switch the hook off."""
+    """Reports settings in the hook's file with which others can switch the hook off."""
     again = " in %s: run `install` again" % path
     if not place.managed and look_up(settings, ("hooksConfig", "enabled")) is not True:
         findings.fail("`hooksConfig.enabled` is not true" + again)
@@ -68,7 +70,7 @@ def gemini_switched_off(place, path, settings, ours, findings):
 
 
 def gemini_around(place, hook_settings, findings):
-    """What the user's files and this folder's files do to the hook."""
+    """Reports settings in the user's files and in this folder's files that switch the hook off or get around it."""
     names = {one.get("name") for one in gemini_hooks(hook_settings) if is_ours(one)}
     home, here = os.path.expanduser("~"), os.getcwd()
     for folder in dict.fromkeys((home, here)):
@@ -92,7 +94,8 @@ def gemini_around(place, hook_settings, findings):
 
 
 def dangerous_variables(folder, findings):
-    """Fails for variables of the `.env` files that Gemini CLI reads: those on the way up from the folder, or else the user's."""
+    """Fails if a `.env` file that Gemini CLI may read has dangerous variables. These are the files in this folder, in
+    the folders above it, and in the user's home."""
     folders = [folder]
     while os.path.dirname(folders[-1]) != folders[-1]:
         folders.append(os.path.dirname(folders[-1]))
@@ -104,7 +107,8 @@ def dangerous_variables(folder, findings):
 
 
 def stopping_variables(path):
-    """The variables of a `.env` file that keep a hook from running. They are written `NAME=value` or `NAME: value`."""
+    """Returns the variables of a `.env` file that keep a hook from running. A line has the form `NAME=value` or `NAME:
+    value`."""
     import re
 
     try:

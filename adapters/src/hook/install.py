@@ -52,15 +52,15 @@ def arguments(words, name, about):
 
 
 def read_record(place):
-    """The earlier values in each installed client's settings: {client: {file, created, options: [[path, value]]}}. Also
-    the text that was read, to notice changes by another installation."""
+    """Reads the record of earlier installs: the earlier values in each client's settings, {client: {file, created,
+    options: [[path, value]]}}. Also returns its text, to notice changes by another run of `install`."""
     text = read_text(place.at(place.record))
     found = parse_json(text) if text else {}
     return text, found if isinstance(found, dict) else {}
 
 
 def client_change(place, python, client, record, uninstall):
-    """The change of a client's settings, and the record for undoing it."""
+    """Returns the change of a client's settings, and the record with which the change can be undone."""
     path = place.settings_file(client)
     if uninstall and client in record:
         path = record[client]["file"]
@@ -89,13 +89,15 @@ def client_change(place, python, client, record, uninstall):
     first = text is None or (OUR_NAME not in text and (client in EVENTS or client not in record))
     if first or client not in record:
         noted = dict(noted, created=text is None)
-    # If somebody has changed the file since the last installation, the copy and our entries no longer describe it.
+    # If somebody has changed the file since the last install, neither the copy nor the checksum in the record describes
+    # it any more.
     untouched = first or noted.get("written") == checksum(text)
     return Change(target, text, after, mode, copied=first or None), dict(noted, written=checksum(after) if untouched else None)
 
 
 def restored(path, text, noted):
-    """The settings without our entries. A file that nobody has changed since is as it was before, byte for byte."""
+    """Returns the settings without our entries. If nobody has changed the file since the install, it gets its earlier
+    text, byte for byte."""
     if text is None or (not noted and OUR_NAME not in text):
         return text  # `install` never changed it
     if noted.get("written") == checksum(text):
@@ -118,7 +120,7 @@ def restored(path, text, noted):
 
 
 def as_it_was(path, settings):
-    """The text from before `install`, if its content equals these settings."""
+    """Returns the text from before `install`, if its settings without our hooks equal these settings; else None."""
     kept = read_text(copy_of(path))
     try:
         return kept if kept is not None and without_ours(settings_of(kept, path)) == settings else None
@@ -131,7 +133,7 @@ def copy_of(path):
 
 
 def install(words):
-    """Shows the changes and writes a client's settings. Returns 0 if everything is as wanted."""
+    """Shows the changes, and writes them to the client's settings. Returns 0 if everything is as wanted."""
     options = arguments(words, "install", "Makes a client ask before each tool call, and block the call if it cannot ask.")
     client = "copilot" if options.dialect == "vscode" else options.dialect
     try:
@@ -139,7 +141,7 @@ def install(words):
         if options.managed and not options.root and hasattr(os, "geteuid") and os.geteuid() != 0:
             raise Refused("managed settings belong to root: run it as root, or without --managed for yourself")
         if options.managed and os.name == "posix":
-            os.umask(0o022)  # root's own umask could close the new folders to all other users
+            os.umask(0o022)  # with root's own umask, other users might not be able to enter the new folders
         recorded, before = read_record(place)
         if options.uninstall:
             changes, ends = removals(place, recorded, before, client)
@@ -189,11 +191,12 @@ def install(words):
 
 
 def additions(place, recorded, record, client, python):
-    """The changes that make a client ask: our own files first, then its settings. Prints the saved values that stay."""
+    """Returns the changes that make a client ask: first our own files, then the settings of the client. Prints the
+    saved values that stay."""
     parts = [(part,) + client_change(place, python, part, record, False) for part in parts_of(place, client)]
     mode = 0o644 if place.managed else 0o600
     hook, config, noting = (place.at(path) for path in (place.hook, place.config, place.record))
-    # Read from this file, also if it is the installed one.
+    # The hook installs a copy of this file, also if this file is the installed one.
     own = read_text(os.path.abspath(__file__))
     before = read_text(config)
     after = pretty(own_settings(place, before))
@@ -209,19 +212,19 @@ def additions(place, recorded, record, client, python):
 
 
 def removals(place, recorded, record, client):
-    """The changes that remove one client, or all: settings first, then our own files if no client is left. Also the
-    notes of ended sessions to delete."""
+    """Returns the changes that remove one client, or all clients: first the settings, then our own files if no client
+    is left. Also returns the notes of ended sessions that must be deleted."""
     changes, left = [], dict(record)
     for each in [part for one in ([client] if client else sorted(EVENTS)) for part in parts_of(place, one)]:
         try:
             changes.append(client_change(place, None, each, record, True)[0])
         except Refused:
-            # Settings that cannot be read and that `install` never changed are left alone.
+            # Settings that cannot be read stay as they are if `install` never changed them.
             if client or each in record:
                 raise
         folders = left.pop(each, {}).get("folders", [])
         if left:
-            # Another client's settings may lie in the same folders.
+            # The settings of another client may be in the same folders.
             other = sorted(left)[0]
             left[other] = dict(left[other], folders=left[other].get("folders", []) + folders)
     noting, config, hook = (place.at(path) for path in (place.record, place.config, place.hook))
@@ -231,13 +234,13 @@ def removals(place, recorded, record, client):
         return changes, []
     changes.append(Change(noting, recorded, None, 0o600, True))
     changes += [Change(path, read_text(path), None, 0o600, True) for path in (config, hook)]
-    # A managed hook writes its notes to the same folder.
+    # A managed hook writes its notes of ended sessions to the same folder.
     shared = place.managed or os.path.exists(Place(True).hook)
     return changes, [] if shared else left_ends(spool())
 
 
 def show(changes, rules, ends, notes):
-    """Prints what would be changed."""
+    """Prints the planned changes."""
     for each in changes:
         sys.stdout.write(each.shown())
     for words, _, _, _ in rules.changes if rules else ():
@@ -251,7 +254,7 @@ def show(changes, rules, ends, notes):
 
 
 def all_gone(changes, place):
-    """Whether no client is left: then the hook itself goes, or is gone already."""
+    """Whether no client is left. Then the hook itself is removed now, or was removed earlier."""
     hook = place.at(place.hook)
     return read_text(hook) is None or any(change.path == hook and change.after is None for change in changes)
 

@@ -1,8 +1,8 @@
 # JSON without the module json.
 
 try:
-    # The C parts of the module json. Its Python part loads regular expressions, which takes as long as asking the
-    # service.
+    # These are the C parts of the module json. Its Python part loads regular expressions, which takes as long as a
+    # request to the service.
     from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 
     class Reading:
@@ -26,7 +26,7 @@ except (ImportError, TypeError, AttributeError):
 
 
 def parse_json(text):
-    """Strict JSON: no repeated names, no NaN, no endless numbers. Raises ValueError."""
+    """Reads strict JSON: no repeated names, no NaN, no numbers of more than 400 digits. Raises ValueError."""
     if scan is not None:
         try:
             stripped = text.strip(" \t\r\n")
@@ -34,7 +34,7 @@ def parse_json(text):
             if end == len(stripped):
                 return value
         except Exception:
-            pass  # for errors the scanner needs the loaded module
+            pass  # on an error, the whole module json reads the text again and raises the right error
     import json
 
     try:
@@ -44,7 +44,7 @@ def parse_json(text):
 
 
 def to_json(value, ascii_only=False):
-    """Compact JSON as bytes, in UTF-8 or in ASCII. Half of a surrogate pair is written as its escape. Raises
+    """Returns compact JSON as bytes, in UTF-8 or in ASCII. Half of a surrogate pair is written as its escape. Raises
     ValueError."""
     try:
         if encoders is None:

@@ -1,7 +1,8 @@
 # The command line.
 
 class Options:
-    """Reads --dialect, --timeout and --config. argparse would take as long to load as everything else."""
+    """Reads --dialect, --timeout and --config. It does not use argparse, because loading argparse takes as long as
+    everything else."""
 
     def __init__(self, words):
         self.dialect = None
@@ -31,15 +32,15 @@ class Options:
 
 
 def patience(dialect, timeout):
-    """The time limit of this process in seconds: a ninth less than the client waits, and at least 1.5 s less, because
-    Python starts before it can look at the clock."""
+    """Returns the time limit of this process in seconds. It is a ninth shorter than the wait of the client, and usually
+    at least 1.5 s shorter, because the clock of this process only runs after Python has started."""
     limit = timeout or CLIENT_TIMEOUT.get(dialect, UNKNOWN_TIMEOUT)
     return limit - max(limit / 9, min(1.5, limit / 2))
 
 
 def guarded(answer, work, options, blocking):
-    """Runs the work in another thread and ends the process in time. This thread only waits, so a slow name server or a
-    full pipe cannot stop it from answering in time or on a signal."""
+    """Runs `work` in another thread, and ends the process in time. This thread only waits. So even if a name server is
+    slow or a pipe is full, this thread answers in time, and on a signal."""
 
     def run():
         try:
@@ -78,7 +79,7 @@ def guarded(answer, work, options, blocking):
             _signal.signal(getattr(_signal, name), stopped)
     start_new_thread(run, ())
     while time.monotonic() < answer.deadline:
-        # A killed client sends no signal to its hooks.
+        # If the client is killed, it sends no signal to its hooks.
         if answer.waiting_for is not None and answer.is_unheard():
             stopped(None, None)
         time.sleep(max(0.0, min(1.0, answer.deadline - time.monotonic())))

@@ -1,11 +1,11 @@
-# opencode: the plugin that asks, and its settings.
+# opencode: the plugin that asks before each call, and its settings.
 
-OPENCODE_PLUGIN = "opencode-plugin"  # the part of a managed installation that holds the plugin's file
+OPENCODE_PLUGIN = "opencode-plugin"  # the part of a managed installation with the plugin's file
 PLUGIN_FILE = OUR_NAME + ".js"
-# The managed settings allow only this provider of models, and the plugin removes that. So no model answers where the
-# plugin does not run, for example with `--pure`.
+# The managed settings allow only this provider of models, which does not exist. The plugin removes this limit. So where
+# the plugin does not run, for example with `--pure`, no model answers.
 NO_PROVIDER = "countersign-is-not-loaded"
-PLUGIN_MARK = "countersign-asks"  # a member that the running plugin adds to opencode's settings in memory
+PLUGIN_MARK = "countersign-asks"  # the running plugin adds a member with this name to opencode's settings in memory
 
 PLUGIN = r"""// Written by `service_hook.py install`: opencode asks before each tool call, and a call that cannot be asked about is blocked.
 import { spawn } from "node:child_process"
@@ -143,7 +143,7 @@ export default async ({ client, directory }, options) => {
 
 
 def opencode_plugin(place, python):
-    """The text of the plugin's file."""
+    """Returns the text of the plugin's file."""
     import json
 
     commands = {each: command_words(place, python, "opencode", each) for each in ("pre", "post", "end")}
@@ -153,7 +153,7 @@ def opencode_plugin(place, python):
 
 
 def opencode_providers(settings):
-    """The administrator's own list of providers, which the plugin puts back; None if there is none."""
+    """Returns the administrator's own list of providers; None if there is none. The plugin restores this list."""
     found = settings.get("enabled_providers")
     if found != [NO_PROVIDER]:
         return found
@@ -164,7 +164,8 @@ def opencode_providers(settings):
 
 
 def with_plugin(place, before, settings):
-    """The managed settings with our plugin. Its last place in the list makes it the one that counts."""
+    """Returns the managed settings with our plugin. It is the last plugin of the list, so that its changes to the
+    settings count."""
     beside = place.at(place.settings_file("opencode")) + "c"
     if os.path.exists(beside):
         raise Refused("`%s` is read after these settings: move it into opencode.json first" % beside)

@@ -1,7 +1,7 @@
-# opencode: what `doctor` looks at and tries.
+# opencode: the checks of `doctor`.
 
 def opencode_entries(place, findings):
-    """The command of the installed plugin. Reports what keeps opencode from asking it."""
+    """Returns the command of the installed plugin. Reports what keeps opencode from asking the hook."""
     path = place.settings_file(OPENCODE_PLUGIN if place.managed else "opencode")
     text = read_text(path)
     again = "%s: run `install` again"
@@ -31,14 +31,14 @@ def opencode_entries(place, findings):
     findings.failed = False
     opencode_around(place, findings)
     if not findings.failed:
-        # Otherwise a program of this folder would run here.
+        # This test starts opencode. If a check failed, opencode could run a program of this folder.
         try_plugin(place, path, findings)
     findings.failed = findings.failed or before
     return [words] if words else []
 
 
 def try_plugin(place, path, findings):
-    """Whether opencode, started here, runs the plugin and no other one that could get around it."""
+    """Tests whether opencode, when started here, runs the plugin, and no other plugin that could get around it."""
     import shutil
     import subprocess
 
@@ -63,7 +63,8 @@ def try_plugin(place, path, findings):
 
 
 def opencode_around(place, findings):
-    """What the environment and the files of users and of this folder do to the hook."""
+    """Reports what in the environment, the user's files and this folder's files switches the hook off or gets around
+    it."""
     said = os.environ.get
     if place.managed and "OPENCODE_TEST_MANAGED_CONFIG_DIR" in os.environ:
         findings.fail("`OPENCODE_TEST_MANAGED_CONFIG_DIR` replaces the managed settings: remove it from the environment")
@@ -77,7 +78,7 @@ def opencode_around(place, findings):
         folders += [own, os.path.join(os.path.expanduser("~"), ".opencode")]
     folders += [each for each in [said("OPENCODE_CONFIG_DIR")] if each]
     skills = []
-    # The variable does not stop opencode from loading plugins of the project (docs/agents-reference.md).
+    # This variable does not keep opencode from loading plugins of the project (docs/agents-reference.md).
     is_off = is_yes(said("OPENCODE_DISABLE_PROJECT_CONFIG"))
     at = os.getcwd()
     while at is not None:
@@ -114,7 +115,7 @@ def is_yes(value):
 
 
 def programs_of(folder, kinds=("plugin", "plugins", "tool", "tools")):
-    """The plugins and tools of a folder. opencode loads each into its own process when it starts."""
+    """Returns the plugins and tools of a folder. opencode loads each of them into its own process when it starts."""
     found = []
     for kind in kinds:
         try:
@@ -127,7 +128,8 @@ def programs_of(folder, kinds=("plugin", "plugins", "tool", "tools")):
 
 
 def names_plugins(path):
-    """Whether settings name plugins, under the old or the new name. A file with comments is searched as text."""
+    """Whether settings name plugins, under the old or the new name of this option. A file with comments is searched as
+    text."""
     text = read_text(path) or ""
     try:
         settings = parse_json(text.lstrip("\ufeff") or "{}")

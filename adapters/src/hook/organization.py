@@ -1,17 +1,17 @@
-# The organization of a key.
+# Checks to which organization a key belongs.
 
 def refuse_nobody(config, settings):
-    """Refuses a managed settings file that names no organization: a user's key of any organization would count, and
-    bring its own rules."""
+    """Refuses a managed settings file that names no organization. Otherwise a user could use the key of any
+    organization, and so the rules of that organization."""
     if config is not None and config == Place(True).config and settings.organization_id is None:
         told = "`%s` names no organization, so a key of any one would count: run `install --managed` with SERVICE_ORG_ID"
         raise Refused(told % config)
 
 
 def refuse_strange_key(settings, until):
-    """Refuses a key of another organization than the one that an administrator has named, before the call is sent. The
-    service says once whose key it is, and a note remembers it. A forged note opens nothing: a call is decided by the
-    rules of the named organization, or denied."""
+    """An administrator can name the organization. Refuses a key of another organization, before the call is sent. The
+    service is asked once whose key it is, and a note stores the answer. A forged note does no harm: the service decides
+    by the rules of the named organization, or denies the call."""
     if not settings.must_match:
         return
     path, noted = note_of_key(settings)
@@ -43,7 +43,7 @@ def strange_key(settings):
 
 
 def note_of_key(settings):
-    """Where the note is, and its text for this key. The text does not tell the key."""
+    """Returns the path of the note, and its text for this key. The text does not reveal the key."""
     from binascii import crc32
 
     name = "\n".join((settings.api_url, settings.organization_id, settings.key))
@@ -51,7 +51,8 @@ def note_of_key(settings):
 
 
 def checked_keys(place):
-    """The note of this user, if no hook is left that reads it. HOME may lead anywhere, so another file is not touched."""
+    """Returns the path of this user's note if no hook is left that reads it. HOME may name any folder, so a file that
+    is not a note is left out."""
     path = os.path.join(own_folder(), "key-checked")
     if not place.managed and os.path.exists(Place(True).hook):
         return []

@@ -1,6 +1,6 @@
 # The installed hook's own settings.
 
-# The settings that `install` saves, with their variables. The first variable that is set counts.
+# The settings that `install` saves, and the variables from which it takes them. The first variable that is set counts.
 INSTALLED = {
     "api_url": ("SERVICE_API_URL",),
     "api_key": ("SERVICE_API_KEY",),
@@ -14,12 +14,12 @@ INSTALLED = {
 
 
 def said_now(variables):
-    """The value of the first of these variables that is set; None if none is set."""
+    """Returns the value of the first of these variables that is set; None if none is set."""
     return next((os.environ[name].strip() for name in variables if name in os.environ), None)
 
 
 def refuse_nonsense(found):
-    """Refuses values that the hook would misread. A running hook has no way to report them."""
+    """Refuses values that the hook would misread, because a running hook has no way to report them."""
     import re
 
     def refuse(key, advice):
@@ -37,7 +37,7 @@ def refuse_nonsense(found):
 
 
 def kept_settings(before, after):
-    """Saved values that stay, as text: `key value (VARIABLE)`."""
+    """Returns the saved values that stay, each as the text `key value (VARIABLE)`."""
     before, after = (parse_json(text) if text else {} for text in (before, after))
     shown = []
     for key, variables in INSTALLED.items():
@@ -54,8 +54,8 @@ def replaces_key(before, after):
 
 
 def own_settings(place, before):
-    """Our own settings file: the saved values, replaced by variables that are set now. A managed file has no key: each
-    user keeps a key in their own file."""
+    """Returns our own settings: the saved values, replaced by the variables that are set now. A managed file has no
+    key, because each user keeps a key in a file of their own."""
     found = parse_json(before) if before else {}
     for key, variables in INSTALLED.items():
         said = said_now(variables)
@@ -97,7 +97,8 @@ def own_settings(place, before):
 
 
 def way_of(settings):
-    """The proxy and authorities that the file must name, because the environment does not count beside it."""
+    """Returns the proxy and authorities that the settings file must name, because beside a settings file the
+    environment does not count for them."""
     found = {}
     if proxy_of(settings) is not None:
         found["https_proxy"] = settings.proxy

@@ -1,7 +1,7 @@
 # The command `pre`: may this call run?
 
 def authorize_body(call, settings):
-    """The body of an authorize request; refuses one over the limit, naming its size."""
+    """Returns the body of an authorize request. Refuses a body over the limit, and names its size."""
     asked = {
         "agent": {"name": AGENT_NAMES.get(call.dialect, call.dialect or "agent"), "kind": "coding_agent"},
         "session_id": call.session_id,
@@ -25,9 +25,10 @@ def authorize_body(call, settings):
 
 
 def pre(answer, options):
-    """Asks about one call, waits for an approver if it is held, and answers the client."""
+    """Asks about one call. If the call is held, waits for an approver. Then answers the client."""
     call, settings, bodies = question(answer, options)
-    # Not earlier: in open mode, text of the model must not be able to end the hook.
+    # The fail mode is set only after the call was read. Otherwise, in open mode, text of the model could make the hook
+    # fail and so allow the call.
     answer.fail_open = settings.fail_open
     refuse_strange_key(settings, min(time.monotonic() + ASK_SECONDS, answer.deadline - 1))
     flush_ends(settings, call, options)
@@ -43,14 +44,14 @@ def permit(answer, settings, body, give_up):
     decided = decision(answer, settings, body)
     approved = None
     while decided["decision"] == "require_approval":
-        # The service has held the call. From now on no failure lets it run, also not in fail mode `open`.
+        # The service has held the call. From now on, no failure may let the call run, even in fail mode `open`.
         answer.fail_open = False
         answer.waiting_for, answer.asking = (settings, decided), False
         if decided["approval_id"] == approved:
             raise Refused(held(decided, "is approved, but does not allow the call"))
         wait_for_approval(answer, settings, decided, give_up)
         approved = decided["approval_id"]
-        # Only an `allow` of the service lets the call run: an approved call is decided again when it is used.
+        # The service decides again about an approved call when the call is made. Only its `allow` lets the call run.
         try:
             decided = decision(answer, settings, body)
         except Unreachable as error:
@@ -62,13 +63,13 @@ def permit(answer, settings, body, give_up):
 
 
 def question(answer, options):
-    """The call, the settings and the bodies of the requests."""
+    """Returns the call, the settings and the bodies of the requests."""
     event = read_event()
     answer.dialect = detect(options.dialect, event)
     call = read_call(answer.dialect, event)
     answer.event = call.event
     if answer.dialect != options.dialect:
-        # The wait of a client other than the one of the command line is unknown.
+        # The command line gives the time-out of another client, so the default time-out of this client counts too.
         limit = options.started + patience(answer.dialect, None)
         answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     settings = Settings(options.config)
@@ -112,7 +113,7 @@ def wait_for_approval(answer, settings, decided, give_up):
             raise Refused(told + (": " + comment if comment else ""))
         if status != "pending":
             raise Refused(held(decided, "has a status that cannot be read"))
-        # After an answer that came at once, pause before the next question.
+        # If the answer came at once, this pauses before the next request.
         time.sleep(max(0.0, min(1.0 - (time.monotonic() - asked_at), give_up - time.monotonic())))
 
 
@@ -121,8 +122,8 @@ def pending(decided):
 
 
 def withdraw(answer):
-    """Withdraws a held call's approval when its client gives the call up. Waits a moment for an answer that may
-    hold the call."""
+    """Withdraws the approval of a held call if the client has given the call up. If the service has not answered yet,
+    waits a moment for its answer, because it may hold the call."""
     limit = time.monotonic() + 1.5
     while answer.asking and time.monotonic() < limit:
         time.sleep(0.02)

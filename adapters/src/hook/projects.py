@@ -1,7 +1,8 @@
-# These functions find files of a project, of its parent folders and of plugins that get around a user's hook.
+# These functions find files that get around a user's hook: files of a project, of its parent folders and of plugins.
 
 def folders_up():
-    """This folder and those above it, up to the repository's root. Without a repository, up to the root of the disk."""
+    """Returns this folder and the folders above it, up to the root of the repository. Without a repository, up to the
+    root of the disk."""
     found, at = [], os.getcwd()
     while True:
         found.append(at)
@@ -12,37 +13,39 @@ def folders_up():
 
 
 def project_folders():
-    """The folders in which Claude Code looks for skills, commands and agents of a project; in the home they are the user's."""
+    """Returns the folders in which Claude Code looks for skills, commands and agents of a project. The user's home is
+    left out, because there they belong to the user."""
     home = os.path.realpath(os.path.expanduser("~"))
     return [folder for folder in folders_up() if os.path.realpath(folder) != home]
 
 
 def texts_of(folder, kinds):
-    """The texts of a project's skills, commands or agents: [(path, text)]. Text that cannot be read has everything."""
+    """Returns the texts of a project's skills, commands or agents: [(path, text)]. A text that cannot be read counts as
+    a text with hooks and commands."""
     found = []
     for kind in kinds:
         for path in sorted(texts_below(os.path.join(folder, ".claude", kind))):
             try:
                 found.append((path, read_text(path) or ""))
             except Refused:
-                found.append((path, "---\nhooks:\n---\n!`"))  # the client may read it in another way
+                found.append((path, "---\nhooks:\n---\n!`"))  # the client may be able to read it
     return found
 
 
 def skills_with_commands():
-    """The skills and slash commands of a project with a shell command in their text."""
+    """Returns the skills and slash commands of a project that have a shell command in their text."""
     texts = [each for folder in project_folders() for each in texts_of(folder, ("skills", "commands"))]
     return [path for path, text in texts if "!`" in text or "```!" in text]
 
 
 def texts_with_hooks():
-    """The skills, slash commands and agents of a project that bring hooks of their own."""
+    """Returns the skills, slash commands and agents of a project that have hooks of their own."""
     texts = [each for folder in project_folders() for each in texts_of(folder, ("skills", "commands", "agents"))]
     return [path for path, text in texts if has_hooks(text)]
 
 
 def has_hooks(text):
-    """Whether the head of a text names hooks."""
+    """Whether the head of a text (between two lines `---`) names hooks."""
     lines = text.lstrip("\ufeff").splitlines()
     if not lines or lines[0].strip() != "---":
         return False
@@ -56,7 +59,8 @@ PLUGIN_FILES = ("hooks.json", "plugin.json")
 
 
 def plugin_hooks(folder, names, event):
-    """The files below a folder of plugins with hooks before a call. `names` are those of switched-on plugins; None means all."""
+    """Returns the files below a folder of plugins that have hooks for the event. `names` are the plugins that are
+    switched on; None means all."""
     found = []
     for at, _, files in os.walk(folder):
         parts = at[len(folder) :].split(os.sep)
@@ -70,6 +74,6 @@ def plugin_hooks(folder, names, event):
 
 
 def enabled_plugins(files):
-    """The names of the plugins that these settings switch on."""
+    """Returns the names of the plugins that these settings switch on."""
     known = [look_up(settings_or_none(path), ("enabledPlugins",)) for path in files]
     return {name.partition("@")[0] for each in known if isinstance(each, dict) for name, on in each.items() if on}

@@ -1,9 +1,9 @@
-# Commands that start a program that runs what is typed into it.
+# Finds commands that start a program which runs text that is typed into it.
 
-# Codex types into a running program with `write_stdin`, and no hook sees that text. So the hook refuses a program that
-# would run typed text.
+# Codex can type into a running program with `write_stdin`, and no hook sees this text. So the hook refuses a program
+# that would run the typed text.
 
-# Programs that read commands from their terminal if at most this many arguments follow.
+# These programs read commands from their terminal if they have at most this many arguments.
 PROMPTS = dict(
     [(name, 0) for name in "bash sh zsh dash ash ksh mksh fish csh tcsh rbash xonsh nu elvish python ipython pypy".split()]
     + [(name, 0) for name in "node deno bun ruby irb perl php lua luajit R redis-cli tmux screen pwsh powershell tclsh".split()]
@@ -11,18 +11,18 @@ PROMPTS = dict(
     + [(name, 1) for name in "ssh telnet nc ncat socat su ftp sftp sqlite sqlite3 chroot".split()]
     + [(name, 99) for name in "psql mysql mongosh gdb lldb script vi vim nvim view ex ed emacs nano less more man".split()]
 )
-# Their `-c` takes code of their own language, not a command line.
+# The option `-c` of these programs takes code of their own language, not a command line.
 PROGRAMMED = ("python", "pypy", "ipython", "lua", "R", "octave")
 SHELLS = frozenset("bash sh zsh dash ash ksh mksh fish csh tcsh rbash".split())
-# The first argument with which many programs open a prompt: `poetry shell`, `rails console`.
+# With one of these words as the first argument, many programs open a prompt: `poetry shell`, `rails console`.
 PROMPT_COMMANDS = frozenset("shell console repl dbshell develop enter attach interactive".split())
-# Their options that take the next word.
+# Options of the programs in PROMPTS that take the next word as their value.
 WITH_VALUE = "--rcfile --init-file -O +O -o +o -W -X -r --require --import -I -M".split()
 NO_PROMPT = ("-c", "-e", "-f", "--eval", "--command", "--execute", "--file", "--version", "--help", "-V", "-h", "--batch")
 ASKS_ON = ("-i", "-s", "--interactive", "-")
 PROMPT_MODULES = ("code", "pdb", "IPython", "ptpython", "asyncio", "bpython")
 
-# Programs that start the program behind their own arguments.
+# Programs that start another program, whose name comes after their own arguments.
 WRAPPERS = frozenset(
     """exec env sudo doas command builtin nohup time nice ionice chrt taskset timeout stdbuf setsid flock watch xargs parallel
     strace ltrace prlimit setarch busybox toybox eatmydata firejail proot torify proxychains sshpass dbus-run-session coproc
@@ -33,16 +33,16 @@ WRAPPERS = frozenset(
 CONTAINERS = ("docker", "podman", "kubectl", "nerdctl", "oc", "docker-compose", "podman-compose")
 OPENING = ("run", "exec", "attach", "start", "debug")
 AWKS = ("awk", "gawk", "mawk", "nawk")
-# Programs behind a wrapper whose own arguments are no programs.
+# If one of these programs comes after a wrapper, its own arguments are not programs.
 ORDINARY = frozenset("apt apt-get dnf yum apk brew pip pip3 npm yarn pnpm cargo go git make grep rg sed awk ls cat cp mv rm mkdir tar".split())
 
-# Programs that pass on what they read, with the number of their arguments before the names of files.
+# Programs that pass on what they read, with the number of their arguments before the file names.
 FILTERS = dict(
     [(name, 0) for name in "cat head tail sort uniq rev tac nl fold fmt paste xxd od base64 base32 gzip gunzip zcat cut".split()]
     + [(name, 1) for name in "sed awk gawk mawk grep egrep fgrep jq".split()]
     + [(name, 99) for name in "tee tr read mapfile readarray select dd line openssl envsubst".split()]
 )
-# Programs that read nothing from their terminal, at the start of a pipe.
+# Programs that read nothing from their terminal at the start of a pipe.
 SOURCES = frozenset("echo printf ls find git curl wget seq date env pwd which dirname basename uname hostname true".split())
 
 
@@ -51,18 +51,18 @@ def base_name(word):
 
 
 def program_name(word):
-    """A program's name without its folder and version: `python` for `/usr/bin/python3.12`."""
+    """Returns a program's name without its folder and version: `python` for `/usr/bin/python3.12`."""
     name = base_name(word)
     return name if name in FILTERS or name in WRAPPERS else name.rstrip("0123456789.-") or name
 
 
 def asks(words, depth):
-    """Whether this program runs what is typed into it."""
+    """Whether this program runs text that is typed into it."""
     name = program_name(words[0])
     if any(c in name for c in "$*?[{") and not any(not word.startswith("-") for word in words[1:]):
-        return True  # the program's name is not known, and it is given nothing to do
+        return True  # the program is not known, and it gets no arguments
     if name == "eval":
-        # A substitution is a command of its own.
+        # The word `$` stands for a substitution, which is checked as a command of its own.
         return opens_prompt(" ".join(word for word in words[1:] if word != "$"), depth + 1)
     most = PROMPTS.get(name)
     if most is not None and prompts(name, words[1:], most, depth):
@@ -77,7 +77,7 @@ def asks(words, depth):
     if name in ("sudo", "doas") and opens_own_shell(words[1:]):
         return True
     if most is None and not operands and name.endswith(("sh", "-shell")) and "." not in name:
-        return True  # a shell by its name
+        return True  # the name says that this is a shell
     if name not in WRAPPERS or (name == "command" and words[1:2] and words[1] in ("-v", "-V")):
         return False
     if name == "find":
@@ -91,7 +91,7 @@ SUDO_VALUES = "-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt -
 
 
 def opens_own_shell(arguments):
-    """Whether `sudo` starts a shell without a command."""
+    """Whether `sudo` starts a shell and gives it no command."""
     left, shell = list(arguments), False
     while left:
         word = left.pop(0)
@@ -105,7 +105,7 @@ def opens_own_shell(arguments):
 
 
 def opens_container(name, arguments):
-    """Whether typed text reaches a program in a container. Which program the image starts is not known."""
+    """Whether typed text reaches a program in a container. The program that the image starts is not known."""
     if not any(word in OPENING for word in arguments):
         return False
     short = [word for word in arguments if word[:1] == "-" and word[1:2] != "-"]
@@ -115,13 +115,13 @@ def opens_container(name, arguments):
     return given or "attach" in arguments or any("i" in word for word in short)
 
 
-# Words of code that reads standard input, and of code that runs a text or a program.
+# Words that show that code reads standard input, and words that show that code runs a text or a program.
 READS_INPUT = ("input", "stdin", "STDIN", "readline", "gets", "ARGF", "<>", "open(0", "/dev/tty", "/dev/fd/0")
 RUNS_TEXT = ("exec", "eval", "system", "popen", "spawn", "subprocess", "child_process", "Function", "import(", "`", "%x", "qx", "shell")
 
 
 def reads_as_code(name, arguments):
-    """Whether this interpreter is given code that reads its input and runs a text or a program."""
+    """Whether this interpreter gets code that reads its input and runs a text or a program."""
     if name in AWKS:
         operands = [word for word in arguments if not word.startswith("-")]
         code, files = (operands[0], operands[1:]) if operands else ("", [])
@@ -153,14 +153,16 @@ def reads_as_code(name, arguments):
 
 
 def sed_runs(script):
-    """Whether a script of GNU sed runs commands: the command `e`, or the flag `e` of `s`."""
+    """Whether a script of GNU sed runs shell commands: with its command `e`, or with the flag `e` of its command
+    `s`."""
     import re
 
     return bool(re.search(r"(^|[;{}\n\d$/!\s])e(\s|;|}|$)", script) or re.search(r"s(.).*\1.*\1\w*e", script))
 
 
 def wraps(arguments, depth):
-    """Whether one of these arguments is a program that runs what is typed. The wrapper's own arguments stand before it."""
+    """Whether one of these arguments is a program that runs typed text. The wrapper's own arguments may come before
+    it."""
     words = [word for word in arguments if word not in (";", "+", "{}")]
     for at, word in enumerate(words):
         if word.startswith(("-S", "--split-string=")) and opens_prompt(word[word.find("=") + 1 or 2 :], depth + 1):
@@ -207,7 +209,7 @@ def prompts(name, arguments, most, depth):
 
 
 def reads_terminal(simple):
-    """Whether this command passes on what is typed."""
+    """Whether this command passes on text that is typed into the terminal."""
     words = program_words(simple.words)
     if not words or simple.fed or simple.source:
         return False
@@ -217,7 +219,7 @@ def reads_terminal(simple):
 
 
 def runs_text(simple, depth):
-    """Whether this command runs a text that it reads or is given, so that it matters where the text comes from."""
+    """Whether this command runs a text that it reads or gets as an argument. Then the source of this text matters."""
     words = program_words(simple.words)
     if not words:
         return False
@@ -238,8 +240,8 @@ def comes_from_terminal(simple):
 
 
 def opens_prompt(command, depth=0):
-    """Whether a command may run what is typed into it later. It knows the usual programs by name. A program under
-    another name is not recognized."""
+    """Whether a command may run text that is typed into it later. This function knows common programs by their names.
+    It does not recognize a program under another name."""
     if depth > 5:
         return True
     commands = Line(command).commands

@@ -1,7 +1,8 @@
 # Requests to the service.
 
 def request(settings, method, path, body, until):
-    """One request over its own connection: its status and body. Raises Unreachable and Refused."""
+    """Sends one request over its own connection. Returns the status and body of the answer. Raises Unreachable and
+    Refused."""
     connection = Connection(settings, until)
     try:
         return connection.exchange(method, path, body)
@@ -10,5 +11,6 @@ def request(settings, method, path, body, until):
 
 
 def ask(settings, method, path, body, until):
-    """A request and its JSON object. Raises Refused for every status but 200."""
+    """Sends a request and returns the JSON object of the answer. Raises Unreachable, and Refused for every status but
+    200."""
     return answered_object(*request(settings, method, path, body, until))

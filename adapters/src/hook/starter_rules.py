@@ -1,4 +1,4 @@
-# Rules to start with: `install --starter-rules`.
+# The starter rules of `install --starter-rules`.
 
 STARTER_STATUS = {"observe": "shadow", "careful": "active"}
 RULES_KEY = "SERVICE_RULES_KEY"
@@ -6,8 +6,8 @@ MAX_RULE_PAGES = 1000
 
 
 class StarterRules:
-    """The service's starter rules in the organization of the installation. The key is that of the person who installs.
-    It is used here, and never saved."""
+    """Saves the service's starter rules in the organization of the installation. The key belongs to the person who
+    installs. It is only used here, and never saved."""
 
     def __init__(self, own, wanted):
         self.wanted = STARTER_STATUS[wanted]
@@ -22,12 +22,13 @@ class StarterRules:
         try:
             self.organization = self.allowed_organization(own.get("organization_id"))
             self.path = "/organizations/%s/rules" % self.organization
-            self.changes = self.missing()  # (words for people, method, path, body)
+            self.changes = self.missing()  # [(words for people, method, path, body)]
         except (KeyError, TypeError, ValueError, AttributeError):
             raise Refused("%s does not answer like this version of the service" % settings.api_url)
 
     def ask(self, method, path, body=None, fine=(200,)):
-        """The status and the answer of the API. Raises Refused for every status that is not named as fine."""
+        """Sends a request. Returns the status and the JSON object of the answer. Raises Refused for every status that
+        is not in `fine`."""
         try:
             status, answered = request(
                 self.settings, method, path, None if body is None else to_json(body), time.monotonic() + ASK_SECONDS
@@ -42,7 +43,7 @@ class StarterRules:
             raise Refused("--starter-rules: " + str(error).replace("SERVICE_API_KEY", "the key of " + RULES_KEY))
 
     def allowed_organization(self, named):
-        """The organization, if the key may save rules there."""
+        """Returns the organization if the key may save rules there. Otherwise raises Refused."""
         need = "--starter-rules needs the key of an admin, with the scopes rules:read and rules:write, in %s" % RULES_KEY
         advice = "nothing was changed; ask an admin to run this, or leave --starter-rules out"
         status, me = self.ask("GET", "/me", None, (200, 403))
@@ -70,8 +71,8 @@ class StarterRules:
         raise Refused("the service's list at %s does not end" % path)
 
     def missing(self):
-        """The rules that are not there yet, and those that are only watched and are to hold. A rule that a person
-        switched off or changed stays as it is."""
+        """Returns the changes: rules that are missing, and rules in status `shadow` that must become active. A rule
+        that a person has switched off or changed stays as it is."""
         there = {rule["name"]: rule for rule in self.listed(self.path)}
         changes = []
         for template in self.listed("/rule-templates"):
@@ -88,7 +89,8 @@ class StarterRules:
         return changes
 
     def save(self):
-        """Saves them. Names are unique in an organization, so another installation at the same time doubles none."""
+        """Saves the changes. Names of rules are unique in an organization, so another installation at the same time
+        creates no second copy."""
         for words, method, path, body in self.changes:
             try:
                 self.ask(method, path, body, (200, 201))
@@ -100,7 +102,7 @@ class StarterRules:
                 print("done: " + words)
 
     def note(self):
-        """What is still missing for held calls; None if nothing is known to be."""
+        """Says what is still missing before calls can be held; None if nothing is missing or known."""
         if self.wanted == "shadow":
             return "receipts of sessions name the rules that would have held a call (docs/agents.md)"
         status, governance = self.ask("GET", "/organizations/%s/governance" % self.organization, None, (200, 403))

@@ -1,7 +1,7 @@
-# The clients' names of tools, and Claude Code's names for them.
+# The clients' names of tools, and the names that Claude Code uses for the same tools.
 
-# Each client's names of its own tools, with Claude Code's names, so that one rule covers all clients. A name that is
-# not here stays unchanged and counts as a write.
+# The name of each client's own tool, and the name that Claude Code uses for it. So one rule covers all clients. A name
+# that is not here stays unchanged, and the call counts as a write.
 TOOL_NAMES = {
     "codex": {"apply_patch": "Edit", "spawn_agent": "Agent", "view_image": "Read", "shell": "Bash"},
     "gemini": {
@@ -91,8 +91,9 @@ TOOL_NAMES = {
 
 
 def canonical_name(dialect, tool, mcp_context=None):
-    """Claude Code's name of a tool; `mcp__<server>__<tool>` for a tool of a protocol server."""
-    # A project can name a server `apply`, which must not make another tool of `apply_patch`.
+    """Returns Claude Code's name of a tool; `mcp__<server>__<tool>` for a tool of an MCP server."""
+    # opencode's own tools come first. Otherwise a project could name a server `apply`, and `apply_patch` would count as
+    # a tool of this server.
     own_first = dialect == "opencode" and tool in TOOL_NAMES[dialect]
     if dialect in ("gemini", "opencode") and isinstance(mcp_context, dict) and not own_first:
         server, own = mcp_context.get("server_name"), mcp_context.get("tool_name")
@@ -115,8 +116,9 @@ def canonical_name(dialect, tool, mcp_context=None):
 
 
 def copilot_server(tool):
-    """Server and tool of a name like `github-mcp-server-get_me`. Both parts may have hyphens, so the cut may be wrong.
-    A cut at the first hyphen leaves every verb in the tool's part, where verbs that send data count."""
+    """Splits a name like `github-mcp-server-get_me` into server and tool. Both parts may have hyphens, so the split may
+    be wrong. A split at the first hyphen leaves every verb in the name of the tool. Rules look there for verbs that
+    send data."""
     builtin = "github-mcp-server"
     if tool.startswith(builtin + "-"):
         return builtin, tool[len(builtin) + 1 :]

@@ -1,6 +1,7 @@
 # Programs that may run what Codex types into them later.
 
-# Programs that run no command that is typed into them. Others may, because `write_stdin` is a call that no hook sees.
+# These programs run no command that is typed into them. Other programs might, and `write_stdin`, which types, is a call
+# that no hook sees.
 HARMLESS = SOURCES | set(FILTERS) | ORDINARY | set(PROMPTS) | WRAPPERS | set(CONTAINERS)
 HARMLESS |= set(
     """: . [ [[ cd fi done alias bg break case continue declare disown esac eval export false fc fg for getopts hash in jobs kill let local
@@ -16,11 +17,12 @@ HARMLESS |= set(
 
 
 def may_run_typed(command):
-    """Whether a program of this command may run what is typed into it later: one that is not known, and reads the terminal."""
+    """Whether a program of this command is not known and reads the terminal, so that it may run text that is typed into
+    it later."""
     for simple in Line(command).commands:
         words = program_words(simple.words)
         if not words or simple.fed or words[0].startswith(("./", "../", "$")) or words[0].endswith("()"):
-            continue  # with a path or a variable it counts as a script anyway
+            continue  # a program with a path or a variable counts as a script anyway
         if simple.source is not None and not comes_from_terminal(simple):
             continue
         if base_name(words[0]) not in HARMLESS and program_name(words[0]) not in HARMLESS:
@@ -29,8 +31,8 @@ def may_run_typed(command):
 
 
 def calls_of(call, config):
-    """All calls about which the service is asked for this one. If Codex may later type into the program that it starts, it
-    is also asked about a call of `write_stdin`, because no hook sees what is typed. A managed Codex cannot type
+    """Returns the calls about which the service must decide before this call may run. If Codex may later type into the
+    program, one of them is a call of `write_stdin`, because no hook sees typed text. A managed Codex cannot type
     (`unified_exec = false`)."""
     found = [call] + list(call.also)
     command = call.arguments.get("command")

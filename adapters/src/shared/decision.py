@@ -1,7 +1,8 @@
 # The service's decisions.
 
 def answered_object(status, answered):
-    """The JSON object of an answer. Raises Refused for every status but 200 and for an answer that is no object."""
+    """Returns the JSON object of an answer. Raises Refused if the status is not 200 or the answer is not a JSON
+    object."""
     try:
         found = parse_json(answered.decode("utf-8"))
     except ValueError:
@@ -17,8 +18,9 @@ def answered_object(status, answered):
 
 
 def decide(ask, until, given_up=lambda: False):
-    """The service's decision on a call. `ask` sends the question; it is sent up to three times if no answer comes. The
-    service repeats its decision for the same call, so a lost answer costs nothing."""
+    """Returns the service's decision on a call. `ask` sends the question. If no answer comes, the question is sent
+    again, up to three times in all. The service repeats its decision for the same call, so sending it again does no
+    harm."""
     for pause in (0.15, 0.5, None):
         try:
             decided = ask()
@@ -47,7 +49,7 @@ def named_rule(decided):
 
 
 def blocked(decided):
-    """Why a call may not run, in words for the model."""
+    """Says why a call may not run, in words for the model."""
     reason, rule = text_of(decided, "reason"), text_of(decided, "rule_name")
     why = [text_of(decided, "explanation")]
     if reason != rule:

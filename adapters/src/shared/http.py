@@ -1,15 +1,15 @@
 # HTTP to the service, over plain sockets.
 
 class Connection:
-    """One connection, for one request at a time. All its waits end at the same moment."""
+    """A connection to the service, for one request at a time. All waits of a request end at the time `until`."""
 
     def __init__(self, settings, until):
         self.settings = settings
         self.until = until
         self.socket = None
         self.buffer = b""
-        self.heard = False  # a byte of the service's answer
-        self.bounded = False  # the end of the answer is known without closing the connection
+        self.heard = False  # the service has sent a byte of its answer
+        self.bounded = False  # the answer says where it ends, so the connection need not close
         self.reusable = False  # the service keeps the connection open after its answer
 
     def left(self):
@@ -36,7 +36,7 @@ class Connection:
             self.socket = context.wrap_socket(self.socket, server_hostname=self.settings.host)
 
     def tunnel(self, credentials):
-        """Asks a proxy for a tunnel. The data in it is TLS to the service."""
+        """Asks the proxy for a tunnel. The data in the tunnel is TLS to the service."""
         target = "%s:%d" % (bracketed(self.settings.host), self.settings.port)
         lines = ["CONNECT %s HTTP/1.1" % target, "Host: " + target] + credentials
         self.send(("\r\n".join(lines) + "\r\n\r\n").encode("ascii"))
@@ -49,10 +49,11 @@ class Connection:
             self.socket.close()
 
     def exchange(self, method, path, body, opened=None):
-        """One request: its status and body. `opened` is called once the connection is open, before a byte is sent.
+        """Sends one request and returns the status and body of its answer. `opened` is called when the connection is
+        open and no byte has been sent yet.
 
-        Raises Unreachable for a failed connection, no answer in time or a 5xx, and Refused for an answer that is not
-        HTTP. A redirect is an answer like any other: the key goes nowhere else."""
+        Raises Unreachable if the connection fails, if no answer comes in time, or for a status of 5xx. Raises Refused
+        if the answer is not HTTP. A redirect is not followed, so the key goes nowhere else."""
         self.heard, self.reusable = False, False
         try:
             if self.socket is None:
@@ -92,7 +93,8 @@ class Connection:
             pass  # the service may have answered before it read the whole request
 
     def help_text(self, headers):
-        """The body of an error. It only helps people, so it may take at most one second, and may fail."""
+        """Returns the body of an error. It only explains the error to people, so reading it takes at most one second
+        and may fail."""
         self.until = min(self.until, time.monotonic() + 1)
         try:
             return self.body(headers)
@@ -104,7 +106,7 @@ class Connection:
         self.socket.sendall(data)
 
     def receive(self):
-        """More bytes; False at the end."""
+        """Receives more bytes. Returns False at the end of the data."""
         self.socket.settimeout(self.left())
         more = self.socket.recv(65536)
         self.buffer += more
@@ -112,7 +114,7 @@ class Connection:
         return len(more) > 0
 
     def head(self):
-        """Status and headers (lower case; a list of values each)."""
+        """Returns the status and the headers. A header has its name in lower case and a list of values."""
         while b"\r\n\r\n" not in self.buffer:
             if len(self.buffer) > 65536 or not b"HTTP/1.".startswith(self.buffer[:7]):
                 raise Refused("the service's answer is not HTTP")
@@ -134,7 +136,8 @@ class Connection:
         return int(words[1]), headers
 
     def body(self, headers):
-        """The whole body by its declared length. Refuses a body that is longer or shorter, or has two lengths."""
+        """Reads the whole body. Refuses a body that is longer or shorter than its declared length, or that declares two
+        lengths."""
         self.bounded = True
         coding = [value.lower() for value in headers.get("transfer-encoding", [])]
         lengths = set(headers.get("content-length", []))
@@ -156,7 +159,7 @@ class Connection:
         return self.buffer
 
     def chunks(self):
-        self.bounded = False  # the trailer is not read
+        self.bounded = False  # the trailer after the last chunk is not read
         whole = b""
         while True:
             while b"\r\n" not in self.buffer:
@@ -164,7 +167,7 @@ class Connection:
                 self.more()
             line, _, self.buffer = self.buffer.partition(b"\r\n")
             digits = line.split(b";")[0].strip()
-            # int() accepts more than digits; other readers do not.
+            # int() accepts more than hex digits, e.g. `_`. Other programs do not, so they could read another length.
             if not digits or digits.strip(b"0123456789abcdefABCDEF"):
                 raise Refused("the service's answer is not HTTP")
             size = int(digits, 16) if len(digits) < 12 else MAX_ANSWER + 1
@@ -192,14 +195,14 @@ class Connection:
 
 
 def connect(host, port, left):
-    """A TCP connection to the first address of the host that accepts one."""
+    """Opens a TCP connection to the first address of the host that accepts one."""
     try:
-        import _socket as sockets  # the Python part of the module takes a third of the start time
+        import _socket as sockets  # the module `socket` takes a third of the start time
     except ImportError:
         import socket as sockets
 
     failed = None
-    # As bytes: text is read as an international name, which loads large tables.
+    # The host is given as bytes. Python would treat text as an international name, which loads large tables.
     for family, kind, protocol, _, address in sockets.getaddrinfo(
         host.encode("ascii"), port, 0, sockets.SOCK_STREAM
     ):
@@ -220,7 +223,8 @@ def bracketed(host):
 
 
 def proxy_of(settings):
-    """Host, port and credential headers of the proxy for the service: https only, so that no proxy reads the key."""
+    """Returns the host, port and credential headers of the proxy for the service. A proxy is used only for https, so
+    that no proxy reads the key."""
     named = settings.proxy
     if not named or not settings.secure or is_loopback(settings.host):
         return None

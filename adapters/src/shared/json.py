@@ -1,4 +1,4 @@
-# Values that are not accepted as JSON.
+# Functions that refuse values in JSON.
 
 def once(pairs):
     read = dict(pairs)
@@ -8,7 +8,7 @@ def once(pairs):
 
 
 def whole(digits):
-    # Reading a long number takes time that grows with the square of its length, and blocks other threads.
+    # The time for reading a number grows with the square of its length, and blocks other threads.
     if len(digits) > 400:
         raise ValueError("a number has %d digits" % len(digits))
     return int(digits)
@@ -19,7 +19,8 @@ def constant(name):
 
 
 def refuse_inexact(arguments):
-    """Refuses numbers that the service would round: an approval of one number would also cover its neighbours."""
+    """Refuses numbers that the service would round. Otherwise an approval of one number would also cover nearby
+    numbers."""
     rest = [arguments]
     while rest:
         one = rest.pop()

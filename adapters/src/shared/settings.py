@@ -12,12 +12,13 @@ CONFIG_KEYS = (
     "ca_file",
 )
 
-# A project's settings may set the environment. So beside a file the environment cannot set these, and if the file names
-# the service or a key, it cannot set the service and the organization either (docs/decisions/0053).
+# A project's settings may set environment variables. So if there is a settings file, the environment cannot set the
+# values of FILE_ALONE. If the file names the service or a key, the environment cannot set the service and the
+# organization either (docs/decisions/0053).
 FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
 WHO_IS_ASKED = ("api_url", "organization_id")
 
-# With these variables OpenSSL trusts other authorities, loads code, or writes the keys of a connection to a file.
+# These variables can make OpenSSL trust other authorities, load code, or write the keys of a connection to a file.
 OPENSSL_VARIABLES = (
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -26,7 +27,7 @@ OPENSSL_VARIABLES = (
     "OPENSSL_ENGINES",
     "SSLKEYLOGFILE",
 )
-removed_variables = {}  # their values; a server of the gateway can still name them in its `env`
+removed_variables = {}  # the removed values: a server of the gateway can still use them in its `env`
 
 
 class Settings:
@@ -54,7 +55,7 @@ class Settings:
         self.key = value("api_key", "SERVICE_API_KEY")
         if "api_key_file" in named and "api_key" not in named:
             self.key = read_private(named["api_key_file"], True).decode("utf-8", "replace").strip()
-        # An administrator names the organization, and each user keeps a key of it.
+        # Then an administrator has named the organization, and each user keeps a key of this organization.
         self.key_file = named.get("api_key_file")
         self.must_match = "organization_id" in named and self.key_file is not None and "api_key" not in named
         allow_http = value("allow_http", "SERVICE_ALLOW_HTTP")
@@ -66,7 +67,7 @@ class Settings:
         self.ca_file = named.get("ca_file")
 
     def check(self):
-        """Refuses settings that make a request impossible."""
+        """Refuses settings with which no request is possible."""
         if not self.api_url:
             raise Refused("SERVICE_API_URL is not set: name the service's address")
         if not self.key:
@@ -79,7 +80,7 @@ class Settings:
 
 
 def seconds(text, default):
-    """A number of seconds, at least 0; the default if the value is not a number."""
+    """Reads a number of seconds, at least 0. Returns the default if the text is not such a number."""
     try:
         number = float(text)
     except (TypeError, ValueError, OverflowError):
@@ -88,7 +89,8 @@ def seconds(text, default):
 
 
 def read_url(url):
-    """https, host, port and path of a base address. Refuses addresses that must not get the key."""
+    """Returns whether the address uses https, and its host, port and path. Refuses addresses that must not get the
+    key."""
     scheme, mark, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     secure = scheme.lower() == "https"
@@ -118,7 +120,7 @@ def is_loopback(host):
 
 
 def home():
-    """The user's home from the system's list of users, because a project's settings may change HOME."""
+    """Returns the user's home folder from the system's list of users, because a project's settings may change HOME."""
     try:
         import pwd
 
@@ -128,7 +130,8 @@ def home():
 
 
 def read_private(path, secret):
-    """A settings file's bytes. Refuses a file that others may change, or may read if it has a secret."""
+    """Returns the bytes of a settings file. Refuses a file that other users can change. Also refuses a file with a
+    secret that other users can read."""
     if not isinstance(path, str):
         raise Refused("`api_key_file` and `ca_file` must be paths")
     if path.startswith("~/"):
@@ -148,7 +151,7 @@ def read_private(path, secret):
 
 
 def read_config(path):
-    """The settings in a settings file."""
+    """Returns the settings in a settings file."""
     try:
         found = parse_json(read_private(path, False).decode("utf-8"))
     except ValueError:

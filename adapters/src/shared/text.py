@@ -1,14 +1,15 @@
 # Texts, and writing to a descriptor.
 
 def plain(text, longest):
-    """One line without control characters, cut to a length. Rule names and comments are text of other people."""
+    """Returns the text as one line without control characters, cut to a length. Other people write rule names and
+    comments, so their text is not trusted."""
     line = "".join(c if c.isprintable() else " " for c in str(text)[: longest * 2])
     line = " ".join(line.split())
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
 
 def text_of(event, *keys):
-    """The first of these fields that has a text."""
+    """Returns the first of these fields that contains a text."""
     for key in keys:
         if isinstance(event.get(key), str) and event[key] != "":
             return event[key]
@@ -16,7 +17,7 @@ def text_of(event, *keys):
 
 
 def write_all(descriptor, data):
-    """Writes bytes. Returns False without a descriptor, and if the other side has closed."""
+    """Writes bytes. Returns False if there is no descriptor or the other side has closed it."""
     if descriptor is None:
         return False
     view = memoryview(data)
@@ -31,5 +32,6 @@ def write_all(descriptor, data):
 
 
 def token(name):
-    """A name as Claude Code writes names of servers and tools: other characters become `_`."""
+    """Returns a name in the form in which Claude Code writes names of servers and tools: other characters become
+    `_`."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)

@@ -11,12 +11,14 @@ import { Pace } from './pace.ts'
 import { handleMessage, type ChatTiming, type Sending } from './send.ts'
 
 /**
- * Sends and edits the messages of the chat. Each organization has its own lane. One process at a time sends in a lane,
- * below the limits of the service. So a slow or broken connection delays no other organization.
+ * Sends and edits Countersign's own messages in Slack. Each organization has its own lane: the right to send its
+ * messages, which one process has at a time. This process stays below the limits of Slack in each lane. So a slow or
+ * broken connection of one organization delays no other organization.
  */
 export interface Chat {
   /**
-   * Stops after the requests in flight. Messages that are left are sent by another process, or after the next start.
+   * Stops when the requests in flight have ended. Another process sends the remaining messages, or this process sends
+   * them after its next start.
    */
   stop(): Promise<void>
 }
@@ -29,9 +31,12 @@ const usual: ChatTiming = {
   turnMilliseconds: 20_000,
 }
 
-/** The most organizations for which this process sends at the same time. */
+/** This process sends for at most this many organizations at the same time. */
 const mostLanes = 50
-/** `batchSize`: messages that one read of the queue returns. `inFlight`: parallel requests of one organization. */
+/**
+ * `batchSize`: one read of the queue returns at most this many messages. `inFlight`: one organization sends at most
+ * this many new messages in parallel, and as many edits.
+ */
 const batchSize = 20
 const inFlight = 4
 const renewMilliseconds = 10_000
@@ -95,7 +100,7 @@ async function runLane(
   const renewing = setInterval(() => {
     renewLane(context.db, turn).then(
       (isOurs) => (isLost ||= !isOurs),
-      () => undefined, // the lease outlasts some failures, and each intent checks it
+      () => undefined, // the lease outlasts a few failed renewals, and each intent checks it
     )
   }, renewMilliseconds)
   const end = performance.now() + timing.turnMilliseconds

@@ -7,14 +7,14 @@ import { inOneLine } from '../../policy/text.ts'
 
 /** Invisible characters, except the joiner and the tags of emoji. Some of them change the direction of text. */
 const invisible = /(?![\u200d\u{e0020}-\u{e007f}])\p{Cf}/gu
-/** More than three combining marks on one letter. They would cover the lines around it. */
+/** More than three combining marks on one letter. So many marks would cover the lines around the letter. */
 const stackedMarks = /(\p{M}{3})\p{M}+/gu
 
 const longestName = 120
 /** Splits text so that flags and other letters of several characters stay whole. */
 const segmenter = new Intl.Segmenter()
 
-/** A name as code in Slack's text. It is cut after 120 characters. */
+/** Formats a name as code in Slack's text. Cuts the name after 120 characters. */
 export function code(name: string): string {
   // The name is cut before anything else, because it may be very long.
   const short = name.slice(0, 4 * longestName).toWellFormed()
@@ -32,7 +32,7 @@ export function code(name: string): string {
 export const escape = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 
-/** A time in the reader's own time zone. */
+/** A time that Slack shows to each person in the person's own time zone. */
 export function time(at: Date): string {
   const plain = `${at.toISOString().slice(0, 16).replace('T', ' ')} UTC`
   return `<!date^${Math.floor(at.getTime() / 1_000)}^{date_short_pretty} {time}|${plain}>`

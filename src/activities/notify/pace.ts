@@ -1,8 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
 /**
- * How many requests of each kind may be sent to Slack in a minute (docs.slack.dev, "Rate limits"). Slack's tier 3
- * allows 50 a minute. Posting allows some hundred a minute in a workspace, and one a second in a conversation.
+ * Limits for each kind of request to Slack. They stay below Slack's own limits (docs.slack.dev, "Rate limits"). Slack's
+ * tier 3 allows 50 requests a minute. Posting allows several hundred requests a minute in a workspace, and one a second
+ * in a conversation. `burst`: this many requests may be sent at once.
  */
 const limits = {
   /** `chat.postMessage`, all conversations together. */
@@ -14,9 +15,11 @@ const limits = {
   update: { perMinute: 40, burst: 10 },
 } as const
 
-/** Keeps the requests of one connection below its limits. */
+/** Keeps the requests of one connection below these limits. */
 export class Pace {
-  /** When the next request of each limit would be on time, by `performance.now()`. */
+  /**
+   * For each limit, the time from which its next request keeps to the limit without a burst, by `performance.now()`.
+   */
   readonly #due = new Map<string, number>()
   readonly #speed: number
   readonly #opened = new Map<string, { readonly conversation: string; readonly at: number }>()
@@ -26,7 +29,7 @@ export class Pace {
     this.#speed = speed
   }
 
-  /** Resolves when the request may be sent. If each conversation has its own limit, `place` is the conversation. */
+  /** Resolves when the request may be sent. `place`: the conversation, if each conversation has its own limit. */
   async take(kind: keyof typeof limits, place = ''): Promise<void> {
     const { perMinute, burst } = limits[kind]
     const interval = 60_000 / perMinute / this.#speed
@@ -40,8 +43,8 @@ export class Pace {
   }
 
   /**
-   * Returns the direct conversation with an account. After ten seconds Slack is asked for it again, because Slack
-   * refuses it for a person who was deactivated there.
+   * Returns the direct conversation with an account. Asks Slack for it again after ten seconds, because Slack refuses
+   * the conversation if the account was deactivated meanwhile.
    */
   async conversation(account: string, open: () => Promise<string>): Promise<string> {
     const known = this.#opened.get(account)

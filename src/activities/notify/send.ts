@@ -27,9 +27,12 @@ export interface ChatTiming {
   readonly retrySeconds: number
   /** Multiplies the limits of the service. */
   readonly speed: number
-  /** A message may be sent for this long after its intent was saved. */
+  /** A message may leave at most this many milliseconds after its intent was saved. */
   readonly leaveMilliseconds: number
-  /** After this time, an organization leaves its place in this process to other organizations. */
+  /**
+   * After this many milliseconds, the process stops sending for an organization, so that other organizations get their
+   * turn.
+   */
   readonly turnMilliseconds: number
 }
 
@@ -45,10 +48,13 @@ export interface Sending {
 
 /** A message is given up after this many failed attempts to send it. */
 export const mostAttempts = 2
-/** Looking for a message or editing it posts nothing twice. So both are tried for half a day. */
+/**
+ * A message is given up after this many failed attempts to look for it or to edit it. These attempts post nothing
+ * twice, so they go on for about five hours.
+ */
 export const mostFailures = 12
 const longestWaitSeconds = 7_200
-/** The time to wait if Slack does not say how long to wait. */
+/** Seconds to wait if Slack limits the requests and does not say for how long. */
 const waitSeconds = 30
 
 /** The mark in the metadata of a message. If Slack's answer was lost, the message is found by its mark. */
@@ -57,7 +63,7 @@ const metadataOf = (id: string) => ({
   event_type: 'countersign_notification',
   event_payload: { id: markOf(id) },
 })
-/** With these options Slack finds no links, names or mentions in plain text, and fetches nothing. */
+/** With these options Slack makes no links, names or mentions out of the text, and fetches nothing. */
 const plainText = { parse: 'none', link_names: false } as const
 
 /** Sends, looks for or edits one message, if there is something to do. A failure is saved with the message. */
@@ -84,7 +90,7 @@ interface Progress {
 
 async function send(sending: Sending, message: SentMessage, progress: Progress): Promise<void> {
   const { context, pace, timing, turn } = sending
-  // This message was given up, and its subject has changed since then.
+  // This message was given up earlier. It is due again only because its subject has changed, so nothing is sent.
   if (message.state === 'failed') return markDone(context.db, message)
   const account = accountOf(message)
   if (account === null || !isOfUse(message)) {
@@ -100,8 +106,8 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
   await pace.take('post')
   await pace.take('conversation', conversation)
   const place = { account, conversation }
-  // If this process stands still after its intent, another process may send the message (lanes.ts). So this process
-  // sends only shortly after the intent.
+  // If this process stands still after it saved the intent, another process may send the message (lanes.ts). So this
+  // process sends only shortly after the intent.
   end = performance.now() + timing.leaveMilliseconds
   // `begun` is false if something has changed meanwhile. Then the message is read again.
   progress.begun = await markIntent(context.db, turn, message, place)

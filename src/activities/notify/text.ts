@@ -5,15 +5,15 @@ import { hasVoted, votesOf } from '../../governance/notifications/recipients.ts'
 import type { Subject, SubjectState } from '../../governance/notifications/subjects.ts'
 import { code, escape, link, time } from './mrkdwn.ts'
 
-/** The most names of one list that a message shows. */
+/** A message shows at most this many names of one list. */
 const mostNamed = 10
 
-/** A message with its reader, on whom the text depends. */
+/** A message and the person who reads it (`person`). The text depends on this person. */
 type Shown = Pick<SentMessage, 'event' | 'subjects' | 'claim' | 'person' | 'settings'>
 
 /**
- * Returns the present content of a message as Slack's text. The text never holds a parameter. `base` is the address of
- * the console.
+ * Returns the text of a message for the present state of its subjects, in Slack's markup. The text never contains a
+ * parameter of a call. `base` is the address of the console.
  */
 export function textOf(message: Shown, base: string): string {
   if (message.claim !== null) return codeText(message.claim, base)
@@ -34,7 +34,7 @@ function oneThing(message: Shown, subject: Subject, base: string): readonly stri
   ]
 }
 
-/** Whether the reader has voted on the subject. */
+/** Whether the person who reads the message has voted on the subject. */
 const isVoter = ({ person }: Shown, subject: Subject): boolean => person !== null && hasVoted(person, subject)
 
 const claimEnds = {
@@ -92,12 +92,12 @@ function whatOf(subject: Subject): string {
   const workflow = `workflow ${code(workflowName ?? '')}`
   if (asks === 'run') return `the whole run of ${workflow}`
   if (asks === 'agent_call') return `${code(tool ?? '')}, called by the agent ${code(agentName ?? '')}`
-  // Pages count items from 1 too.
+  // The console's pages also count items from 1.
   const item = itemIndex === null ? '' : `item ${itemIndex + 1} of `
   return `${code(tool ?? '')} in ${item}step ${code(stepId ?? '')} of ${workflow}`
 }
 
-/** Several items of one step. */
+/** Returns the lines of a message about several items of one step. */
 function manyItems(message: Shown, first: Subject, base: string): readonly string[] {
   const { event, subjects } = message
   const waiting = subjects.filter(({ state }) => state === 'waits')
@@ -157,7 +157,7 @@ function about(subjects: readonly Subject[]): readonly string[] {
   ]
 }
 
-/** Countersign itself writes the reasons. They name tools in backticks, which are removed here. */
+/** Removes the backticks around tool names from a reason of the risk. Countersign itself writes these reasons. */
 const withoutCode = (reason: string): string => escape(reason.replaceAll(/[`\n\r]/g, '').slice(0, 300))
 
 function named(names: readonly string[]): string {

@@ -1,13 +1,15 @@
 import { invalidParams } from './executor.ts'
 
-/** A text file that a comment carries. */
+/** A text file that a call attaches to a comment. */
 export interface Attached {
   readonly name: string
   readonly content: string
   readonly file: File
 }
 
-/** The file of a comment's parameters; null without one. Throws ToolError `invalid_params`. */
+/**
+ * Returns the file that the parameters of a comment name; null: they name no file. Throws ToolError `invalid_params`.
+ */
 export function attachedOf(params: {
   readonly attachment_name?: string | undefined
   readonly attachment_content?: string | undefined

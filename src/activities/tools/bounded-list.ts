@@ -1,9 +1,9 @@
 import { z } from 'zod'
 
-/** Services give at most this many entries on a page, unless a form says otherwise. */
+/** The default limit of `listOf`. Services give at most this many entries on a page. */
 const mostEntries = 100
 
-/** A list with at most `most` entries. A longer list is refused before its entries are looked at. */
+/** A list with at most `most` entries. A longer list is refused before its entries are checked. */
 export const listOf = <Form extends z.ZodType>(form: Form, most = mostEntries) =>
   z
     .array(z.unknown() as z.ZodType<z.input<Form>, z.input<Form>>)

@@ -9,10 +9,15 @@ export type Sending = 'again' | 'once'
 /** The largest answer, in bytes after decompression. */
 export const mostAnswerBytes = 32 * 1024 * 1024
 
-/** The longest time of one request in milliseconds. Afterwards the service no longer begins to carry out a write. */
+/**
+ * The longest time of one request in milliseconds. After this time, a service no longer begins to carry out a request.
+ */
 export const mostRequestMilliseconds = 30_000
 
-/** The longest time in milliseconds from asking for the point of no return until the first request with an effect leaves. */
+/**
+ * The first request with an effect must leave within this many milliseconds after its attempt has asked for the point
+ * of no return.
+ */
 export const mostWaitMilliseconds = 10_000
 
 /**
@@ -25,7 +30,7 @@ export const boundsWith = (signal: AbortSignal | null): Omit<Bounds, 'addresses'
   ...(signal === null ? {} : { signal }),
 })
 
-/** The same bounds for a request with an effect (`once`), which leaves only if the call is still this attempt's. */
+/** The bounds of `boundsWith`. A request with an effect (`once`) also calls `requireFresh` right before it leaves. */
 export const boundsOf = (
   sending: Sending,
   connection: Pick<ServiceConnection<never>, 'requireFresh'>,
@@ -35,7 +40,7 @@ export const boundsOf = (
   ...(sending === 'once' ? { beforeSending: () => connection.requireFresh() } : {}),
 })
 
-/** undefined for a text that is not JSON. */
+/** Returns undefined if the text is not JSON. */
 export function jsonOf(text: unknown): unknown {
   try {
     return JSON.parse(String(text)) as unknown
@@ -52,22 +57,22 @@ export interface Service {
   readonly prefix: string
   /** The service's name as the first word of a sentence. */
   readonly title: string
-  /** Names the address to check if an answer is not the service's own. */
+  /** Names the setting to check if an answer does not come from the service. */
   readonly address?: string
-  /** Advice for a redirect to another address. */
+  /** Advice for the error of a request that the service redirects to another address. */
   readonly redirected?: string
 }
 
 /**
- * Makes the errors for failed requests to one service. Their messages do not quote the service, because its texts
- * repeat values.
+ * Functions that make the errors for failed requests to one service. The messages do not quote the service, because its
+ * texts may repeat values of parameters.
  */
 export type Failures = ReturnType<typeof failuresOf>
 
 /**
- * A request that must not be sent twice gives `OutcomeUnknown` if the service may have carried it out. This is so if
- * its answer was lost or cannot be read. It is also so for 5xx, which services also answer to requests that they have
- * carried out.
+ * Makes the functions of `Failures`. A request that must not be sent twice gives `OutcomeUnknown` if the service may
+ * have carried it out. This is so if the answer was lost, or if the answer cannot be read. It is also so for a 5xx
+ * status, because services sometimes send such a status for requests that they have carried out.
  */
 export function failuresOf({
   prefix,
@@ -94,7 +99,7 @@ export function failuresOf({
         true,
         seconds,
       ),
-    /** The service could not carry out the request. */
+    /** For an answer which says that the service failed. `why`: the end of the message. */
     broken: (sending: Sending, why: string, cause: unknown, seconds: number | null) =>
       sending === 'once'
         ? unknown()
@@ -124,5 +129,5 @@ export function failuresOf({
   }
 }
 
-/** A status of a server that failed, or gave up waiting for the request. */
+/** Whether the status says that the server failed, or stopped waiting for the request. */
 export const isBroken = (status: number): boolean => status >= 500 || status === 408

@@ -13,8 +13,8 @@ import type { PricedModel, TokenPrice } from '../../shared/model-prices.ts'
 /** One decided call, as the policy interceptor passes it to a tool's body. */
 export interface ToolCall<Params> {
   /**
-   * The parameters as the tool's schema validated them: with resolved templates, the address in place of `me`, and
-   * defaults.
+   * The parameters after the tool's schema has validated them. Templates are resolved, `me` is replaced by an address,
+   * and defaults are filled in.
    */
   readonly params: Params
   readonly organizationId: string
@@ -23,7 +23,7 @@ export interface ToolCall<Params> {
   /** null for a step without `for_each`. */
   readonly itemIndex: number | null
   readonly requester: { readonly userId: string }
-  /** The same for all attempts of this call: (run, step, item). */
+  /** A key made from run, step and item. It is the same for all attempts of this call. */
   readonly idempotencyKey: string
   /** The input labels that the call had when it was decided. */
   readonly labels: readonly Label[]
@@ -53,12 +53,14 @@ export interface ToolContext {
   readonly tools: ToolServices
 }
 
-/** The configured services and values outside the tools. Each process has one such object. */
+/** The configured services and settings that tools use. */
 export interface ToolServices {
   /**
-   * Returns the connection of one call to its service, read anew for each call. Throws OtherAccount if an earlier
-   * attempt may have acted with another account. Throws ToolError `tool_not_available` or `connection_expired`. Throws
-   * ToolError `secrets_unavailable`, which is retryable because no byte has left.
+   * Returns the connection of one call to its service. Each call reads the connection anew. Throws:
+   * - OtherAccount if an earlier attempt may have acted with another account.
+   * - StateChanged if the approvers of the call saw another connection.
+   * - ToolError `tool_not_available` if there is no connection, and `connection_expired` if the connection has expired.
+   * - A retryable ToolError, such as `secrets_unavailable`, if the credential cannot be had now. No byte has left then.
    */
   connection<Name extends Connectable>(
     call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
@@ -84,8 +86,8 @@ export interface ToolServices {
   readonly memory: {
     get(organizationId: string, key: string): Promise<{ value: Json; labels: readonly Label[] } | null>
     /**
-     * Returns the JSON text of a value. `text` is null for an empty key, and for a value that cannot be opened
-     * (`isBroken`).
+     * Returns the JSON text of a stored value. `text` is null if the key has no stored value, or if the value cannot be
+     * opened (`isBroken`).
      */
     state(
       organizationId: string,
@@ -99,11 +101,14 @@ export interface ToolServices {
 /** A connection as one call uses it. */
 export interface ServiceConnection<Name extends Connectable> {
   readonly credential: CredentialOf<Name>
-  /** Names the connection, whose credential belongs to one account, and the address of its service. */
+  /**
+   * The id of the connection and the address of its service. It also stands for the account, because the credential of
+   * a connection belongs to one account.
+   */
   readonly name: string
   /** The name that the service gives the account; null if it gives none. */
   readonly account: string | null
-  /** The address of the service's API, without a closing slash. */
+  /** The address of the service's API, without a slash at its end. */
   readonly base: string
   /** Headers that carry the credential. */
   readonly headers: Readonly<Record<string, string>>
@@ -114,7 +119,10 @@ export interface ServiceConnection<Name extends Connectable> {
    * meanwhile; then nothing may be sent.
    */
   requireFresh(): void
-  /** Call this if an answer refuses the credential. Marks the connection, and returns the error that fails the call. */
+  /**
+   * Call this if an answer refuses the credential. Marks the connection as expired, or drops an access token that ended
+   * early. Returns the error of the call.
+   */
   expired(): Promise<ToolError>
 }
 
@@ -123,9 +131,9 @@ export interface ToolResult<Output = Json> {
   /** Labels of this value, in addition to the labels that the tool declares (e.g. the labels of a memory value). */
   readonly labels?: readonly Label[]
   /**
-   * For `transactional` tools: performs the write in the transaction that commits the outcome. If the write would
-   * exceed a limit, nothing is written, and the limit or an error is returned. `outdated`: the present revision is not
-   * the call's.
+   * Performs the write of a `transactional` tool in the transaction that commits the outcome. Returns null after the
+   * write. If the write would exceed a limit, writes nothing and returns the limit or an error. Returns `outdated` if
+   * the present revision is not the one that the approvers of the call saw.
    */
   readonly commit?: (write: OwnWrite) => Promise<Exceeded | StepError | Outdated | null>
   /** Cost of the call in currency units, at most the reserved cost. It replaces the reserved cost. */
@@ -139,7 +147,7 @@ export type Executor<Params, Output = Json> = (
 
 /** The present state of the thing that a call changes. */
 export interface State {
-  /** Differs after each change. */
+  /** A text that differs after each change of the thing. */
   readonly revision: string
   /** Values that approvers see besides the parameters. */
   readonly fields?: Readonly<Record<string, unknown>>
@@ -167,7 +175,10 @@ export type AudienceReader<Params> = (
   context: Pick<ToolContext, 'signal' | 'tools'>,
 ) => Promise<readonly Reader[]>
 
-/** A thing that the call changes or uses is no longer as its approvers saw it. The tool knows that nothing was done. */
+/**
+ * A thing that the call changes or uses is no longer as the approvers of the call saw it. The tool knows that nothing
+ * was done.
+ */
 export class StateChanged extends Error {
   override readonly name = 'StateChanged'
   /** Names the changed thing in a sentence; null: the thing that the tool's precondition names. */
@@ -179,8 +190,8 @@ export class StateChanged extends Error {
 }
 
 /**
- * Describes the look for a call of a `findable` tool that an earlier attempt may have made. A call whose service knows
- * it by a key is sent again instead; the service then makes it at most once.
+ * Tells a finder when an earlier attempt may have made the call. For a `findable` tool, the finder looks for the call.
+ * If the service knows the call by a key, the finder sends the call again. Such a service makes the call at most once.
  */
 export interface Look {
   /** Seconds since the earlier attempt's point of no return, by the database's clock. */
@@ -188,10 +199,11 @@ export interface Look {
 }
 
 /**
+ * The result of a finder:
  * - `done`: the call was made. `output` is its output.
- * - `absent`: the thing that the call makes is not there now. The tool's `findableAfterSeconds` says whether it can
- *   still appear.
- * - `unclear`: the service shows too little to tell.
+ * - `absent`: the thing that the call makes is not there now. The tool's `findableAfterSeconds` says until when the
+ *   thing can still appear.
+ * - `unclear`: the service shows too little to decide between the two.
  */
 export type Found<Output = Json> =
   | { readonly kind: 'done'; readonly output: Output }
@@ -199,8 +211,9 @@ export type Found<Output = Json> =
   | { readonly kind: 'unclear' }
 
 /**
- * Looks for a call of a `findable` tool, or sends a call again with its key. If the call is half made, the finder may
- * complete it with requests that can be repeated. Otherwise it changes nothing. Throws ToolError if it could not look.
+ * Looks for a call of a `findable` tool, or sends a call again with its key. A look changes nothing, with one
+ * exception: if only a part of the call was made, it may complete the call with requests that can be repeated. Throws
+ * ToolError if it could not look.
  */
 export type Finder<Params, Output = Json> = (
   call: ToolCall<Params>,
@@ -210,20 +223,20 @@ export type Finder<Params, Output = Json> = (
 
 /**
  * A tool's refusal or failure. The message says what to change and never contains a secret or a parameter's value.
- * `detail` may contain parameters' values: it is sealed, and shown only to people who may see the parameters.
+ * `detail` may contain parameters' values. So it is stored sealed, and shown only to people who may see the parameters.
  */
 export class ToolError extends Error {
   override readonly name = 'ToolError'
   readonly code: string
-  /** null: the code is unknown. */
+  /** Who is at fault, as the code says; null: the code is unknown. */
   readonly fault: Fault | null
-  /** Whether the same call could succeed later. Only then is it retried. */
+  /** Whether the same call could succeed later. The call is retried only if this is true. */
   readonly retryable: boolean
   /** Seconds that the service asks to wait before a retry; null: it does not say. */
   readonly retryAfterSeconds: number | null
   /** The cost of the failed call, in currency units. It replaces the reserved cost. */
   readonly cost: number
-  /** Private, so that no logger finds it. */
+  /** Private, so that no logger writes it. */
   readonly #detail: JsonObject | undefined
   constructor(
     code: string,
@@ -261,7 +274,10 @@ export class ToolError extends Error {
 export const invalidParams = (message: string): ToolError =>
   new ToolError('invalid_params', message, { retryable: false })
 
-/** An earlier attempt may have acted with an account that this attempt does not have. So a person is asked. */
+/**
+ * An earlier attempt may have acted with an account that this attempt does not have. So a person must decide the
+ * outcome.
+ */
 export class OtherAccount extends Error {
   override readonly name = 'OtherAccount'
 }

@@ -5,7 +5,7 @@ import { ToolError } from './executor.ts'
 import type { ToolBody } from './params.ts'
 import { openBelow, unreadable } from './sandbox.ts'
 
-/** Largest file that is read, in bytes. */
+/** The maximum size of a file in bytes. */
 export const maxFileSize = 10 * 1024 * 1024
 
 /** Media types by extension. All other text files are `text/plain`. */
@@ -23,9 +23,9 @@ const mediaTypes: Readonly<Record<string, string>> = {
 }
 
 /**
- * Returns `{path, text, media_type, size}` of a UTF-8 file below `fileRoot`. `size` is in bytes; a leading byte order
- * mark is not part of `text`. A CSV also has `rows`, or `rows_problem` if it is not a table or the table is too large.
- * Its text is returned even then.
+ * Returns `{path, text, media_type, size}` of a UTF-8 file below `fileRoot`. `size` is in bytes. A byte order mark at
+ * the start is not part of `text`. A CSV or TSV file also has `rows`. If the file is no table or the table is too
+ * large, it has `rows_problem` in place of `rows`; `text` is returned even then.
  * @throws ToolError `file_not_found`, `file_outside_root`, `file_not_readable`, `file_too_large`, `file_not_text`
  */
 export const readFileTool: ToolBody<'file_read'> = async (call, context) => {
@@ -55,7 +55,8 @@ async function rowsOf(text: string, signal: AbortSignal): Promise<Rows> {
 }
 
 /**
- * Reads to the end of the file and ignores the size from fstat, since a file may grow and some kinds report no size.
+ * Reads to the end of the file and counts the bytes. The size from fstat is not enough, because a file may grow, and
+ * some kinds of files report no size.
  */
 async function readAll(file: FileHandle, signal: AbortSignal): Promise<Buffer> {
   if ((await file.stat()).size > maxFileSize) throw tooLarge()

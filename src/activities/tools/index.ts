@@ -31,7 +31,7 @@ import {
 } from './trello/writes.ts'
 import type { AudienceReaderOf, FinderOf, StateReaderOf, ToolBody } from './params.ts'
 
-/** Bodies by tool name. A catalogue tool without a body fails with `tool_not_available`. */
+/** The body of each tool. A call of a tool of the catalogue without a body fails with `tool_not_available`. */
 export const executors = {
   file_read: readFileTool,
   memory_get: getMemory,
@@ -86,7 +86,7 @@ export const finders: { readonly [Name in Findable]: FinderOf<Name> } = {
   trello_comment: findTrelloComment,
 }
 
-/** One reader for each tool with a precondition. */
+/** For each tool with a precondition, the function that reads the thing that its calls change. */
 export const stateReaders = {
   memory_set: readMemoryState,
   github_comment: readIssueState,
@@ -100,7 +100,10 @@ export const stateReaders = {
   sheets_append: readSheet,
 } satisfies { [Name in ToolName]?: StateReaderOf<Name> }
 
-/** One reader for each tool whose policies limit who can read the place that the tool writes to. */
+/**
+ * For each tool whose policies limit who can read the place that it writes to, the function that asks who can read this
+ * place.
+ */
 export const audienceReaders = {
   docs_create: audienceOfFolder,
   sheets_append: audienceOfSpreadsheet,

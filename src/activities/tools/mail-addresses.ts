@@ -55,8 +55,8 @@ export function refuseEncodedWords(field: string, text: string): void {
 }
 
 /**
- * The mailboxes of one field, each address once. `me` was replaced before the call was decided. Domains are returned
- * in ASCII (IDNA) and lower case.
+ * Returns the mailboxes of one field, each address once. `me` was replaced before the call was decided. Domains are
+ * returned in ASCII (IDNA) and lower case.
  * @throws ToolError `mail_header_invalid`, `mail_address_invalid`
  */
 export function parseRecipients(field: string, value: RecipientsParam): Mailbox[] {
@@ -76,7 +76,8 @@ export function parseRecipients(field: string, value: RecipientsParam): Mailbox[
 
 /**
  * Every recipient address of the mail, once.
- * @throws ToolError `mail_address_invalid` if `to` is empty, `mail_too_many_recipients`
+ * @throws ToolError `mail_address_invalid` if `to` is empty, and `mail_too_many_recipients` if there are too many
+ *   addresses
  */
 export function envelopeRecipients(...fields: readonly (readonly Mailbox[])[]): string[] {
   const addresses = [...new Set(fields.flat().map((mailbox) => mailbox.address))]

@@ -24,7 +24,7 @@ export interface Addressed {
   readonly to: readonly Mailbox[]
   readonly cc: readonly Mailbox[]
   readonly bcc: readonly Mailbox[]
-  /** Each address once. */
+  /** All recipients, each address once. */
   readonly recipients: readonly string[]
 }
 
@@ -42,10 +42,10 @@ export function addressed(params: ToolParams<'mail_send'>): Addressed {
 }
 
 /**
- * Builds the message of one call. The same call always gets the same Message-ID: if a person retries an unknown
- * outcome and the mail arrives twice, mail programs that compare ids show it once.
- * @throws ToolError `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`, `mail_not_configured`
- * (MAIL_FROM)
+ * Builds the message of one call. The same call always gets the same Message-ID. If a person retries an unknown
+ * outcome, the mail may arrive twice. Mail programs that compare these ids then show it once.
+ * @throws ToolError `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`, and
+ *   `mail_not_configured` if MAIL_FROM cannot be read
  */
 export async function composeMail(
   call: Pick<ToolCall<ToolParams<'mail_send'>>, 'params' | 'idempotencyKey'>,
@@ -76,7 +76,7 @@ export function messageIdOf(idempotencyKey: string): string {
   return `<${createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 40)}@countersign>`
 }
 
-/** Throws a `ToolError` for a sender that cannot be read. */
+/** Reads the sender. Throws ToolError `mail_not_configured` if the sender cannot be read. */
 export function parseSender(mailFrom: string): Mailbox {
   try {
     refuseHeaderBreaks('MAIL_FROM', mailFrom)

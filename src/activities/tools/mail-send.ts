@@ -9,8 +9,8 @@ import { deliver } from './smtp.ts'
 /**
  * Sends one mail and returns `{message_id, accepted}`. `accepted` has every recipient, because the server takes the
  * mail for all or for none. The mail goes through the connection of the requester or the organization. Without a
- * connection it goes over SMTP. Then the final dot of DATA leaves only after `pointOfNoReturn` has resolved, because
- * SMTP has no idempotency key.
+ * connection it goes over SMTP. Over SMTP, the final dot of DATA leaves only after `pointOfNoReturn` has resolved,
+ * because SMTP has no idempotency key.
  * @throws ToolError `mail_not_configured`, `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`,
  *   `mail_recipients_refused`, `mail_refused`, `mail_too_large`, `mail_login_failed`, `mail_tls_failed`,
  *   `mail_timeout`, `mail_unreachable`, or an error of resend.ts: the mail was certainly not sent
@@ -37,7 +37,8 @@ async function overSmtp(call: ToolCall<ToolParams<'mail_send'>>, context: ToolCo
 
 /**
  * Sends a mail again after its answer was lost. The request has the key of its call, so Resend sends the mail at most
- * once. A refusal says nothing about the first request, unless it refuses the content, which both requests share.
+ * once. If Resend refuses the content, it has refused the first request too, because both requests have the same
+ * content. Every other refusal says nothing about the first request.
  */
 export const sendMailAgain: FinderOf<'mail_send'> = async (call, context) => {
   const connection = await context.tools.connection(call, 'mail_send', 'mail')

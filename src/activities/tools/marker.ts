@@ -4,9 +4,9 @@ import type { Look, ToolCall } from './executor.ts'
 type Marked = Pick<ToolCall<unknown>, 'idempotencyKey'>
 
 /*
- * The marker of a findable call. It names the call (run, step, item) by a hash. So it shows no name of the workflow, and
- * cannot be guessed before the call is made. It is no secret. In a text it is a comment, which the service does not show
- * to readers.
+ * The marker of a findable call. It names the call (run, step, item) by a hash. So it shows no name of the workflow,
+ * and cannot be guessed before the call is made. The marker is no secret. In a text, the marker is an HTML comment,
+ * which the service does not show.
  */
 
 // At most two line breaks are matched, as `withMarker` writes them. With `\n*` a text of nothing but line breaks would

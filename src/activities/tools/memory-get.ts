@@ -1,8 +1,8 @@
 import type { ToolBody } from './params.ts'
 
 /**
- * Returns `{key, value}` with the labels stored with the value. An empty key gives null without labels, not an error,
- * so that a workflow can test with `when` whether an earlier run stored a value.
+ * Returns `{key, value}` with the labels that are stored with the value. If the key has no stored value, `value` is
+ * null and has no labels. This is no error, so a workflow can test with `when` whether an earlier run stored a value.
  */
 export const getMemory: ToolBody<'memory_get'> = async (call, context) => {
   const { key } = call.params

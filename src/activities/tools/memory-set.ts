@@ -8,11 +8,11 @@ import { memoryRevision } from '../../governance/tools/memory.ts'
 import type { StateReaderOf, ToolBody } from './params.ts'
 
 /**
- * Writes nothing itself. `commit` replaces the value in the transaction that also commits the outcome. So a crash
- * before the commit leaves nothing, and a repeated attempt writes only once. The value gets the input labels that the
- * call had when it was decided. Labels that the key already has stay, even labels of a deleted value, unless an admin
- * started the run (docs/decisions/0071). The last writer wins, unless the call was approved: then the key must be as
- * its approvers saw it.
+ * The body itself writes nothing. `commit` replaces the value in the transaction that also commits the outcome. So a
+ * crash before the commit leaves nothing, and a repeated attempt writes only once. The value gets the input labels that
+ * the call had when it was decided. Labels that the key already has stay, even labels of a deleted value, unless an
+ * admin started the run (docs/decisions/0071). If two calls set the same key, the later one wins. But an approved call
+ * writes only if the key is still as its approvers saw it.
  */
 export const setMemory: ToolBody<'memory_set'> = async (call, context) => {
   const { organizationId } = call
@@ -74,10 +74,12 @@ export const readMemoryState: StateReaderOf<'memory_set'> = async (call, context
 const readable = (value: unknown): string =>
   typeof value === 'string' && value.includes('\n') ? value : JSON.stringify(value, null, 2)
 
-/** Longer JSON texts are compared as they are stored, in one line. */
+/**
+ * If a value's JSON has more characters than this, approvers compare the present and the new value as JSON in one line.
+ */
 const mostInLines = 50_000
 
-/** The revision of a key and its labels, including labels that a deleted value left. */
+/** Reads the revision and the labels of a key. The labels of a deleted value are included. */
 async function presentOf(
   trx: Transaction<Database>,
   organizationId: string,

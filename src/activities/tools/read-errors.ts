@@ -7,7 +7,7 @@ import { ToolError } from './executor.ts'
 export interface ReadErrors extends Service {
   /** Codes and messages by HTTP status. The service would refuse the same request again. */
   readonly refusals: Readonly<Record<number, Said>>
-  /** Answers whose status says too little. They are recognized by words that the service documents. */
+  /** Answers whose status alone does not say what happened. They are recognized by words that the service documents. */
   readonly byWords?: readonly { readonly status: number; readonly words: RegExp; readonly means: Meaning }[]
 }
 
@@ -17,7 +17,10 @@ type Meaning = Said | 'expired'
 /** A `fetch` for one call. It remembers its last request, which explains an error of the call. */
 export interface Watched {
   readonly fetch: Fetch
-  /** Returns the error of the call. If the last answer had a success status, it did not have the documented form. */
+  /**
+   * Returns the error of the call, made from the last request. If that request was answered with a success status, the
+   * error says that the answer does not have the documented form.
+   */
   errorOf(error: unknown, signal: AbortSignal): Promise<unknown>
   /** Whether the service may have done the work of the last request. */
   mayHaveWorked(): boolean
@@ -29,8 +32,8 @@ type Last =
   | { readonly kind: 'failed'; readonly error: unknown }
 
 /**
- * Errors are made from the requests themselves, because vendors' clients put prompts and keys into the errors that they
- * throw.
+ * Watches the requests of a client library, and makes the errors of a call from these requests. The library's own
+ * errors are not used, because such libraries put prompts and keys into their errors.
  */
 export function watch(send: Fetch, errors: ReadErrors, expired: () => Promise<ToolError>): Watched {
   const failures = failuresOf(errors)
@@ -63,7 +66,7 @@ export function watch(send: Fetch, errors: ReadErrors, expired: () => Promise<To
   }
 }
 
-/** How many characters of a refusal are searched for `words`. */
+/** `words` are looked for only in this many characters of a refusal. */
 const mostWords = 10_000
 
 async function answered(

@@ -10,13 +10,14 @@ import { addressed } from './mail-message.ts'
 import type { ToolParams } from './params.ts'
 
 /*
- * Sends a mail through Resend. Resend's API knows the `Idempotency-Key` of a request for 24 hours. It answers a second
- * request with the same key, but does not send the mail again.
+ * Sends a mail through Resend. Resend's API knows the `Idempotency-Key` of a request for 24 hours. Resend answers a
+ * second request with the same key, but does not send the mail again.
  */
 
 type Output = { readonly message_id: string; readonly accepted: string[] }
 
 /**
+ * Resend's answer to one request:
  * - `refused`: this request sent nothing. `isOfContent`: the reason is the content, so an earlier request with the same
  *   content was refused too.
  * - `unclear`: no answer says whether the mail was sent, or a request with this key is still under way.
@@ -30,7 +31,7 @@ export type ResendAnswer =
 
 /** The largest answer in bytes. Resend's answers have less than 1 KiB. */
 const mostBytes = 64 * 1024
-/** The most recipients that Resend takes. */
+/** Resend takes at most this many recipients for a mail. */
 const mostRecipients = 50
 
 /** A mail that is ready to be sent. */

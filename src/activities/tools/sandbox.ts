@@ -12,15 +12,15 @@ import { ToolError } from './executor.ts'
  * descriptor is then compared with the file at the expected path. This detects links. It also detects a swap, unless
  * the swap is undone and repeated at exactly the right moments.
  *
- * The operator makes hard links and mounts inside the folder, so they are followed.
+ * Hard links and mounts inside the folder are followed, because the operator makes them.
  */
 
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_NOCTTY } = constants
 const directoryFlags = O_RDONLY | O_DIRECTORY | O_NONBLOCK
-// O_NONBLOCK: opening a FIFO without a writer must not block the worker. It is refused after fstat.
+// Without O_NONBLOCK, opening a FIFO that has no writer would block the worker. The FIFO is refused after fstat.
 const fileFlags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
 
-/** How to open a file. The default depends on the system; tests choose one. */
+/** How to open a file. The default depends on the system; tests choose a method. */
 export type OpenMethod = 'descriptors' | 'compare'
 
 /**
@@ -82,7 +82,7 @@ async function openAndCompare(root: string, parts: readonly string[]): Promise<F
   try {
     const realRoot = await realpath(root).catch(rootUnusable)
     const expected = join(realRoot, ...parts)
-    // Also refuses other spellings (case, Unicode form) on file systems that treat them as the same name.
+    // This check also refuses other spellings (case, Unicode form) on file systems that treat them as the same name.
     const plain = async () => (await realpath(expected)) === expected
     if (!(await plain())) throw throughLink()
     await refuseSpecial(expected, true)
@@ -106,8 +106,8 @@ async function openRoot(root: string): Promise<FileHandle> {
 }
 
 /**
- * Avoids opening devices, because opening a device can already have effects. Gives links a clear message. This check
- * does not protect against swaps; O_NOFOLLOW, O_DIRECTORY and fstat do.
+ * Refuses devices before they are opened, because even opening a device can have effects. Refuses a link with a clear
+ * message. This check does not protect against swaps; O_NOFOLLOW, O_DIRECTORY and fstat do.
  */
 async function refuseSpecial(path: string, last: boolean): Promise<void> {
   const found = await lstat(path)

@@ -14,8 +14,9 @@ export interface SmtpFailure {
 const certificate = /CERT|SELF_SIGNED|UNABLE_TO|ALTNAME|^ERR_(?:TLS|SSL)|^ETLS$/
 
 /**
- * Converts an error before the final dot. Nothing was delivered, so temporary errors are retryable. The message and the
- * cause do not quote the server, because its text often repeats addresses. The server's code is enough.
+ * Converts an error that came before the final dot of the message. Nothing was delivered, so temporary errors are
+ * retryable. The message and the cause do not quote the server, because its text often repeats addresses. The server's
+ * code is enough.
  */
 export function failureBeforeDot(error: unknown, recipients = 0): ToolError {
   const failure = error as SmtpFailure
@@ -71,7 +72,7 @@ export function recipientsRefused(refusals: readonly SmtpFailure[], recipients: 
   )
 }
 
-/** Returns an error if the answer to the final dot certainly says that the message was not accepted; else undefined. */
+/** Returns an error if the server's answer to the final dot certainly refuses the message; otherwise undefined. */
 export function definiteRefusal(error: unknown): ToolError | undefined {
   const failure = error as SmtpFailure
   const { code, responseCode = 0 } = failure
@@ -94,7 +95,7 @@ function isTransient(responseCode: number): boolean {
   return responseCode >= 400 && responseCode < 500
 }
 
-/** Only codes, for the operator's log. */
+/** An error with codes only, for the operator's log. */
 function bare({ code, originalCode, command, responseCode }: SmtpFailure): Error {
   const words = [code, originalCode, command?.split(' ')[0], responseCode].filter(
     (word) => word !== undefined,

@@ -8,8 +8,8 @@ export interface SmtpServer {
 }
 
 /**
- * Reads `SMTP_URL`: `smtp://user:password@host:port` (STARTTLS if offered) or `smtps://…` (TLS from the start).
- * Options in its query: `requireTLS`, `ignoreTLS`, `tls.rejectUnauthorized` (`true` or `false`), `tls.servername`,
+ * Reads `SMTP_URL`: `smtp://user:password@host:port` (STARTTLS if offered) or `smtps://…` (TLS from the start). Options
+ * in the query of the URL: `requireTLS`, `ignoreTLS`, `tls.rejectUnauthorized` (`true` or `false`), `tls.servername`,
  * and `name` (the client's name in its greeting). A password is sent to another machine only over TLS.
  * @throws ToolError `mail_not_configured`; the message never repeats the value, which may contain a password
  */

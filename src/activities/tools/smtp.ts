@@ -5,9 +5,9 @@ import type { Mail } from './mail-message.ts'
 import { definiteRefusal, failureBeforeDot, recipientsRefused, type SmtpFailure } from './smtp-errors.ts'
 import type { SmtpServer } from './smtp-url.ts'
 
-/** Time limits in milliseconds. Together they stay below the tool's own time limit. */
+/** Time limits in milliseconds. Their sum is below the tool's own time limit. */
 export interface SmtpTimeouts {
-  /** For connecting: from the name lookup to the end of greeting and TLS. */
+  /** Longest time of each of these steps: the name lookup, the connection, and the server's greeting. */
   readonly connect: number
   /** Longest silence of the server before the final dot. */
   readonly idle: number
@@ -31,8 +31,8 @@ export interface SmtpHooks {
  * - `after`: starts in the same event loop turn that ends the stream. Now only the server's answer tells the outcome. A
  *   lost or late answer is OutcomeUnknown. Cancelling has no effect any more.
  *
- * The final dot ends a message in SMTP. nodemailer writes it only when the message stream ends, so this code delays
- * that end.
+ * The final dot ends a message in SMTP. nodemailer writes the dot only when the message stream ends, so this code
+ * delays that end.
  */
 
 /**
@@ -92,7 +92,8 @@ async function open(connection: SMTPConnection, server: SmtpServer, signal: Abor
 }
 
 /**
- * Makes one exchange before the message. Ends when `done` is called, the connection breaks or the signal is aborted.
+ * Makes one exchange with the server before the message is sent. Ends when `done` is called, the connection breaks or
+ * the signal is aborted.
  */
 async function step(
   connection: SMTPConnection,
@@ -109,7 +110,7 @@ async function step(
   }
 }
 
-/** The message of one delivery: it is sent whole, and its end follows after the point of no return. */
+/** Sends the message of one delivery: first all of its bytes, and its end after the point of no return. */
 class Transmission {
   readonly #connection: SMTPConnection
   readonly #recipients: number
@@ -120,7 +121,7 @@ class Transmission {
   readonly #message: Readable
   readonly #settled = Promise.withResolvers<string[]>()
   #phase: 'before' | 'marking' | 'after' | 'settled' = 'before'
-  /** Why the delivery must end, although its point of no return is still being saved. */
+  /** The error of a delivery that broke while its point of no return was being saved; null: none. */
   #brokenWhileMarking: { readonly error: unknown } | null = null
   #answerTimer: NodeJS.Timeout | undefined
 
@@ -154,7 +155,10 @@ class Transmission {
     }
   }
 
-  /** Gives nodemailer the whole message. undefined: nodemailer has it all, and waits for its end. */
+  /**
+   * Gives nodemailer the whole message. `whole` is undefined if nodemailer has got the whole message already and waits
+   * for the end of the stream.
+   */
   #give(whole: Buffer | undefined): void {
     if (whole === undefined) {
       if (this.#phase === 'before') void this.#finish()
@@ -209,8 +213,8 @@ function watch(
   lost: (cause: unknown) => void,
   cancelled: (reason: unknown) => void,
 ): () => void {
-  // This is delayed by a microtask. So nodemailer's reason comes first, even if nodemailer closes the connection before
-  // it gives the reason.
+  // The report is delayed by a microtask. So nodemailer's reason comes first, even if nodemailer closes the connection
+  // before it gives the reason.
   const ended = () => queueMicrotask(() => lost(new Error('closed')))
   const aborted = () => cancelled(signal.reason)
   connection.on('error', lost)

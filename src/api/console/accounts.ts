@@ -16,12 +16,12 @@ import type { SignUp } from '../../shared/sign-up-setting.ts'
 import { queryOf } from './forms.ts'
 import { mailedToken, refusalOf, type OpenPages } from './open-pages.ts'
 
-/** Whether anybody can get an account. */
+/** False if nobody can sign up for an account. */
 export const offersSignUp = ({ mode }: SignUp): boolean => mode !== 'closed'
 
 /**
- * Pages for people without a session: a new account, a confirmed address, a new password. Their answers never show
- * whether an address has an account. The sign-in library limits how often each form can be sent.
+ * Adds the pages for people without a session. They create an account, confirm an address, or set a new password. Their
+ * answers never show whether an address has an account. The sign-in library limits how often each form can be sent.
  */
 export function accountPages(pages: OpenPages): void {
   signUp(pages)

@@ -5,7 +5,7 @@ import { requireSameOrigin } from '../auth.ts'
 import { readBytes } from '../body-bytes.ts'
 import { ApiError } from '../errors.ts'
 
-/** Bytes of a form. The largest field is a comment; a bulk decision names up to 200 approvals. */
+/** Maximum size of a form, in bytes. The largest field is a comment; a bulk decision names up to 200 approvals. */
 const formLimit = 64 * 1024
 
 /**
@@ -30,7 +30,7 @@ export async function readForm(config: Config, request: Request): Promise<URLSea
 const tooLarge = (): ApiError =>
   new ApiError('too_large', `the form is larger than ${formLimit} bytes: send less`)
 
-/** The token that binds a form to the session of its page. */
+/** The token in the forms of a page. It binds the forms to the sign-in session that loaded the page. */
 export function formToken(config: Config, sessionId: string): string {
   return createHmac('sha256', config.sessionSecret)
     .update(JSON.stringify(['form', sessionId]))

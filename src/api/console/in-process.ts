@@ -12,8 +12,9 @@ import type { Answer, Mounted, Route } from '../route.ts'
 import { routes } from '../routes/index.ts'
 
 /*
- * The public API for pages of the console, without HTTP between them. Routes, checks of rights, shares, audit and
- * idempotency are the same. These calls are not counted as requests, because the page itself was counted.
+ * Lets pages of the console call the routes of the public API without HTTP. Routes, checks of rights, shares, audit and
+ * idempotency are the same. These calls do not count as requests for the rate limits, because the request for the page
+ * was counted.
  */
 
 export interface Sender {
@@ -24,7 +25,10 @@ export interface Sender {
   readonly identify: () => Promise<Identity>
 }
 
-/** After a second tap on a button, the second request waits for the answer to the first one and shows it. */
+/**
+ * If a person taps a button twice, the second request shows the answer to the first one. It looks for this answer at
+ * most `mostLooks` times.
+ */
 const mostLooks = 50
 const lookMilliseconds = 100
 
@@ -41,7 +45,7 @@ export function apiFor(context: Context, services: Mounted, sender: Sender): Api
           }
         } catch (thrown) {
           const error = toApiError(thrown)
-          // An internal error gets its page where it is logged.
+          // The application's error handler logs an internal error and sends the page for it.
           if (error.code === 'internal') throw thrown
           const refused = { status: statusOf[error.code], code: error.code, message: error.message }
           if (error.code !== 'idempotency_in_progress' || looks >= mostLooks) return { ok: false, ...refused }
@@ -79,14 +83,14 @@ async function call(
 
 type TextAnswer = Answer & { readonly text?: string | null }
 
-/** The body as a client would read it. */
+/** The body of the answer, as a client of the HTTP API would parse it. */
 async function bodyOf(
   { status, body, text }: TextAnswer,
   { only, mostCharacters }: ApiRequest,
 ): Promise<unknown> {
   if (text !== undefined && text !== null) {
     const read = JSON.parse(text) as { error?: { code: string; message: string } }
-    // A stored refusal is replayed.
+    // The stored answer to an earlier request with this key was an error.
     if (status >= 400 && read.error !== undefined)
       throw new ApiError(read.error.code as ApiError['code'], read.error.message)
     return read

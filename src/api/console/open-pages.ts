@@ -8,12 +8,12 @@ import type { Assets } from './assets.ts'
 import { readForm } from './forms.ts'
 import { asPage, show } from './show.ts'
 
-/** The shared parts of the pages around the sign-in. These pages are open to people without a session. */
+/** Adds pages that people without a session can open, such as the sign-in. */
 export interface OpenPages {
   readonly context: Context
   readonly services: Mounted
   get(path: string, work: (visit: OpenVisit) => Promise<void>): void
-  /** Reads the form first. Throws for a form of another site. */
+  /** Reads the form before `work`. Throws `unauthenticated` for a form of another site. */
   post(path: string, work: (visit: OpenVisit, sent: URLSearchParams) => Promise<void>): void
 }
 
@@ -28,7 +28,8 @@ export function openPages(
   { context, services, assets }: { context: Context; services: Mounted; assets: Assets },
 ): OpenPages {
   const visitOf = (request: Request, response: Response): OpenVisit => {
-    // The address may contain a mailed token, which no `Referer` may show. Forms still send their origin.
+    // The page's address may contain a mailed token, and no other site may see it in `Referer`. With this policy forms
+    // still send their origin.
     response.setHeader('Referrer-Policy', 'strict-origin')
     return { request, response, show: (page) => show({ request, response, assets }, page, null) }
   }
@@ -73,7 +74,10 @@ export async function refusalOf(
 export const mailedToken = (given: string | null): string | null =>
   given !== null && /^[\w.-]{16,2000}$/.test(given) ? given : null
 
-/** Sends the code of a form: six digits come from the app, anything else is a backup code. */
+/**
+ * Sends the code from a form to the sign-in library. A code of six digits comes from the authenticator app, and any
+ * other code is a backup code.
+ */
 export function proveFactor(auth: Auth, request: Request, sent: URLSearchParams): Promise<AuthAnswer> {
   const code = (sent.get('code') ?? '').replaceAll(/\s/g, '')
   const endpoint = /^\d{6}$/.test(code) ? 'verify-totp' : 'verify-backup-code'

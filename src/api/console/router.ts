@@ -17,8 +17,8 @@ import { signInPages } from './sign-in.ts'
 import { apiOf, personOf, renewed, signedIn } from './visits.ts'
 
 /**
- * The console: pages rendered by the server (src/console) for people who are signed in. They read and change things only
- * through the routes of the public API (docs/decisions/0114-the-console-is-rendered-by-the-server.md).
+ * The console: pages rendered by the server (src/console) for people who are signed in. The pages read and change data
+ * only through the routes of the public API (docs/decisions/0114-the-console-is-rendered-by-the-server.md).
  */
 export function consoleRouter(context: Context, services: Mounted): Router {
   const router = express.Router({ caseSensitive: true, strict: true })

@@ -21,10 +21,15 @@ import { apiOf, signedIn, type Signed } from './visits.ts'
 
 /*
  * The page of the second factor. An organization may refuse everything else to a person without a factor, but this page
- * must still open. So it reads the session from the sign-in library, and not from the API.
+ * must still open. So this page reads the session from the sign-in library, and not from the API.
  */
 
-/** Whether the person's address is confirmed and a second factor exists, and whether this session has proven it. */
+/**
+ * The state of the person's second factor:
+ * - `unconfirmed`: the mail address is not confirmed, so no factor can be enrolled yet;
+ * - `none`: there is no factor;
+ * - `unproven`, `proven`: there is a factor, and this session was opened without it or with it.
+ */
 type FactorState = 'unconfirmed' | 'none' | 'unproven' | 'proven'
 
 interface Visit extends OpenVisit {
@@ -102,7 +107,7 @@ async function pageOf(pages: OpenPages, visit: Visit, problem: Refusal | null): 
   return page(shown)
 }
 
-/** The person's keys that wait for a confirmation, in the organization of the console. */
+/** The person's API keys in the present organization that the person must still confirm with a second factor. */
 async function keysOf({ api, signed }: Visit): Promise<KeyToConfirm[]> {
   const listed = await api.call<{
     readonly data: readonly (KeyToConfirm & {
@@ -117,7 +122,10 @@ async function keysOf({ api, signed }: Visit): Promise<KeyToConfirm[]> {
 type Action = (pages: OpenPages, visit: Visit, sent: URLSearchParams) => Promise<Page | null>
 
 const actions: Readonly<Record<string, Action>> = {
-  /** Creates a key for the app and backup codes. They protect the account only after the first correct code. */
+  /**
+   * Creates the secret for the authenticator app, and backup codes. The factor protects the account only after the
+   * first correct code.
+   */
   async begin(pages, visit, sent) {
     const { request, response } = visit
     const password = sent.get('password') ?? ''
@@ -151,7 +159,7 @@ const actions: Readonly<Record<string, Action>> = {
   },
 }
 
-/** Sends a code. If the code is right, the browser gets a new session and is sent to the next page. */
+/** Checks the code from the form. If the code is right, the browser gets a new session and is sent to the next page. */
 async function proven(
   pages: OpenPages,
   visit: Visit,

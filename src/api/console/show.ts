@@ -7,7 +7,10 @@ import { statusOf, toApiError } from '../errors.ts'
 import { routeLocal } from '../observed.ts'
 import type { Assets } from './assets.ts'
 
-/** Scripts and styles come only from this service, forms are sent only to it, and no other site may frame a page. */
+/**
+ * The browser loads scripts and styles only from this service, and sends forms only to this service. No other site may
+ * show a page in a frame.
+ */
 const policy = [
   "default-src 'none'",
   "style-src 'self'",
@@ -21,12 +24,13 @@ const policy = [
 /** Headers of every answer below `/console`. */
 export const consoleHeaders: RequestHandler = (_request, response, next) => {
   response.setHeader('Content-Security-Policy', policy)
-  // With `no-referrer`, which the API's answers have, a browser would not say which origin a form comes from.
+  // The API's answers have the policy `no-referrer`. With it, a browser would not say which origin a form comes from,
+  // and `readForm` needs this origin.
   response.setHeader('Referrer-Policy', 'same-origin')
   next()
 }
 
-/** The signed-in person in the frame of a page, and the token of its forms. */
+/** The signed-in person whom the page names, and the token for the forms of the page. */
 export interface Visitor {
   readonly person: Person
   readonly token: string
@@ -53,13 +57,16 @@ export function show(
   response.end(document(shown, { ...frame, place: request.originalUrl }))
 }
 
-/** After a form, a browser loads the page at `place` by GET. */
+/** Redirects the browser to `place`. It loads that page by GET, also after a form was sent by POST. */
 export function sendTo(response: Response, place: string): void {
   response.status(303).setHeader('Location', place)
   response.end()
 }
 
-/** A handler whose errors become pages. Failures of the service are passed on, so that they are logged. */
+/**
+ * Returns a handler that runs `work` and shows an error as a page. An internal error goes to the application's error
+ * handler, which logs it.
+ */
 export function asPage(
   pattern: string,
   assets: Assets,
@@ -76,7 +83,8 @@ export function asPage(
         return
       }
       if (error.retryAfter !== undefined) response.setHeader('Retry-After', String(error.retryAfter))
-      // The form comes from another site or another session, so signing in again would not help.
+      // `unauthenticated` means here that the form came from another site or another session. Signing in again would
+      // not help, so the status is 403.
       const status = error.code === 'unauthenticated' ? 403 : statusOf[error.code]
       const problem = { status, code: error.code, message: error.message }
       show({ request, response, assets }, problemPage(problem, request.originalUrl), null)

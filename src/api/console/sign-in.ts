@@ -7,7 +7,7 @@ import { proveFactor, refusalOf, type OpenPages, type OpenVisit } from './open-p
 import { sendTo } from './show.ts'
 import { organizationCookie, organizationId, signedIn } from './visits.ts'
 
-/** Signing in and out, and the choice of an organization. */
+/** Adds the pages and forms for signing in, signing out, and choosing an organization. */
 export function signInPages({ context, services, get, post }: OpenPages): void {
   const { auth } = services
   const signUp = offersSignUp(context.config.people.signUp)

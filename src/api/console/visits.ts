@@ -10,17 +10,17 @@ import { requestIdOf } from '../request-id.ts'
 import type { Mounted } from '../route.ts'
 import { apiFor } from './in-process.ts'
 
-/** A person with a session. Pages take no API keys. */
+/** A person who is signed in. Pages accept no API keys. */
 export interface Signed {
   readonly identity: Identity
   readonly sessionId: string
-  /** Whether the session should be renewed. */
+  /** True if the session should be renewed. */
   readonly isDue: boolean
 }
 
 /**
- * Renews a session that is due when the person opens a page. The requests that an open page sends by itself do not
- * renew the session. So a page that is left open does not keep its session alive.
+ * Renews the session if it is due and the person opens a page. A page that stays open sends requests by itself. These
+ * do not renew the session, so they do not keep it alive.
  */
 export async function renewed(
   { auth }: Pick<Mounted, 'auth'>,
@@ -66,7 +66,10 @@ export function apiOf(
 
 const cookie = 'countersign.organization'
 
-/** The `Set-Cookie` line for the organization whose lists a person wants to see. The cookie gives no access. */
+/**
+ * The `Set-Cookie` line of a cookie that names the organization whose lists the person wants to see. The cookie gives
+ * no access.
+ */
 export function organizationCookie(config: Config, id: string): string {
   const secure = publicBase(config).startsWith('https:') ? '; Secure' : ''
   return `${cookie}=${id}; Path=/console; HttpOnly; SameSite=Lax; Max-Age=31536000${secure}`
@@ -81,7 +84,7 @@ export async function personOf(api: Api, request: Request): Promise<Person> {
   return { user, organizations, organization: chosen(organizations, request) }
 }
 
-/** The organization of the cookie, else the first that is not personal. */
+/** The organization that the cookie names, else the first organization that is not personal. */
 function chosen(organizations: readonly Organization[], request: Request): Organization | null {
   const wanted = wantedBy(request)
   return (

@@ -36,7 +36,8 @@ export const getApprovals = route({
     const page = { limit, cursor }
     if (filters.kind !== 'resolution')
       return ok(await listApprovals(context, caller, { ...filters, kind: filters.kind }, page))
-    // An unknown outcome has no rule, and its risk is not stored.
+    // A call with an unknown outcome is always pending and has no rule, and its risk is not stored. So these filters
+    // match no such call.
     const isEmpty =
       (filters.status !== undefined && filters.status !== 'pending') ||
       filters.rule_id !== undefined ||
@@ -71,7 +72,7 @@ export const getApproval = route({
   },
 })
 
-/** Ids of approvals have no `/`. */
+/** True if the id names a call with an unknown outcome. Only such ids contain `/`, and ids of approvals do not. */
 const isResolution = (id: string): boolean => id.includes('/')
 
 async function notByVote(...read: Parameters<typeof readResolution>): Promise<DomainError> {

@@ -14,8 +14,8 @@ import { preToolUse } from '../schemas/agents.ts'
 import { waitForApproval } from '../wait.ts'
 
 /**
- * Seconds that a held call waits for a person, unless the request has `?wait`. The default is shorter than the timeout
- * of every client.
+ * A held call waits this many seconds for a person, unless the request has `?wait`. This is shorter than the timeout of
+ * every client.
  */
 const defaultWait = 55
 const longestWait = 570
@@ -31,8 +31,9 @@ const verdict = z.strictObject({
 })
 
 /**
- * For clients with HTTP hooks: takes Claude Code's own PreToolUse body and answers in its schema. An allowed call
- * gets an empty object, so that the client's own prompts and rules still apply.
+ * The route for clients with HTTP hooks. It takes the PreToolUse body of Claude Code and answers in the schema of
+ * Claude Code. For an allowed call the answer is an empty object, so that the client still applies its own prompts and
+ * rules.
  */
 export const postClaudeCode = askRoute({
   key: 'POST /hooks/claude-code',
@@ -55,8 +56,8 @@ export const postClaudeCode = askRoute({
     let wait = 0
     let organization: string | undefined
     const first = await decideQuestion(question, async (admit) => {
-      // The query is read here, so that an error in it also becomes a denial. After an error, a client would
-      // make the call.
+      // The query is read here, so that an error in it also becomes a denial. After an HTTP error, a client would make
+      // the call.
       const named = readQuery(request)
       refuseUnknown(named)
       wait = readWait(named['wait'])
@@ -74,12 +75,14 @@ export const postClaudeCode = askRoute({
         await withdrawOwn(context, asker, approval_id, null)
         return ok(verdictView(first, 'cancelled'))
       }
-      // A new question would reopen an ended session, or use up the approval for a client that has disconnected.
+      // Ask again only if the approval was decided and the client still waits. Otherwise a new question could reopen an
+      // agent's session that has ended, or use up the approval although the client has disconnected.
       const isDecided = status === 'approved' || status === 'rejected'
       if (!isDecided || signal.aborted) return ok(verdictView(first, status))
       return ok(verdictView(await decideQuestion(question, async () => questionOf(body, organization))))
     } catch (error) {
-      // Either the person has left the organization, which cancelled the approval, or somebody has just decided it.
+      // `not_found`: the person has left the organization, which cancelled the approval. `approval_already_decided`:
+      // somebody decided the approval just before it was withdrawn.
       if (error instanceof DomainError && ['not_found', 'approval_already_decided'].includes(error.code))
         return ok(verdictView(first, 'cancelled'))
       // The call stays held. A failed wait must not become an error, because a client would then make the call.
@@ -110,7 +113,10 @@ function questionOf(body: unknown, organization: string | undefined): unknown {
   }
 }
 
-/** A misspelt `organization_id` would let the key of any organization count. */
+/**
+ * Throws for an unknown parameter. If a misspelt `organization_id` were ignored, the key of any organization would be
+ * accepted.
+ */
 function refuseUnknown(query: Record<string, string>): void {
   const unknown = Object.keys(query).find((name) => name !== 'wait' && name !== 'organization_id')
   if (unknown !== undefined)
@@ -120,7 +126,10 @@ function refuseUnknown(query: Record<string, string>): void {
     )
 }
 
-/** Seconds to wait. An unreadable value counts as 0: the call is still held. */
+/**
+ * Returns the seconds to wait. An unreadable value counts as 0. The call is then held all the same, but the answer does
+ * not wait for a person.
+ */
 function readWait(text: string | undefined): number {
   if (text === undefined) return defaultWait
   return /^\d{1,3}$/.test(text) ? Math.min(longestWait, Number(text)) : 0
@@ -138,7 +147,10 @@ function verdictView(decision: AgentDecision, status: ApprovalStatus = 'pending'
   }
 }
 
-/** The text for the model: the rule, the reason, and the next step. The client cuts it at 10,000 characters. */
+/**
+ * The text that the language model reads: the rule, the reason, and the next step. The client cuts the text at 10,000
+ * characters.
+ */
 function reasonFor(
   { decision, reason, explanation, approval_id }: AgentDecision,
   status: ApprovalStatus,

@@ -5,7 +5,7 @@ import { ApiError } from '../errors.ts'
 import { openApiDocument } from '../openapi.ts'
 import { publicRoute, type Route } from '../route.ts'
 
-/** The two routes that describe the API, including themselves. `ENABLE_DOCS=false` turns both off. */
+/** The two routes that describe all routes of the API, and also themselves. `ENABLE_DOCS=false` turns both off. */
 export function docsRoutes(all: () => readonly Route[]): Route[] {
   let document: object | undefined
   return [

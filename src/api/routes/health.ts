@@ -34,7 +34,10 @@ const health = z
 /** A check that takes longer counts as failed. */
 const patienceMilliseconds = 2_000
 const alarmMilliseconds = 5 * 60_000
-/** A heartbeat writes every five seconds. So if the last failed write is older than this, the trouble is over. */
+/**
+ * A heartbeat writes to the database every five seconds. So if the last failed write is older than this, the database
+ * accepts writes again.
+ */
 const troubleMilliseconds = 30_000
 /** A disk counts as full below this many free bytes. */
 const leastFree = 32 * 1024 * 1024
@@ -76,8 +79,8 @@ async function databaseState(db: Db): Promise<{ worker: boolean }> {
 }
 
 /**
- * The alarm is repeated every minute while somebody tries to write. It ends when it has not been raised for five
- * minutes.
+ * `auditAlarmAt` is set when the service finds an audit entry that it did not write. While somebody tries to add
+ * entries to that audit log, this happens again every minute. So the alarm ends five minutes after the last time.
  */
 function isAlarmed({ auditAlarmAt }: Pick<Context, 'auditAlarmAt'>): boolean {
   return auditAlarmAt !== null && performance.now() - auditAlarmAt < alarmMilliseconds

@@ -18,7 +18,7 @@ interface Adapter {
 
 let known: ReadonlyMap<string, Adapter> | undefined
 
-/** The adapter files as released, read once. */
+/** Reads the released adapter files at the first call, and keeps them in memory. */
 function adapters(): ReadonlyMap<string, Adapter> {
   if (known !== undefined) return known
   const folder = join(projectRoot(), 'adapters')

@@ -33,11 +33,11 @@ const me = z
     organizations: z.array(myOrganization),
     organization_id: id,
     key_id: id.nullable(),
-    /** How the session was opened; null for a key. */
+    /** How the sign-in session was opened; null if the request has an API key. */
     session_opened_with: z
       .enum(['unrecorded', 'password', 'password+totp', 'password+backup_code'])
       .nullable(),
-    /** Whether the key or session was made with a second factor. */
+    /** True if the API key or the sign-in session was made with a second factor. */
     has_second_factor: z.boolean(),
     scopes: scopeMap,
   })

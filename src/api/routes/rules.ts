@@ -14,7 +14,7 @@ import { created, noContent, ok, route, type Route } from '../route.ts'
 import { id, listOf, listQuery, time } from '../schemas/common.ts'
 import { ruleBodies } from '../schemas/rules.ts'
 
-/** A saved rule always has its status. */
+/** In a request the status may be missing, but a saved rule always has one. */
 const ruleStatus = ruleShape.status.unwrap()
 const added = { id, organization_id: id, created_by: id, created_at: time, updated_at: time }
 const schemas = {

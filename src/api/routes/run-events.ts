@@ -21,13 +21,13 @@ export const getRunEvents = streamRoute({
   responses: { 200: null },
   async stream(call, request, response) {
     const { context, params, query, services } = call
-    // Streams read in their organization's share. Otherwise hundreds of streams that wake together would block the
-    // database for other organizations.
+    // A stream reads its events in the share of its organization. Otherwise hundreds of streams that wake together
+    // would block the database for other organizations.
     const share = <T>(work: Parameters<typeof withShare<T>>[3]): Promise<T> =>
       withShare(context.shares, call.identity.charged.holderId, 'look', work)
     const stream = openStream(response, {
       pingMilliseconds: services.pingMilliseconds ?? 15_000,
-      // Ends the stream once the key is revoked or the person has left.
+      // This check ends the stream after the key was revoked or the person has left.
       stillAllowed: () => share(call.stillAllowed),
       signal: call.signal,
     })
@@ -40,7 +40,8 @@ export const getRunEvents = streamRoute({
           const { status, eventSeq, events, text } = await share(async (place) => {
             const read = await readRunEvents(context.db, params.id, last, left)
             place.works()
-            // One write for all events, because each write checks the caller's rights.
+            // All events are written to the stream together, because each write to the stream checks the caller's
+            // rights.
             return {
               ...read,
               text: read.events.map((event) => eventText(event.seq, event.type, event)).join(''),
@@ -60,7 +61,7 @@ export const getRunEvents = streamRoute({
   },
 })
 
-/** An id of another form is ignored. The client then gets every event, so nothing is lost. */
+/** Returns 0 for an id of another form. The client then gets every event, so nothing is lost. */
 function lastEventId(header: string | string[] | undefined): number {
   return typeof header === 'string' && /^\d{1,9}$/.test(header) ? Number(header) : 0
 }

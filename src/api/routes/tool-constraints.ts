@@ -30,7 +30,7 @@ const schemas = Object.fromEntries(
   }),
 )
 
-/** One tool of the answer, with the limits from its declaration. */
+/** Returns the entry of one tool, with the limits from its declaration. */
 function constraintsOf(tool: ToolDeclaration): z.infer<typeof constraints> {
   const names = limitNames.filter((name) => Object.hasOwn(tool.constraints, name))
   const limits = names.map((name) => {

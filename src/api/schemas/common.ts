@@ -9,7 +9,7 @@ import { statusOf, type ErrorCode } from '../errors.ts'
 export const time = z.iso.datetime()
 export const id = z.string()
 
-/** One error in a request: the path of its field and a message. */
+/** One problem in a request: the path of the field, and a message. */
 export const problem = z.strictObject({ path: z.string(), message: z.string() })
 
 /** The form of every error. */
@@ -43,9 +43,8 @@ export const reversible = z.enum(reversibilities)
 export const approver = ruleShape.approver.unwrap()
 export const labels = z.array(z.string())
 export const scopeMap = z.record(z.string(), z.boolean())
-/** A rule whose conditions a call met. */
+/** A rule whose conditions the call fulfils. */
 export const matchedRule = z.strictObject({ id, name: z.string(), verdict, shadow: z.boolean() })
-/** Any JSON value. */
 export const anyJson = z.unknown().meta({ description: 'any JSON value' })
 
 /** The empty body of a request whose path contains all that the request needs. */

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { labelSlug, textField } from '../../policy/text.ts'
 import { mostLabels } from '../../policy/types.ts'
 
-/** The fields of the form beside the file. */
+/** The other fields of the form with the file. */
 export const fileFields = z.strictObject({
   name: textField(200),
   labels: z.array(labelSlug).max(mostLabels),

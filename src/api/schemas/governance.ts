@@ -11,7 +11,7 @@ export const mostFlags = 100
 /** Maximum number of external tools in the settings. Every change of the policy reads all of them. */
 export const mostExternalTools = 1_000
 
-/** Changes of settings; any of them may be missing. */
+/** The body of a change of settings. Every setting may be missing. */
 export const governancePatch = z
   .strictObject(
     Object.fromEntries(
@@ -40,7 +40,7 @@ export const governancePatch = z
     }
   })
 
-/** The body has the limits that `npm run set-plan` can change too. */
+/** The body changes the same limits as `npm run set-plan`. */
 export const quotaPatch = limitChanges
 
 /** A policy is for exactly one tool, so a name with `*` is refused. */
@@ -67,7 +67,10 @@ export const toolPolicyPatch = z.strictObject({
   role: role.optional(),
 })
 
-/** A role of members, or another name. Names that differ only in letter case would mislead. */
+/**
+ * A role of members, or any other name. Upper case is refused, because names that differ only in letter case would
+ * mislead people.
+ */
 export const roleName = z
   .string()
   .regex(

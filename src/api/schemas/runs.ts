@@ -74,7 +74,7 @@ const headShape = {
 /** A run in a list, without its data. */
 export const runSummary = z.strictObject(headShape).meta({ id: 'RunSummary' })
 
-/** Kinds of things that wait for a person. */
+/** The kinds of decisions for which a run or an agent waits. */
 export const waitingKind = z
   .enum([...approvalKinds, 'resolution'])
   .describe('`resolution`: a call whose outcome is unknown, which has no approval')
@@ -197,7 +197,7 @@ export const run = z
   })
   .meta({ id: 'Run' })
 
-/** The answer to an execution, whether it has ended or not. */
+/** The answer to `execute`, whether the run has ended or not. */
 export const execution = z
   .strictObject({
     execution_id: id,
@@ -217,7 +217,7 @@ const inputLabels = z
   .refine((all) => Object.values(all).flat().length <= mostLabels, tooManyLabels('has'))
   .describe('labels by input name; every step that refers to the input carries them')
 
-/** Ids of files of one run. */
+/** Ids of the uploaded files that one run may read. */
 const runFiles = z
   .array(z.string().max(100))
   .max(20)

@@ -34,7 +34,7 @@ export const workflowChanges = z.strictObject({
 })
 export const rollbackBody = z.strictObject({ message: message.default('') })
 
-/** Refuses two tags that differ only in upper case, because people would confuse them. */
+/** Tags of a template. Two tags may not be equal or differ only in letter case, because people would confuse them. */
 const tags = z
   .array(nameField(50))
   .max(20, 'a template has at most 20 tags')

@@ -35,7 +35,7 @@ const keyFile = z.object({
     .optional(),
 })
 
-/** People often give a key file as its JSON text. */
+/** Accepts a key file as an object, and also as JSON text, because people often give the text. */
 const keyFileOrText = z.preprocess((given) => {
   if (typeof given !== 'string' || given.length > 65_536) return given
   try {
@@ -64,7 +64,10 @@ const ownClient = z.strictObject({
   refresh_token: secret,
   ...base,
 })
-/** The credential from an authorization in the browser. The secret of the client stays in the settings. */
+/**
+ * The credential from an authorization in the browser. The secret of the client is not in it, but in the operator's
+ * settings.
+ */
 const authorized = z.strictObject({
   authorized: z.strictObject({ client_id: secret, refresh_token: secret }),
   ...base,
@@ -82,7 +85,7 @@ export function apiAddress(base: string, api: GoogleApi): string {
 }
 
 const scope = (name: string): string => `https://www.googleapis.com/auth/${name}`
-/** The smallest scopes with which each tool works. */
+/** For each tool, the smallest set of scopes with which it works. */
 const scopes: Readonly<Record<string, readonly string[]>> = {
   calendar_create_event: [scope('calendar.events')],
   docs_read: [scope('documents.readonly')],
@@ -137,8 +140,8 @@ function serverAt(at: string | undefined): TokenServer {
 }
 
 /**
- * The address of all APIs; undefined: Google's own addresses. A server that stands in for the token endpoint also
- * stands in for the APIs.
+ * The base address of all Google APIs; undefined: Google's own addresses. If the key file names another server as token
+ * endpoint, this server takes the place of the APIs too.
  */
 function baseOf(given: Credential): string | undefined {
   if (given.base_url !== undefined || !('service_account' in given)) return given.base_url
@@ -196,7 +199,8 @@ const grant: GrantDeclaration<Credential> = {
       client,
       // The first two scopes let this service read the account's name.
       scopes: ['openid', 'email', ...allScopes],
-      // Google gives a refresh token only for `offline`. It gives another one only after it has asked the person again.
+      // Google gives a refresh token only for `offline`. `consent` makes Google ask the person again, because otherwise
+      // it gives no second refresh token.
       parameters: { access_type: 'offline', prompt: 'consent' },
     }
   },
@@ -223,8 +227,8 @@ export const google = defineIntegration<Credential>({
     if ('service_account' in given) return { kind: 'account', account: given.service_account.client_email }
     const { status, json } = await ask({ method: 'GET', path: '/oauth2/v2/userinfo' })
     if (status === 429 || status >= 500) return { kind: 'unclear', status }
-    // Google has just accepted the refresh token. Other answers only say that its scopes do not allow reading the
-    // person's name.
+    // Google has just accepted the refresh token. A status other than 200 only says that the token's scopes do not
+    // allow reading the person's name.
     return { kind: 'account', account: status === 200 ? textIn(json, 'email') : null }
   },
 })

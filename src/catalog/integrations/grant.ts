@@ -5,23 +5,23 @@ export interface TokenServer {
   readonly tokenEndpoint: string
   readonly revocationEndpoint: string
   /**
-   * Whether the addresses in the server's own description are used instead, if there is one. These addresses must be
-   * below the issuer.
+   * Whether the server may publish a description of itself with other endpoints than these. If it does, these other
+   * endpoints are used. They must have the same origin as the issuer.
    */
   readonly isDescribed: boolean
 }
 
-/** A program that an authorization server knows. */
+/** A client that is registered at an authorization server. */
 export interface OAuthClient {
   readonly id: string
   readonly secret: string
 }
 
 /**
- * How a credential is exchanged for an access token.
- * - `refresh_token`: the access token is stored and shared by all processes, since the server may take each refresh
- *   token only once.
- * - `service_account`: a signed statement, which each process can make anew.
+ * How a credential is exchanged for an access token:
+ * - `refresh_token`: with a refresh token. All processes share one stored access token, since the server may take each
+ *   refresh token only once.
+ * - `service_account`: with a signed statement. Each process can make a new one.
  */
 export type Grant =
   | {
@@ -31,8 +31,8 @@ export type Grant =
       readonly client: OAuthClient | null
       readonly refreshToken: string
       /**
-       * Whether Countersign revokes the token when the connection is revoked, because the token belongs to this
-       * connection alone.
+       * Whether an authorization made the refresh token for this connection alone. Countersign then also revokes the
+       * token when the connection is revoked.
        */
       readonly isOurs: boolean
     }

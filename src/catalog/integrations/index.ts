@@ -19,7 +19,10 @@ export const integrationNames = Object.keys(integrations) as [Connectable, ...Co
 export type CredentialOf<Name extends Connectable> =
   (typeof integrations)[Name] extends IntegrationDeclaration<infer Credential> ? Credential : never
 
-/** The declaration, for code that treats every integration alike; undefined for one that cannot be connected yet. */
+/**
+ * Returns the declaration with the type that all integrations share; undefined for an integration that cannot be
+ * connected yet.
+ */
 export function integrationNamed(name: Integration): IntegrationDeclaration | undefined {
   return byName.get(name)
 }

@@ -7,7 +7,7 @@ export interface IntegrationSettings {
   /** `TRACKER_BASE_URL`; null: not set. */
   readonly trackerBaseUrl: string | null
   readonly google: {
-    /** This installation as a client of Google's sign-in; null: not set. */
+    /** The OAuth client of this installation at Google; null: not set. */
     readonly client: { readonly id: string; readonly secret: string } | null
     /** `GOOGLE_BASE_URL`; null: Google's own addresses. */
     readonly baseUrl: string | null
@@ -34,9 +34,10 @@ export interface CheckAnswer {
 export type Ask = (request: CheckRequest) => Promise<CheckAnswer>
 
 /**
- * - `account`: the service knows the credential. `account` is null if the service does not name its owner.
- * - `refused`: the service does not accept the credential. `why` is one clause for the person who gave it.
- * - `unclear`: the answer says nothing about the credential. `isBusy`: asking later helps, whatever the status.
+ * - `account`: the service knows the credential. `account` is null if the service does not name the credential's owner.
+ * - `refused`: the service does not accept the credential. `why` is one clause for the person who gave the credential.
+ * - `unclear`: the answer says nothing about the credential. `isBusy`: the check may succeed later, even if the status
+ *   does not say so.
  */
 export type Checked =
   | { readonly kind: 'account'; readonly account: string | null }
@@ -49,7 +50,10 @@ export interface IntegrationDeclaration<Credential = unknown> {
   /** The name as people write it. */
   readonly title: string
   readonly credential: z.ZodType<Credential>
-  /** The schema of the stored credential, if it can have forms that nobody may enter. Default: `credential`. */
+  /**
+   * The schema of the stored credential, if stored credentials can have forms that people cannot enter. Default:
+   * `credential`.
+   */
   readonly kept?: z.ZodType<Credential>
   /**
    * The addresses to which a credential may be sent, without a closing slash. The first is the base of the API. An
@@ -65,7 +69,7 @@ export interface IntegrationDeclaration<Credential = unknown> {
    * The operator must have named the host of this address. null: there is no such address.
    */
   foreignAddress?(credential: Credential): { readonly path: string; readonly address: string } | null
-  /** How a credential is exchanged for an access token, if it is not an access token itself. */
+  /** How a credential is exchanged for an access token. Absent: the credential itself is sent with each request. */
   readonly grant?: GrantDeclaration<Credential>
   /**
    * Headers of a request that is made with the credential. With `grant`, `accessToken` is the token from the exchange.
@@ -84,11 +88,11 @@ export interface GrantDeclaration<Credential> {
    * path of its field. The operator must have named the host of this address. null: there is no such address.
    */
   foreignAddress(credential: Credential): { readonly path: string; readonly address: string } | null
-  /** The smallest scopes with which the tool works. */
+  /** The smallest set of scopes with which the tool works. */
   scopesOf(tool: string): readonly string[]
   /** The scopes that the tool needs and that `granted` does not include. A wider scope includes others. */
   missingScopes(tool: string, granted: readonly string[]): readonly string[]
-  /** How a person authorizes in their browser; null: the operator has not set it up. */
+  /** How a person authorizes Countersign in the browser; null: the operator has not set this up. */
   authorization(settings: IntegrationSettings): Authorization | null
   /** Names the settings that are missing if there is no authorization. */
   readonly missingAuthorization: string
@@ -138,7 +142,8 @@ export function textIn(json: unknown, ...path: readonly string[]): string | null
 }
 
 /**
- * For services that answer with a status. 2xx: the credential is valid. 401: it is refused. Other statuses say nothing.
+ * Reads the answer of a service that tells by its status whether a credential is valid. 2xx with JSON: it is valid.
+ * 401: it is refused. Other answers say nothing.
  */
 export function byStatus({ status, json }: CheckAnswer, account: (json: unknown) => string | null): Checked {
   if (status === 401)
@@ -150,8 +155,8 @@ export function byStatus({ status, json }: CheckAnswer, account: (json: unknown)
 const lacksTheCall: ReadonlySet<number> = new Set([404, 405, 501])
 
 /**
- * Reads the answer of an API that several products offer, e.g. products for language models. Some of these products
- * lack the call that checks a credential. If the answer says so, the credential counts as checked.
+ * Reads the answer of an API that several products offer, e.g. products for language models. Some of these products do
+ * not have the call that checks a credential. If the answer says so, the credential counts as checked.
  */
 export function ifItHasTheCall(answer: CheckAnswer, account: (json: unknown) => string | null): Checked {
   if (answer.status === 403)

@@ -22,14 +22,15 @@ export const mail = defineIntegration<z.output<typeof credential>>({
   title: 'Resend',
   credential,
   addresses: ({ base_url }) => [base_url ?? ownAddress],
-  // Rules on mails decide by the recipients. So people must not route mails over a server of their own.
+  // Rules on mails look at the recipients. A server of a person's own could deliver to anybody else, so the operator
+  // must allow it.
   foreignAddress: ({ base_url: address }) =>
     address === undefined || address === ownAddress ? null : { path: 'base_url', address },
   headers: ({ api_key }) => ({ authorization: `Bearer ${api_key}`, accept: 'application/json' }),
   async check({ from }, ask) {
     const answer = await ask({ method: 'GET', path: '/domains' })
     const said = textIn(answer.json, 'name')
-    // A key that may only send mails may not list domains. Resend answers this only for a key that it knows.
+    // A key that may only send mails cannot list domains. Resend gives this answer only for a key that it knows.
     if (answer.status === 401 && said === 'restricted_api_key') return { kind: 'account', account: from }
     if (keyIsWrong(answer.status, answer.json))
       return { kind: 'refused', why: `it answered ${answer.status}: the key is wrong or was deleted` }
@@ -37,7 +38,10 @@ export const mail = defineIntegration<z.output<typeof credential>>({
   },
 })
 
-/** Whether Resend refuses the key, and not the request. Resend documents 401 and 403 for this; 400 was seen too. */
+/**
+ * Whether Resend refuses the key, and not only this request. Resend documents 401 and 403 for a wrong key; 400 was seen
+ * too.
+ */
 export function keyIsWrong(status: number, json: unknown): boolean {
   const said = textIn(json, 'name')
   if (said === 'invalid_api_key' || said === 'missing_api_key') return true

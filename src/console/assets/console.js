@@ -5,10 +5,10 @@
  * changed, and replaces the parts whose version differs. The server renders every part.
  */
 
-/** Selects the parts of a page that change while it is open. They have a name and a version of their content. */
+/** Selects the parts of the page that can change while the page is open. Each part has a name and a version. */
 const part = '[data-live][data-version]'
 
-/** Milliseconds between two checks without an event stream: normally, and after several failures. */
+/** Milliseconds between two checks, if there is no event stream: normally, and after several failures. */
 const pause = 4_000
 const longPause = 30_000
 
@@ -16,7 +16,7 @@ let isLoading = false
 let isWanted = false
 let failures = 0
 
-/** Loads the page again, and replaces the changed parts. Calls during a load cause one more load. */
+/** Loads the page again, and replaces the changed parts. A call during a load causes one more load afterwards. */
 async function refresh() {
   if (isLoading) {
     isWanted = true
@@ -64,7 +64,7 @@ function replaceParts(fresh) {
 }
 
 /**
- * Copies to the new part what the person has unfolded, written and selected in the old part.
+ * Copies the person's changes from the old part to the new part: unfolded details, written text and check marks.
  * @param {Element} old
  * @param {Element} found
  */
@@ -79,7 +79,8 @@ function keep(old, found) {
 }
 
 /**
- * The folded part of the new part that corresponds to a folded part of the old one: by its id, otherwise by its place.
+ * Returns the `details` element of the new part that corresponds to one of the old part. Both have the same id or,
+ * without an id, the same position.
  * @param {Element} each
  * @param {Element} old
  * @param {Element} found
@@ -152,7 +153,7 @@ function follow() {
   })
 }
 
-/** Keyboard shortcuts of the list and of an approval. They only move the focus; a decision needs a pressed button. */
+/** Keyboard shortcuts of the list and of an approval. They move the focus or open an approval, but never decide. */
 document.addEventListener('keydown', (event) => {
   const { target, key } = event
   if (event.ctrlKey || event.metaKey || event.altKey) return
@@ -175,8 +176,8 @@ document.addEventListener('keydown', (event) => {
 })
 
 /**
- * Shows the number of chosen rows. Rows that differ too much cannot be approved together: this is said before somebody
- * tries.
+ * Shows the number of chosen rows. If the rows differ too much to be approved together, shows a warning and disables
+ * the button.
  */
 function showChosen() {
   const form = document.querySelector('.bulk')
@@ -189,7 +190,7 @@ function showChosen() {
   form.querySelector('[value=approve]')?.toggleAttribute('disabled', isMixed)
 }
 
-/** The first chosen row unfolds the form, except on a phone, where the form would hide the rows. */
+/** When the first row is chosen, the form unfolds. On a phone it stays folded, because it would hide the rows. */
 document.addEventListener('change', ({ target }) => {
   if (!(target instanceof HTMLInputElement) || target.closest('.choose') === null) return
   const isFirst = target.checked && document.querySelectorAll('.choose input:checked').length === 1
@@ -198,7 +199,7 @@ document.addEventListener('change', ({ target }) => {
   showChosen()
 })
 
-/** The server has the same format. */
+/** The format of dates. It is the same as on the server (parts/time.ts), except for the time zone. */
 const dates = new Intl.DateTimeFormat('en-GB', {
   day: 'numeric',
   month: 'short',
@@ -218,7 +219,7 @@ const units = [
 ]
 
 /**
- * The largest unit that says this number of seconds well, and how many of it. The server has the same rule.
+ * Returns a number of seconds as a count of the largest suitable unit. The server has the same rule (parts/time.ts).
  * @param {number} seconds
  * @returns {readonly [number, Intl.RelativeTimeFormatUnit]}
  */
@@ -230,17 +231,17 @@ function largest(seconds) {
 }
 
 /**
- * The relative time in the same words as the server's.
+ * Returns a relative time in the same words as the server.
  * @param {number} milliseconds
  */
 function relativeWords(milliseconds) {
   const [count, unit] = largest(Math.round(milliseconds / 1_000))
-  // A time that has just passed is "0 seconds ago".
+  // The format writes -0 as "0 seconds ago", but 0 as "in 0 seconds".
   return relative.format(count || -0, unit)
 }
 
 /**
- * The time that has passed, as a length.
+ * Returns the time between now and then without a direction, such as "3 hours".
  * @param {number} milliseconds
  */
 function lengthWords(milliseconds) {
@@ -269,7 +270,7 @@ function showTimes() {
 /** Milliseconds between two updates of the times. */
 const tick = 5_000
 
-/** Moves a picture that is larger than its frame to the first box that waits or runs. */
+/** Scrolls a picture to the box that needs attention first: one that waits, has an unknown outcome, runs or failed. */
 function showOpenBox() {
   for (const picture of document.querySelectorAll('.picture')) {
     const box = ['hold', 'warn', 'go', 'bad']

@@ -51,7 +51,7 @@ export async function accountPage(
   }
 }
 
-/** The mail settings of a person who can decide approvals; null for everybody else. */
+/** Reads the mail settings of a person who can decide approvals. Returns null for everybody else. */
 async function mailsIn({ api }: PersonsVisit, organization: Organization | null): Promise<MailState | null> {
   if (organization === null || !hasRole(organization.role, 'admin')) return null
   const query = { organization_id: organization.id }
@@ -96,13 +96,13 @@ export async function changeAccount(visit: PersonsVisit, form: Form): Promise<Sh
   return accountPage(visit, { ...done, message }, action === 'link' ? account.slice(0, 40) : '')
 }
 
-/** The message for a wrong entry, by the button that sent it. */
+/** The message for a wrong entry, by the value of the pressed button. */
 const mistakes: Readonly<Record<string, string>> = {
   link: 'That is no member id: it looks like U012ABCDEF.',
   prove: 'That is not the code. After five wrong ones, have a new one sent.',
 }
 
-/** Makes the change of the pressed button; null if there is no such button. */
+/** Sends the change that belongs to the pressed button. Returns null if there is no such button. */
 function changeOf(
   { api, person }: PersonsVisit,
   { id }: Organization,
@@ -123,7 +123,7 @@ function changeOf(
     case 'mails': {
       const delay = form.get('delay')
       const isOff = delay === noMails
-      // The delay is saved too, for the time when mails are turned on again.
+      // If mails are turned off, the delay is saved too. It applies again when mails are turned on.
       const body = { mail: !isOff, delay_seconds: Number(isOff ? form.get('before') : delay) }
       return api.call('PUT /me/notifications', { query: { organization_id: id }, body })
     }

@@ -25,7 +25,7 @@ export async function approvalPage(
     runOf(visit, approval),
     callOf(visit, approval),
   ])
-  // The page offers no approval of a run if it cannot show the run's steps and inputs.
+  // If the page cannot show the steps and inputs of a run, nobody may approve the run on it.
   if (run?.ok === false && approval.status === 'pending') return problemPage(run, visit.place)
   const known = run?.ok === true ? run.body : null
   return {
@@ -72,13 +72,16 @@ export async function decideApproval(visit: PersonsVisit, form: Form): Promise<S
   return voted.ok ? { redirect: `/console/approvals/${id}` } : approvalPage(visit, inWords(voted), comment)
 }
 
-/** A refused vote. If somebody else has decided, it is said first what this means for the person. */
+/**
+ * Returns the refusal of a vote. If the approval was already decided, the message first says that the person's vote
+ * does not count.
+ */
 function inWords(problem: Problem): Problem {
   if (problem.code !== 'approval_already_decided') return problem
   return { ...problem, message: `Your vote came too late and does not count. ${capital(problem.message)}` }
 }
 
-/** The reason why the person has not seen all that the approval covers; null if they have. */
+/** Returns why the person has not seen everything that the approval covers; null if the person has seen it. */
 async function hiddenFrom(visit: PersonsVisit, hasRead: boolean): Promise<string | null> {
   const found = await readApproval(visit)
   if (!found.ok) return 'Nothing was decided, because the approval could not be read. Load the page again.'
@@ -89,7 +92,7 @@ async function hiddenFrom(visit: PersonsVisit, hasRead: boolean): Promise<string
     : null
 }
 
-/** The rule as it is now. The rule may have been deleted or changed since the call was held. */
+/** Reads the rule in its present state. The rule may have been deleted or changed since the call was held. */
 async function ruleOf({ api }: PersonsVisit, approval: ApprovalView): Promise<RuleBody | null> {
   if (approval.rule_id === null) return null
   const found = await api.call<RuleBody>('GET /organizations/{id}/rules/{rule}', {
@@ -98,7 +101,9 @@ async function ruleOf({ api }: PersonsVisit, approval: ApprovalView): Promise<Ru
   return found.ok ? found.body : null
 }
 
-/** The run of a decided approval in its present state, or the run that waits as a whole; else null. */
+/**
+ * Reads the run of an approval for a whole run, or the run of a decided call. Returns null for every other approval.
+ */
 function runOf(visit: PersonsVisit, approval: ApprovalView): Promise<Result<RunSummary>> | null {
   const { kind, run_id: id, status } = approval
   const isShown = id !== null && kind !== 'agent_call' && (kind === 'run' || status !== 'pending')
@@ -110,7 +115,10 @@ interface CallShown {
   readonly approval_id: string | null
 }
 
-/** The state of the call that used this approval. An agent's calls are not known to the service. */
+/**
+ * Returns the state of the call that used this approval. For an agent's call this is null, because the service does not
+ * make it.
+ */
 async function callOf({ api }: PersonsVisit, approval: ApprovalView): Promise<string | null> {
   const { id, kind, run_id: run, step_id: step, item_index: item, used_at: usedAt } = approval
   if (kind !== 'step' || run === null || step === null || usedAt === null) return null

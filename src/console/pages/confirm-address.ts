@@ -5,7 +5,10 @@ import { Words } from '../parts/words.ts'
 import type { Page } from '../visit.ts'
 import { plainPage, type Refusal } from './plain.ts'
 
-/** Programs that scan mail open its links. So opening the link confirms nothing; a person must press the button. */
+/**
+ * Programs that scan mail also open the links in it. So opening the link confirms nothing; a person must press the
+ * button.
+ */
 export const confirmAddressPage = (token: string): Page =>
   plainPage('Confirm your address', [
     h('p', null, 'Did you sign up with this address? If it was not you, close this page.'),

@@ -13,7 +13,7 @@ import { coveredBy, isTooLong } from './parameters.ts'
 import { problemPage } from './problem.ts'
 
 const perPage = '50'
-/** The number of unknown outcomes on one page. It is small, because they stand above the approvals. */
+/** The number of unknown outcomes on one page. It is small, because the unknown outcomes stand above the approvals. */
 const unknownPerPage = '10'
 /** Query parameters of the page: filters of the API's list, and the cursors of both lists. */
 const parameters = ['kind', 'rule_id', 'requested_by', 'risk', 'cursor', 'unknown'] as const
@@ -63,7 +63,10 @@ function approvalsOf(visit: PersonsVisit, chosen: Chosen): Promise<Listed> {
   })
 }
 
-/** The calls whose outcome is unknown. null for a filter on another kind, and below the first page of approvals. */
+/**
+ * Reads the calls whose outcome is unknown. Returns null if a filter selects another kind. Also returns null on later
+ * pages of approvals, because only the first page shows these calls.
+ */
 async function unknownOf(
   visit: PersonsVisit,
   { kind, cursor, unknown, ...filters }: Chosen,
@@ -80,7 +83,7 @@ async function unknownOf(
   })
 }
 
-/** The form's decision on each of these approvals, as the address of its result names them. */
+/** The decision of a form, and the approvals that the form has decided. The address of the result names both. */
 interface Decided {
   readonly decision: 'approve' | 'reject'
   readonly ids: readonly string[]
@@ -91,7 +94,7 @@ const isDecision = (given: string | null): given is Decided['decision'] =>
 
 /**
  * `POST /console/approvals`: decides several approvals at once, with one vote for each. If a vote counted, the browser
- * is led to the result, so that loading the page again sends no form.
+ * is redirected to the result. So a person who loads that page again does not send the form again.
  */
 export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown> {
   const ids = [...new Set(form.getAll('id'))].slice(0, Number(perPage))
@@ -124,7 +127,7 @@ export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown
   return { redirect: addressOf(inboxPath, query) }
 }
 
-/** The result of the form to which the address belongs; null if it belongs to none. */
+/** Returns the result of the form that the address names; null if the address names none. */
 async function resultOf(visit: PersonsVisit): Promise<Done | null> {
   const decision = visit.query.get('decision')
   const ids = (visit.query.get('decided') ?? '').split(' ').filter((id) => /^apr_\w{1,40}$/.test(id))
@@ -132,7 +135,7 @@ async function resultOf(visit: PersonsVisit): Promise<Done | null> {
   return readResult(visit, { decision, ids: ids.slice(0, Number(perPage)) })
 }
 
-/** What became of the decisions. An address can be forged, so the person's own votes are looked up. */
+/** Reads what became of the decisions. An address can be forged, so the person's own votes are read again. */
 async function readResult({ api, person }: PersonsVisit, { decision, ids }: Decided): Promise<Done> {
   const failed: { id: string; message: string }[] = []
   for (const id of ids) {
@@ -150,7 +153,7 @@ async function readResult({ api, person }: PersonsVisit, { decision, ids }: Deci
   }
 }
 
-/** The calls that cannot be approved together with the first one, each with its difference from the first. */
+/** Returns the calls that cannot be approved together with the first call, each with its difference from the first. */
 async function unlikeOnes(visit: PersonsVisit, ids: readonly string[]): Promise<Done['failed']> {
   const unlike: { id: string; message: string }[] = []
   let first: Traits | null = null
@@ -162,7 +165,7 @@ async function unlikeOnes(visit: PersonsVisit, ids: readonly string[]): Promise<
   return unlike
 }
 
-/** The reason why a call cannot be approved together with a first one of these traits; null if it can. */
+/** Returns why a call cannot be approved together with a call that has the traits `first`; null if it can. */
 function whyApart(visit: PersonsVisit, approval: ApprovalView, first: Traits): string | null {
   if (approval.kind === 'run') return 'whole runs are approved one by one: open it'
   if (isTooLong(coveredBy(visit, approval, null))) return 'it is too long for a page: open it'
@@ -171,5 +174,5 @@ function whyApart(visit: PersonsVisit, approval: ApprovalView, first: Traits): s
   return names.length === 0 ? null : `differs from the first one in ${listed.format(names)}`
 }
 
-/** `tool, rule and labels`. */
+/** Writes a list as `tool, rule and labels`. */
 const listed = new Intl.ListFormat('en-GB')

@@ -50,7 +50,7 @@ export const pages: readonly PageRoute[] = [
   },
 ]
 
-/** Files for signed-in people. */
+/** Routes that return files to signed-in people. */
 export const files: readonly PageRoute[] = [
   { path: '/console/approvals/:id/parameters', get: (visit) => parametersFile(visit) },
 ]

@@ -21,7 +21,7 @@ export function invitedPage(invitation: string, signUp: boolean): Page {
   ])
 }
 
-/** For a signed-in person. Opening the link does not accept the invitation; the button does. */
+/** For a signed-in person. Opening the link does not accept the invitation; the person must press the button. */
 export function acceptPage(given: {
   readonly invitation: string
   readonly email: string

@@ -7,7 +7,10 @@ import { hasRole, roleIn } from '../role.ts'
 import type { PersonsVisit, Problem, Result, Shown } from '../visit.ts'
 import { problemPage } from './problem.ts'
 
-/** What an approval covers: a call with its parameters, or a run with its inputs. null: the reader may not see it. */
+/**
+ * Returns what an approval covers: a call with its parameters, or a run with its inputs. Returns null if the reader may
+ * not see this.
+ */
 export function coveredBy(
   visit: PersonsVisit,
   { kind, organization_id, approver, params, tool, workflow_id }: ApprovalView,
@@ -18,7 +21,7 @@ export function coveredBy(
   return { workflow_id, inputs: run.inputs }
 }
 
-/** Whether this is too long for the page of the approval, which then shows only its beginning. */
+/** Whether this value is too long for the approval's page. The page then shows only the beginning. */
 export const isTooLong = (covered: JsonObject | null): boolean =>
   covered !== null && lengthOf(covered) > mostShown
 
@@ -37,7 +40,7 @@ const refused: Problem = {
 
 /**
  * `GET /console/approvals/{id}/parameters`: a file with exactly what the approval covers, for people who may decide.
- * The SHA-256 of the file of a call is the hash of the approval.
+ * For a call, the SHA-256 of the file is the hash of the approval.
  */
 export async function parametersFile(visit: PersonsVisit): Promise<Shown> {
   const id = visit.params['id'] ?? ''

@@ -2,7 +2,7 @@ import { h, type ComponentChild } from 'preact'
 import { Alert } from '../parts/alert.ts'
 import type { Page } from '../visit.ts'
 
-/** The reason why the previous attempt failed. */
+/** The reason why the person's previous attempt failed, such as a refused form. */
 export interface Refusal {
   readonly status: number
   readonly message: string

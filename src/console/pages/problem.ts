@@ -21,7 +21,7 @@ const helps: Readonly<Record<number, string>> = {
 export function problemPage({ status, code, message }: Problem, place: string): Page {
   const title =
     code === 'mfa_required' ? 'A second factor is needed' : (titles[status] ?? 'This did not work')
-  // A 403 also refuses a form from another site, and then advice about roles would be wrong.
+  // A 403 can also mean that a form came from another site. Advice about roles would then be wrong.
   const help = status === 403 && code !== 'insufficient_role' ? undefined : helps[status]
   const words = status === 404 ? null : message
   return {

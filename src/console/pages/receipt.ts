@@ -4,7 +4,7 @@ import type { PersonsVisit } from '../visit.ts'
 /** Number of decisions on one page. */
 const perPage = '20'
 
-/** The page of a run's receipt that the address asks for. */
+/** Reads one page of a run's receipt. The address names the page. */
 export async function receiptOf(
   visit: PersonsVisit,
   runId: string,

@@ -43,7 +43,7 @@ const sentencesIn = (visit: PersonsVisit, { id, organization_id, waiting_for }: 
     ? sentencesOf(visit, { run_id: id, organization_id })
     : new Map<string, string>()
 
-/** The part of a long list of steps that an address asks for; the first part if that part does not exist. */
+/** Returns the index of the part of the step list that the address asks for. Returns 0 if there is no such part. */
 function partOf(given: string | null, steps: number): number {
   const part = Number(given ?? '1') - 1
   return Number.isInteger(part) && part >= 0 && part * stepsPerPage < steps ? part : 0

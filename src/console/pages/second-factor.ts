@@ -11,7 +11,7 @@ import { plainPage, type Refusal } from './plain.ts'
 /** The data about a signed-in person that the pages of the second factor need. */
 export interface FactorVisit {
   readonly token: string
-  /** Where to go when the factor is proven. */
+  /** The path to open after the person has proven the second factor. */
   readonly place: string
   readonly problem: Refusal | null
 }
@@ -45,7 +45,7 @@ const Password = (): ComponentChild =>
     most: 128,
   })
 
-/** For a person without a factor. */
+/** For a person without a second factor. */
 export const beginFactorPage = (visit: FactorVisit): Page =>
   plainPage(
     'Add a second factor',
@@ -64,7 +64,7 @@ export const beginFactorPage = (visit: FactorVisit): Page =>
     visit.problem,
   )
 
-/** Shown until the address is confirmed, because only then may a factor be added. */
+/** Shown while the person's address is not confirmed, because a factor may be added only afterwards. */
 export const confirmFirstPage = (visit: FactorVisit): Page =>
   plainPage(
     'Confirm your address first',
@@ -82,7 +82,7 @@ export const mailSentPage = (): Page =>
     h('p', null, h('a', { href: secondFactorPath }, 'Then come back here')),
   ])
 
-/** The key for the app and the backup codes. They are shown only on this page. */
+/** Shows the key for the authenticator app and the backup codes. Only this page shows them. */
 export function enrolPage(visit: FactorVisit, uri: string, codes: readonly string[]): Page {
   const key = new URL(uri).searchParams.get('secret') ?? ''
   return plainPage(
@@ -148,7 +148,7 @@ export const enrolAgainPage = (visit: FactorVisit): Page =>
     visit.problem,
   )
 
-/** For a session that was opened without the second factor, although the person has one. */
+/** For a sign-in session that was opened without the second factor, although the person has one. */
 export const proveFactorPage = (visit: FactorVisit): Page =>
   plainPage(
     'Second factor',
@@ -169,7 +169,10 @@ export interface KeyToConfirm {
   readonly last4: string
 }
 
-/** For a session with the factor: the person can confirm keys, get new backup codes, or turn the factor off. */
+/**
+ * For a sign-in session with the second factor. The person can confirm keys, get new backup codes, or turn the factor
+ * off.
+ */
 export function factorOnPage(visit: FactorVisit, keys: readonly KeyToConfirm[]): Page {
   return plainPage(
     'Second factor',

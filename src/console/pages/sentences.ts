@@ -2,12 +2,12 @@ import type { ApprovalView } from '../../governance/approvals/read.ts'
 import { sentenceOf } from '../parts/approval.ts'
 import type { PersonsVisit } from '../visit.ts'
 
-/** Maximum number of waiting calls whose sentences are read. Others are named by their step or tool. */
+/** Maximum number of waiting calls whose sentences are read. Other waiting calls are named by their step or tool. */
 const most = '50'
 
 /**
- * Returns the sentence of each waiting approval, by the approval's id. The list of approvals shows the same sentences.
- * `query` filters the approvals.
+ * Returns, by the approval's id, the sentence that says what each waiting approval would do. The list of approvals
+ * shows the same sentences. `query` filters the approvals.
  */
 export async function sentencesOf(
   { api }: PersonsVisit,

@@ -38,7 +38,10 @@ export async function sessionPage(visit: PersonsVisit, refused: Problem | null =
 /** Maximum number of audit entries that the page reads. Older calls are only counted. */
 const mostEntries = '200'
 
-/** The newest calls of the session that no decision had allowed. Only the audit log records them. */
+/**
+ * Returns the newest calls of the session that ran although no decision had allowed them. Only the audit log records
+ * these calls.
+ */
 async function unapprovedOf(
   visit: PersonsVisit,
   session: AgentSessionView,
@@ -58,7 +61,7 @@ async function unapprovedOf(
   return found.ok ? found.body.events.filter(({ run_id }) => run_id === session.session_run_id) : []
 }
 
-/** `POST /console/sessions/{id}`: revokes the session for good. */
+/** `POST /console/sessions/{id}`: revokes the agent's session for ever. */
 export async function endSession(visit: PersonsVisit, form: Form): Promise<Shown> {
   const id = visit.params['id'] ?? ''
   const done =

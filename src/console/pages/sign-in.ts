@@ -8,7 +8,7 @@ export interface SignIn {
   /** The path to open after the sign-in. */
   readonly place: string
   readonly email: string
-  /** Whether anybody can get an account here. */
+  /** Whether people can create accounts here. */
   readonly signUp: boolean
   readonly problem: Refusal | null
 }
@@ -38,7 +38,7 @@ export function signInPage({ place, email, signUp, problem }: SignIn): Page {
   )
 }
 
-/** The second step: a code of the authenticator app, or a backup code. */
+/** The second step of a sign-in: a code of the authenticator app, or a backup code. */
 export function codePage({ place, problem }: Pick<SignIn, 'place' | 'problem'>): Page {
   return plainPage(
     'Second factor',

@@ -16,7 +16,7 @@ import { Votes } from './votes.ts'
 import { Why } from './why.ts'
 import { Words } from './words.ts'
 
-/** One sentence that says what the approved request would do. */
+/** Returns one sentence that says what the request would do if it is approved. */
 export function sentenceOf({
   kind,
   tool,
@@ -33,7 +33,7 @@ export interface ApprovalProps {
   readonly approval: ApprovalView
   readonly rule: RuleBody | null
   readonly run: RunSummary | null
-  /** The state of the approved call of a run; null before its approval is used, and for every other approval. */
+  /** The state of the call that used this approval; null if no call has used it, and for an agent's call. */
   readonly call: string | null
   readonly visit: PersonsVisit
   readonly refused: Problem | null
@@ -123,7 +123,10 @@ const versionOf = ({ approval, call, run }: ApprovalProps): string =>
 /** States of steps that can still change. */
 const moving = new Set(['pending', 'running', 'held', 'unknown_outcome'])
 
-/** A page waits this many milliseconds after the decision or the use for the report of an agent's client. */
+/**
+ * After the decision or the use of an approval, the page waits this many milliseconds for the report of the agent's
+ * client.
+ */
 const reportWithin = 3_600_000
 
 /** Whether an approved call of an agent may still be used, or reported by the agent's client. */
@@ -132,7 +135,7 @@ function mayBeReported({ kind, status, used_at, decided_at, detail }: ApprovalVi
   return now.getTime() - Date.parse(used_at ?? decided_at ?? '') < reportWithin
 }
 
-/** Whether the call can be undone. Nobody knows this of a call of an agent. */
+/** Shows whether the call can be undone. For an agent's call, nobody knows this. */
 function Reversible({ approval: { kind, reversible } }: { readonly approval: ApprovalView }): ComponentChild {
   if (kind === 'agent_call') return h(Badge, { tone: 'off', word: 'Unknown whether it can be taken back' })
   if (reversible === null) return null
@@ -144,7 +147,7 @@ function Reversible({ approval: { kind, reversible } }: { readonly approval: App
   return h(Badge, { tone: reversible === 'no' ? 'warn' : 'off', word: words[reversible] })
 }
 
-/** The requester, and what they asked for. */
+/** Shows the requester, and what the person has asked for. */
 function Asked({
   approval,
   now,
@@ -175,7 +178,7 @@ function Asked({
           h(
             'a',
             { href: `/console/runs/${run_id ?? ''}` },
-            // The title of a whole run names its workflow.
+            // For a whole run, the page's title already names the workflow.
             approval.kind === 'run' ? 'this run' : h(Words, { text: approval.workflow_name ?? 'a workflow' }),
           ),
           step_id === null ? null : [', step ', h('strong', null, h(Words, { text: step_id }))],

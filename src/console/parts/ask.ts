@@ -2,7 +2,10 @@ import { h, type ComponentChild } from 'preact'
 import { OnceField, PostForm } from './layout.ts'
 import { Live } from './live.ts'
 
-/** A button for an action that ends something, while the action is offered. It opens a form that asks for a reason. */
+/**
+ * Shows a button for an action that ends something, as long as the action is offered. The button opens a form that asks
+ * for a reason.
+ */
 export function Ask({
   name,
   isOffered,
@@ -38,7 +41,7 @@ function Form({ action, token, value, open, explanation, sure }: AskForm): Compo
   ])
 }
 
-/** The reason in the form; no field if the person gave none. */
+/** Returns the reason from the form. If the person gave none, the result has no field `reason`. */
 export const reasonOf = (form: URLSearchParams): { readonly reason?: string } => {
   const reason = (form.get('reason') ?? '').replaceAll('\r\n', '\n').trim()
   return reason === '' ? {} : { reason }
@@ -52,7 +55,10 @@ export const nothingDone = {
   message: 'Nothing was done: press one of the buttons.',
 } as const
 
-/** The idempotency key of a form. A form that is sent twice by a second tap takes effect once. */
+/**
+ * Returns the idempotency key of a form. With this key, a form takes effect only once, even if a second tap sends it
+ * again.
+ */
 export const onceOf = (form: URLSearchParams): { readonly idempotencyKey?: string } => {
   const once = form.get('once') ?? ''
   return /^[\w-]{8,80}$/.test(once) ? { idempotencyKey: once } : {}

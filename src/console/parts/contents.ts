@@ -10,7 +10,7 @@ import { LongText, visible, Words } from './words.ts'
 
 const past: Readonly<Record<string, string>> = { read: 'read', write: 'changed', egress: 'sent' }
 
-/** The heading claims only what is known: whether the call was approved, or whether it was made. */
+/** Returns the heading. It claims only what is known: whether the call was approved, or whether it was made. */
 function headingOf({ kind, status, side_effect }: ApprovalView, isDone: boolean): string {
   const what = past[side_effect ?? 'write'] ?? 'done'
   if (kind === 'run') return status === 'pending' ? 'What would run' : 'What was asked for'
@@ -21,7 +21,9 @@ function headingOf({ kind, status, side_effect }: ApprovalView, isDone: boolean)
   return isAgents ? 'What the agent would do' : `What would be ${what}`
 }
 
-/** The title of the exact parameters. It claims no more than the heading. */
+/**
+ * Returns the title above the exact parameters. Like the heading, this title claims only what is known about the call.
+ */
 function exactTitle({ kind, status }: ApprovalView, isDone: boolean): string {
   if (isDone) return kind === 'agent_call' ? 'Exactly as it was allowed' : 'Exactly as it ran'
   if (status === 'pending') return 'Exactly as it will run'
@@ -30,7 +32,7 @@ function exactTitle({ kind, status }: ApprovalView, isDone: boolean): string {
 
 interface ContentsProps {
   readonly approval: ApprovalView
-  /** The run that waits as a whole; null if it is not known. */
+  /** The run, if the approval is for a whole run; null if the run could not be read. */
   readonly run: RunSummary | null
   /** Whether the reader's role may decide the approval. */
   readonly mayDecide: boolean
@@ -38,7 +40,9 @@ interface ContentsProps {
   readonly isDone: boolean
 }
 
-/** Shows exactly the parameters with which the call will run or has run; of a whole run, its steps and inputs. */
+/**
+ * Shows exactly what the approval covers. For a call, these are its parameters; for a whole run, its steps and inputs.
+ */
 export function Contents(props: ContentsProps): ComponentChild {
   return h('section', { 'aria-labelledby': 'contents' }, [
     h('h2', { id: 'contents' }, headingOf(props.approval, props.isDone)),
@@ -46,7 +50,10 @@ export function Contents(props: ContentsProps): ComponentChild {
   ])
 }
 
-/** Maximum number of steps that are open at first. The others are folded, because an approval covers all of them. */
+/**
+ * Maximum number of steps that are unfolded at first. The page has the other steps too, but folded, because an approval
+ * covers all steps.
+ */
 const mostOpen = 100
 
 function WholeRun({ run, mayDecide }: ContentsProps): ComponentChild {
@@ -95,7 +102,7 @@ const StepRows = ({ steps, start }: StepRowsProps): ComponentChild =>
 function OneCall({ approval, isDone }: ContentsProps): ComponentChild {
   const { params, params_hash, tool, summary, preview } = approval
   const note = preview?.note === undefined ? null : h(Words, { text: preview.note, most: 1_000 })
-  // The note on a change that an agent sends explains the lines above it. Any other note is a warning.
+  // If an agent's call changes an old text, the note explains the lines above it. Any other note is a warning.
   const isDrawn = approval.kind === 'agent_call' && (preview?.diff?.before ?? null) !== null
   return [
     summary === null
@@ -130,7 +137,7 @@ function OneCall({ approval, isDone }: ContentsProps): ComponentChild {
   ]
 }
 
-/** The parameters. Texts whose difference stands above are folded. */
+/** Shows the parameters. A text is folded if the difference above already shows it. */
 function Parameters({
   approval,
   params,

@@ -4,7 +4,7 @@ import type { PersonsVisit } from '../visit.ts'
 import { OnceField, PostForm } from './layout.ts'
 import { Message } from './words.ts'
 
-/** The code of a form that was refused because it needs a comment. */
+/** The error code for a form that needs a comment and has none. */
 export const commentMissing = 'comment_missing'
 
 /** The form for a vote, or the reason why the person cannot vote. */
@@ -21,7 +21,7 @@ export function Decide({
   readonly comment: string
   /** Whether the page shows only the beginning of what the approval covers. */
   readonly isCut: boolean
-  /** The reason why the comment of the previous form was refused; null if it was not. */
+  /** The reason why the previous form's comment was refused; null if it was not refused. */
   readonly problem: string | null
 }): ComponentChild {
   const refused = approval.detail?.vote_refused ?? null
@@ -63,7 +63,9 @@ export function Decide({
   ])
 }
 
-/** The end of a step that was rejected; docs/workflows.md describes it for every bad end. */
+/**
+ * Says what a rejection does to the run. docs/workflows.md describes this for every way in which a step can end badly.
+ */
 const EndsRun = (): ComponentChild =>
   h('p', { class: 'quiet small ends-run' }, [
     'Reject and Request changes also end the run, and its other held calls are withdrawn, unless the step has ',
@@ -71,7 +73,7 @@ const EndsRun = (): ComponentChild =>
     '.',
   ])
 
-/** Without this check mark, nobody approves what the page cannot show. */
+/** If the page cannot show everything, a person must set this check mark to approve. */
 const HaveRead = ({ id }: { readonly id: string }): ComponentChild =>
   h('div', { class: 'stack' }, [
     h('p', null, [

@@ -7,10 +7,10 @@ type PreviewDiff = NonNullable<NonNullable<ApprovalView['preview']>['diff']>
 
 /** If two texts differ by more edits than this, they are shown one below the other. */
 const mostEdits = 400
-/** Equal lines that are shown before and after a difference. */
+/** The number of equal lines that are shown before and after a difference. */
 const around = 3
 
-/** The texts on both sides, in words. The old text was read when the call was held, so it may not be true any more. */
+/** Returns words for the old text. This text was read when the call was held, so it may be out of date. */
 function sidesOf(isAgents: boolean, isOpen: boolean) {
   if (isAgents) return { before: 'the old text', nothing: '' }
   return isOpen
@@ -25,7 +25,7 @@ export function Diff({
   isOpen,
 }: {
   readonly diff: PreviewDiff
-  /** Whether the texts come from an agent. Then they are not known to be what is there now. */
+  /** Whether the texts come from an agent. The service then does not know whether the old text is true. */
   readonly isAgents: boolean
   /** Whether the call still waits for a decision. */
   readonly isOpen: boolean
@@ -55,7 +55,7 @@ function Compared({
 }: {
   readonly before: string
   readonly after: string
-  /** What the old text is, in words. */
+  /** Words that describe the old text. */
   readonly name: string
 }): ComponentChild {
   const parts = diffLines(before, after, { maxEditLength: mostEdits })

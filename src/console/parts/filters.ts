@@ -57,7 +57,7 @@ export function Field({
   ])
 }
 
-/** A choice of one value, or of any value. A value from the address stays selected even if it is not an option. */
+/** A field for one value, or for `any`. If the address has a value that is not an option, this value stays selected. */
 export function Choice({
   name,
   label,
@@ -67,7 +67,7 @@ export function Choice({
   readonly name: string
   readonly label: string
   readonly chosen: Chosen
-  /** A value, its text, and an optional text that is never cut. */
+  /** Each option has a value, a text, and optionally a second text that is never cut. */
   readonly options: readonly (readonly [string, string, string?])[]
 }): ComponentChild {
   const value = chosen[name] ?? ''
@@ -84,6 +84,8 @@ export function Choice({
   ])
 }
 
-/** The beginning of a text. Invisible characters and marks that change the writing direction are written out. */
+/**
+ * Returns the beginning of a text. Invisible characters and marks that change the writing direction are written out.
+ */
 const beginning = (text: string, characters: number): string =>
   visible(text.slice(0, characters).toWellFormed())

@@ -3,7 +3,7 @@ import type { WaitingSummary } from '../../governance/approvals/summary.ts'
 import { inboxPath } from '../../contract/pages.ts'
 import { Choice, Filters } from './filters.ts'
 
-/** Filters of the inbox. Each choice shows how many approvals wait. */
+/** Filters of the list of approvals. Each choice shows how many approvals wait. */
 export function InboxFilters({
   chosen,
   waiting,
@@ -45,7 +45,7 @@ export function InboxFilters({
   ])
 }
 
-/** A value for the address, its text, and the number of its approvals if it is counted. */
+/** A value for the address, its text, and the number of its approvals; null if they are not counted. */
 type Option = readonly [string, string, number | null]
 
 const names = ['kind', 'rule_id', 'requested_by', 'risk']

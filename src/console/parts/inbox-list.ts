@@ -13,13 +13,16 @@ import { effectTitle, Icon, Risk } from './state.ts'
 import { Time } from './time.ts'
 import { visible, Words } from './words.ts'
 
-/** The selection and comment of a form of which not every decision was accepted. */
+/** The chosen rows and the comment of a form, if some of its decisions were not accepted. The page shows them again. */
 export interface Kept {
   readonly ids: readonly string[]
   readonly comment: string
 }
 
-/** The waiting approvals, with the form that decides several of them. The part is also there without approvals. */
+/**
+ * Shows the waiting approvals, with the form that decides several of them. The element is also there without approvals,
+ * so that the script can replace it.
+ */
 export function Waiting(props: WaitingProps): ComponentChild {
   const { chosen, next } = props
   const items = inItemOrder(props.items)
@@ -50,7 +53,7 @@ const Nothing = ({ isFiltered }: { readonly isFiltered: boolean }): ComponentChi
 
 interface WaitingProps {
   readonly chooser: Chooser
-  /** The filters of the address. */
+  /** The filters from the page's address. */
   readonly chosen: Readonly<Record<string, string>>
   readonly items: readonly ApprovalView[]
   /** The cursor of the next page; null on the last page. */
@@ -89,7 +92,7 @@ function Form({ chooser, chosen, items, next, kept }: WaitingProps): ComponentCh
   ])
 }
 
-/** One decision for all chosen rows. */
+/** The fields and buttons for one decision on all chosen rows. */
 function Together({
   kept,
   hasSteps,
@@ -128,7 +131,7 @@ function Together({
   ])
 }
 
-/** The step of a run, and the rule that holds the call. */
+/** Names the step of the run, and the rule that holds the call. */
 function Place({
   approval: { kind, step_id, item_index, rule_name, workflow_name: workflow },
 }: {

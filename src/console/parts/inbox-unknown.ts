@@ -18,7 +18,10 @@ export interface UnknownProps {
   readonly visit: PersonsVisit
 }
 
-/** A page of the calls whose outcome is unknown. The part is also there without calls, so that a new call appears. */
+/**
+ * Shows a page of the calls whose outcome is unknown. The element is also there without calls, so that the script can
+ * replace it.
+ */
 export function Unknown(props: UnknownProps): ComponentChild {
   const { data, next_cursor: next } = props.unknown
   const version = [...data.map(({ id, attempt }) => `${id}.${attempt ?? ''}`), next ?? ''].join(' ')
@@ -29,7 +32,7 @@ export function Unknown(props: UnknownProps): ComponentChild {
   )
 }
 
-/** The calls, each with the three choices. */
+/** Shows the calls. Each has three choices for what became of it. */
 function Calls({ unknown, chosen, visit }: UnknownProps): ComponentChild {
   const role = visit.person.organization?.role
   const mayChoose = role === 'admin' || role === 'owner'

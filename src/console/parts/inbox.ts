@@ -10,10 +10,10 @@ import { Unknown } from './inbox-unknown.ts'
 import { OrganizationName } from './organization.ts'
 import { Message, Words } from './words.ts'
 
-/** The result of a form with several decisions. */
+/** The result of a form that decides several approvals. */
 export interface Done {
   readonly words: string
-  /** Rows that were refused, or rows that prevented all decisions. */
+  /** The approvals whose votes were refused, or the approvals that prevented all votes. */
   readonly failed: readonly { readonly id: string; readonly message: string }[]
   /** The person's selection and comment; null if every decision was accepted. */
   readonly kept: Kept | null
@@ -21,7 +21,7 @@ export interface Done {
 
 export interface InboxProps {
   readonly chooser: Chooser
-  /** The filters of the address. */
+  /** The filters from the page's address. */
   readonly chosen: Readonly<Record<string, string>>
   readonly items: readonly ApprovalView[]
   /** The waiting approvals of the whole organization; null if they are not known. */

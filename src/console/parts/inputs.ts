@@ -7,10 +7,10 @@ import { Words } from './words.ts'
 /** A run's inputs with the labels of each. */
 export type InputsShown = Pick<RunView, 'inputs' | 'input_labels'>
 
-/** Maximum number of inputs that are listed by name alone. */
+/** If only names are shown, at most this many inputs are listed. */
 const mostNames = 50
 
-/** The inputs of a run with their labels; only their names if the reader may not see values. */
+/** Shows the inputs of a run with their labels. If the reader may not see values, shows only the names. */
 export function Inputs({
   run: { inputs, input_labels },
   areShown,

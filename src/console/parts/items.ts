@@ -25,10 +25,10 @@ export function itemWords({
 /** The number of an item on a page. Pages count items from 1, the API from 0. */
 export const itemNumber = (index: number): string => (index + 1).toLocaleString('en')
 
-/** Item numbers in the sentences of the API: `item 0 of step`, and `at item 0 of 6 (counted from 0)`. */
+/** Matches item numbers in the sentences of the API: `item 0 of step`, and `at item 0 of 6 (counted from 0)`. */
 const apiItem = /\bitem (\d+) of (?:step $|\d+ \(counted from 0\))/g
 
-/** A sentence of the API about a run, with the item numbers of the pages. Names in backticks stay as they are. */
+/** Returns a sentence of the API about a run, with items counted from 1. Names in backticks stay as they are. */
 export const countedFromOne = (text: string): string =>
   text
     .split('`')
@@ -46,7 +46,10 @@ interface OfItem {
   readonly item_index: number | null
 }
 
-/** The list with the items of each step in order. They take the places that they have in the list. */
+/**
+ * Sorts the items of each step by their number. All positions in the list that belong to items of a step stay with this
+ * step.
+ */
 export function inItemOrder<T extends OfItem & { readonly run_id?: string | null }>(
   list: readonly T[],
 ): readonly T[] {

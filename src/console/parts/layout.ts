@@ -115,11 +115,11 @@ function OrganizationSwitch({
   ])
 }
 
-/** A form with this field takes effect once, even if it is sent twice by a second tap. */
+/** A form with this field takes effect only once, even if a second tap sends it again. */
 export const OnceField = (): ComponentChild =>
   h('input', { type: 'hidden', name: 'once', value: crypto.randomUUID() })
 
-/** A form that changes something. It is sent by POST, with the session's token. */
+/** A form that changes something. It is sent by POST, with the token of the sign-in session. */
 export function PostForm({
   action,
   token,

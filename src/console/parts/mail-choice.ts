@@ -25,7 +25,7 @@ export function MailChoice({
   readonly organization: Organization
   readonly mails: MailState
   readonly token: string
-  /** Whether the form was just sent. */
+  /** Whether the person has just saved this form. */
   readonly isSaved: boolean
 }): ComponentChild {
   const chosen = mails.mail ? String(mails.delay_seconds) : noMails

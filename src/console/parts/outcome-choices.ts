@@ -8,7 +8,7 @@ export const outcomeChoices = [
   ['fail', 'Count it as failed', 'danger'],
 ] as const
 
-/** The form with these choices. It is sent to the run's page, which then shows the run. */
+/** The form with the buttons of `outcomeChoices`. It is sent to the run's page, which then shows the run. */
 export function OutcomeChoices({
   runId,
   token,

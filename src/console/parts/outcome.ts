@@ -20,7 +20,7 @@ const ends: Readonly<Record<string, string>> = {
   expired: 'Nobody decided in time. It will not happen.',
 }
 
-/** The people who decided, and what their decision means; else the reason why the call will not happen. */
+/** Says who decided and what their decision means, or why the call will not happen. */
 function endOf({ status, votes }: ApprovalView): ComponentChild {
   if (status === 'rejected') {
     const vote = votes.find(({ decision }) => decision === 'reject')
@@ -45,7 +45,7 @@ interface OutcomeProps {
   readonly now: Date
 }
 
-/** The result of an approval that was decided, and of its call. */
+/** Shows the result of a decided approval, and what became of its call. */
 export function Outcome({ approval, run, call, now }: OutcomeProps): ComponentChild {
   const by = approval.superseded_by
   return h('section', { 'aria-labelledby': 'outcome', class: 'outcome' }, [

@@ -21,8 +21,9 @@ interface PictureProps {
 type Drawn = Pick<PictureProps, 'steps' | 'addressOf'>
 
 /**
- * The steps as boxes, with lines from each step to the steps that wait for it. The list of steps says the same in
- * words, so screen readers leave the boxes out. On a narrow screen the style sheet shows the second picture instead.
+ * Shows the steps as boxes, with lines from each step to the steps that wait for it. The list of steps says the same in
+ * words, so screen readers leave the boxes out. On a narrow screen, the style sheet shows only the picture for narrow
+ * screens.
  */
 export function Picture({ layouts, version, ...drawn }: PictureProps): ComponentChild {
   const layout = layoutOf(layouts, version, drawn.steps)
@@ -81,7 +82,10 @@ function Drawing({
   children,
 }: Pick<Layout | Rail, 'width' | 'height' | 'lines'> & {
   readonly steps: readonly StepView[]
-  /** An id for the head of the arrows. A head in a hidden picture is not drawn in another one. */
+  /**
+   * The id of the arrowhead. Each picture has its own, because browsers do not draw an arrowhead that belongs to a
+   * hidden picture.
+   */
   readonly arrow: string
   readonly children?: ComponentChild
 }): ComponentChild {

@@ -1,7 +1,7 @@
 import { h, type ComponentChild } from 'preact'
 import { encode } from 'uqr'
 
-/** Width of the empty border around the code in modules, which QR readers need. */
+/** Width of the empty border around the code, in modules. Programs that read QR codes need this border. */
 const quiet = 4
 
 /** A QR code of a text. It is dark on light in every theme, because many QR readers accept no other colours. */

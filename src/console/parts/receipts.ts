@@ -20,7 +20,7 @@ export interface ReceiptsProps {
   readonly words: { readonly first: string; readonly next: string }
 }
 
-/** Every decision with its call, the verdict of the rules, the approvers, and the outcome. */
+/** Shows every decision with its call, the verdict of the rules, the approvers, and the outcome. */
 export function Receipts({ receipt, path, visit, words, mayOpenApprovals }: ReceiptsProps): ComponentChild {
   const chosen = chosenOf(visit.query, ['receipts'])
   const list = 'decisions' in receipt ? inItemOrder(receipt.decisions) : []
@@ -92,7 +92,7 @@ function Decision({
       ]),
       h('p', { class: 'badges' }, [
         h(Badge, { tone, word }),
-        // A held call's verdict says the same.
+        // For a held call, the verdict already says this.
         outcome === null || outcome === 'held' ? null : h(Outcome, { outcome, isAgents: step_id === null }),
       ]),
     ]),
@@ -117,7 +117,7 @@ const withoutId = (explanation: string): string =>
     ' Its approval lets this one call through.',
   )
 
-/** What an agent's client reported of its call. */
+/** Shows what an agent's client has reported about a call. */
 export function Report({ outcome }: { readonly outcome: string }): ComponentChild {
   const [tone, word] = reports[outcome] ?? ['off', outcome]
   return h(Badge, { tone, word })

@@ -9,7 +9,10 @@ type Run = Pick<RunView, 'status' | 'status_reason' | 'steps'>
 /** Maximum number of steps that the sentences name. */
 const mostNamed = 3
 
-/** What completed although the run ended badly: `3 of 6 items of step x completed.` Empty for other runs. */
+/**
+ * Returns what completed although the run ended badly: `3 of 6 items of step x completed.` Returns an empty text for
+ * other runs.
+ */
 export function partlyDone({ status, steps }: Run): string {
   if (!runEnded(status) || status === 'completed') return ''
   const parts = steps.flatMap(({ id, items }) => {

@@ -24,11 +24,11 @@ export interface RunProps {
   readonly run: RunShown
   /** The reader's role in the run's organization. */
   readonly role: Role | null
-  /** The shown part of the list of steps. */
+  /** The index of the shown part of the list of steps. */
   readonly part: number
   /** A page of the receipt, or the reason why the reader cannot see it. */
   readonly receipt: ReceiptsProps['receipt']
-  /** What the waiting calls would do, by the id of the approval. */
+  /** The sentences that say what the waiting calls would do, by the id of the approval. */
   readonly sentences: ReadonlyMap<string, string>
   readonly visit: PersonsVisit
   readonly refused: Problem | null

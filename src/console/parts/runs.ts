@@ -17,7 +17,7 @@ export const runFilters = ['workflow_name', 'status', 'requester_email', 'from',
 export interface RunsProps {
   readonly runs: readonly RunHead[]
   readonly next: string | null
-  /** The search and the cursor of the address. */
+  /** The filters and the cursor from the page's address. */
   readonly chosen: Readonly<Record<string, string>>
   readonly organization: string | null
   readonly now: Date
@@ -81,7 +81,7 @@ function Nothing({ isSearch }: { readonly isSearch: boolean }): ComponentChild {
   ])
 }
 
-/** States that explain themselves. */
+/** Runs in these states need no explanation in the list. */
 const plainStates = new Set(['completed', 'running'])
 
 function Row({ run, now }: { readonly run: RunHead; readonly now: Date }): ComponentChild {

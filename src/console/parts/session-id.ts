@@ -1,11 +1,16 @@
 import { h, type ComponentChild } from 'preact'
 import { Words } from './words.ts'
 
-/** Characters of an id that is shown whole, and of each end of a longer one. */
+/**
+ * An id with at most `most` characters is shown whole. A longer id is shown as its first and its last `end` characters.
+ */
 const most = 20
 const end = 8
 
-/** A client's id of a session. A long id keeps its end too, because ids can have the same beginning. */
+/**
+ * Shows the id that a client gave to an agent's session. The end of a long id is also shown, because several ids can
+ * begin with the same characters.
+ */
 export function SessionId({ id }: { readonly id: string }): ComponentChild {
   const text = id.length <= most ? id : `${id.slice(0, end).toWellFormed()}…${id.slice(-end).toWellFormed()}`
   return h('code', null, h(Words, { text }))

@@ -20,18 +20,18 @@ export interface UnapprovedCall {
   readonly id: string
   readonly run_id: string | null
   readonly timestamp: string
-  /** The tool. */
+  /** The name of the tool. */
   readonly action: string
   readonly metadata: { readonly side_effect?: string }
 }
 
 export interface SessionProps {
   readonly session: AgentSessionView
-  /** The session's run record, which lists the waiting approvals. */
+  /** The run that records the calls of this session. It lists the waiting approvals. */
   readonly record: Pick<RunView, 'id' | 'waiting_for'>
   readonly receipt: ReceiptsProps['receipt']
   readonly unapproved: readonly UnapprovedCall[]
-  /** What the waiting calls would do, by the id of the approval. */
+  /** The sentences that say what the waiting calls would do, by the id of the approval. */
   readonly sentences: ReadonlyMap<string, string>
   readonly visit: PersonsVisit
   readonly refused: Problem | null
@@ -186,7 +186,7 @@ function Counts({ session }: Pick<SessionProps, 'session'>): ComponentChild {
         { class: 'stack' },
         rows.map(([tone, word, count]) =>
           h('li', { class: 'split' }, [
-            // A number of nothing is no alarm.
+            // A count of zero has a neutral colour, because it is no alarm.
             h(Badge, { tone: count === 0 ? 'off' : tone, word }),
             h('strong', null, count.toLocaleString('en')),
           ]),

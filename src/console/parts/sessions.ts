@@ -26,12 +26,12 @@ export function SessionState({ status }: Pick<AgentSessionView, 'status'>): Comp
 
 /**
  * Whether the session calls itself a check by `doctor`, which tests an installed hook
- * (adapters/src/hook/doctor_tries.py). Any agent can do so.
+ * (adapters/src/hook/doctor_tries.py). Any agent can choose such a name and id.
  */
 const isCheck = ({ agent, session_id }: AgentSessionView): boolean =>
   agent.name === 'doctor' && session_id.startsWith('doctor-')
 
-/** Marks such a session, so that people can tell it from the sessions of their agents. */
+/** Marks a session that calls itself a check by `doctor`, so that people can tell it from the other sessions. */
 export const Check = ({ session }: { readonly session: AgentSessionView }): ComponentChild =>
   isCheck(session) ? h(Badge, { tone: 'off', word: 'Calls itself a check by doctor' }) : null
 
@@ -149,7 +149,7 @@ function Row({ session, now }: { readonly session: AgentSessionView; readonly no
   ])
 }
 
-/** `12 allowed, 1 held, 0 denied`. */
+/** Returns for example `12 allowed, 1 held, 0 denied`. */
 const countsOf = ({ decisions: { allow, deny, require_approval: held } }: AgentSessionView): string =>
   [
     `${allow.toLocaleString('en')} allowed`,

@@ -4,7 +4,7 @@ import { Words } from './words.ts'
 /** Maximum number of sources that one label names. */
 const most = 5
 
-/** The sources of a label: the tools that an agent has used, otherwise steps and inputs of runs. */
+/** Shows where a label comes from: tools that an agent has used, or steps, inputs and files of runs. */
 export function Sources({
   from,
   isAgents,
@@ -27,7 +27,10 @@ type Named = readonly [string, string, string?]
 
 const toolNamed = (tool: string): Named => ['tool', tool]
 
-/** The source in words. The API writes inputs as `input.NAME`, and steps of other runs as `RUN/STEP`. */
+/**
+ * Returns a source in words: a file, an input or a step. The API writes inputs as `input.NAME`, and steps of other runs
+ * as `RUN/STEP`.
+ */
 function named(source: string): Named {
   if (/^file_[0-9A-Z]{26}$/.test(source)) return ['file', source]
   const [first = '', ...others] = source.split('/')

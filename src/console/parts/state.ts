@@ -98,10 +98,10 @@ export function RunState({ status }: { readonly status: string }): ComponentChil
   return h(Badge, { tone: toneOf(status), word: wordOf(status) })
 }
 
-/** Calls that only read need no warning. */
+/** A call with this side effect needs no warning, because it only reads. */
 const harmless = 'read'
 
-/** The title of a side effect, in the words of the explanations of rules. */
+/** Returns the title of a side effect. The explanations of rules use the same words. */
 export const effectTitle = (effect: string): string => capital(effectWord(effect))
 
 export const Effect = ({ effect }: { readonly effect: string }): ComponentChild =>

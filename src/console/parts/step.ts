@@ -101,7 +101,7 @@ function Output({ run, step, output }: Pick<StepProps, 'run' | 'step' | 'output'
   ])
 }
 
-/** In a list of several calls, this many characters of each call's parameters are shown. */
+/** In a list of several calls, parameters are shown only if their JSON has at most this many characters. */
 const mostParams = 100_000
 
 function Calls({

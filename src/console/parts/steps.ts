@@ -11,7 +11,9 @@ import { Message, Words } from './words.ts'
 /** Maximum number of steps on one page. */
 export const stepsPerPage = 100
 
-/** The steps as a list, in the order of the definition. The list says in words all that the picture shows. */
+/**
+ * Shows the steps as a list, in the order of the definition. The list says in words everything that the picture shows.
+ */
 export function Steps({
   run,
   part,
@@ -21,7 +23,7 @@ export function Steps({
   readonly run: Pick<RunShown, 'steps'>
   /** The shown part of a long list; the first part is 0. */
   readonly part: number
-  /** The run's page. */
+  /** The path of the run's page. */
   readonly path: string
   readonly version: string
 }): ComponentChild {
@@ -68,10 +70,10 @@ function Step({ step, address }: { readonly step: StepView; readonly address: st
   ])
 }
 
-/** Maximum number of steps that are named after `after` in the row of a step. */
+/** The row of a step names at most this many steps after the word "after". */
 const mostNamed = 8
 
-/** The steps that the step waits for, like the lines of the picture. */
+/** Names the steps that this step waits for. The lines of the picture show the same. */
 export function After({ step: { depends_on: needed } }: { readonly step: StepView }): ComponentChild {
   if (needed.length === 0) return null
   return h('span', null, [

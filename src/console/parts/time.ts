@@ -8,8 +8,9 @@ const units = [
 ] as const
 
 /**
- * A number of seconds in the largest unit that says it well: `7 days` also a few seconds before the seventh day ends,
- * and `36 hours` in place of `1 day`. From one minute on, seconds are not counted. The script has the same rule.
+ * Returns a number of seconds as a count of the largest suitable unit. A few seconds less than 7 days are still `7
+ * days`. One and a half days are `36 hours`, because a count in days would be too inexact. From one minute on, seconds
+ * are not counted. The script has the same rule (assets/console.js).
  */
 function largest(seconds: number): readonly [number, string] {
   const [name, size] = units.find(([name, size]) => fits(seconds / size, name)) ?? ['second', 1]
@@ -19,7 +20,7 @@ function largest(seconds: number): readonly [number, string] {
 const fits = (count: number, unit: string): boolean =>
   count >= 1.9 || Math.abs(count - 1) < 0.02 || (unit === 'minute' && count >= 1)
 
-/** The distance between two times: `3 hours`. */
+/** Returns the distance between two times, such as `3 hours`. */
 export function distance(milliseconds: number): string {
   const [count, name] = largest(Math.round(Math.abs(milliseconds) / 1_000))
   return `${count} ${name}${count === 1 ? '' : 's'}`
@@ -31,7 +32,7 @@ export function duration(milliseconds: number): string {
   return milliseconds < 60_000 ? `${(milliseconds / 1_000).toFixed(1)} s` : distance(milliseconds)
 }
 
-/** The script has the same format. */
+/** The format of dates. The script (assets/console.js) has the same format, with the reader's time zone. */
 const dates = new Intl.DateTimeFormat('en-GB', {
   day: 'numeric',
   month: 'short',
@@ -43,8 +44,8 @@ const dates = new Intl.DateTimeFormat('en-GB', {
 })
 
 /**
- * A time relative to now. The exact time is in the title; if `exact` is set, it also stands beside the relative time.
- * The script shows the exact time in the reader's time zone, and updates the relative time.
+ * Shows a time relative to now. The element's title has the exact time. If `exact` is set, the exact time also stands
+ * beside the relative time. The script shows the exact time in the reader's time zone, and updates the relative time.
  */
 export function Time({
   at,

@@ -3,22 +3,26 @@ import type { Json, JsonObject } from '../../policy/types.ts'
 import { LongText, mostShown, Words } from './words.ts'
 
 /*
- * A readable view of values. Whatever is not longer than `mostShown` as JSON is shown whole: a person who approves must
- * not miss a part of it. Only a longer value is cut, and the page of its approval then says so (pages/parameters.ts).
+ * Shows values in a readable form. A value is shown whole if its JSON has at most `mostShown` characters, because a
+ * person who approves must not miss a part of it. Only a longer value is cut. The page of its approval then says so
+ * (pages/parameters.ts).
  */
 
-/** Deeper values, and values beyond this many, are shown as JSON. */
+/** A value deeper than `deepest` is shown as JSON. Values after the first `mostValues` are also shown as JSON. */
 const deepest = 5
 const mostValues = 300
 
-/** In a value that is cut, texts up to `shortText` characters have a limit of their own, so a long text hides none. */
+/**
+ * If a value must be cut, its texts up to `shortText` characters have a limit of their own, `mostOfShort`. So a long
+ * text cannot use up the room of the short texts.
+ */
 const shortText = 2_000
 const mostOfShort = 500_000
 
-/** A longer name is folded. */
+/** A name with more characters is folded. */
 const mostOfName = 300
 
-/** The length that decides whether a value fits on a page. */
+/** Returns the length that decides whether a value fits on a page. */
 export const lengthOf = (value: Json): number => JSON.stringify(value, null, 2).length
 
 /** A readable view of parameters: each name with its value. */
@@ -27,7 +31,7 @@ export function Values({
   beside,
 }: {
   readonly values: JsonObject
-  /** What stands beside the name of each value. */
+  /** Returns the element beside the name of a value. */
   readonly beside?: Beside
 }): ComponentChild {
   return h('div', { class: 'values' }, fields(values, 0, remainingFor(values), beside))
@@ -99,13 +103,13 @@ function items(list: readonly Json[], depth: number, remaining: Remaining): Comp
   ]
 }
 
-/** The entries that are shown one by one, and all others. */
+/** Returns the entries that are shown one by one, and all other entries. */
 function split<T>(entries: readonly T[], { values }: Remaining): readonly [readonly T[], readonly T[]] {
   const most = Math.max(0, values)
   return [entries.slice(0, most), entries.slice(most)]
 }
 
-/** Values beyond the number that is shown one by one, as JSON. */
+/** Shows the values that are not shown one by one, as JSON. */
 const restOf = (remaining: Remaining, count: number, value: Json): ComponentChild =>
   h('div', { class: 'field' }, [
     h('p', { class: 'quiet small' }, `${count.toLocaleString('en')} more, as JSON:`),

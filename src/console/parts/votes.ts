@@ -45,7 +45,7 @@ export function Votes({
   ])
 }
 
-/** `Needs 1 more approval by an admin or owner. One rejection ends it.` */
+/** Returns for example `Needs 1 more approval by an admin or owner. One rejection ends it.` */
 function neededWords({ votes, detail, approver }: ApprovalView): string {
   const missing = detail?.votes_missing ?? 0
   const more = votes.length === 0 ? '' : ' more'

@@ -14,7 +14,10 @@ import { Words } from './words.ts'
 /** Maximum number of waiting calls and approvals on one page. */
 const most = 20
 
-/** The calls and approvals that wait for a person, who can decide them, and the reader's choices. */
+/**
+ * Shows the calls and approvals that wait for a person. Each row says who can decide. It also has the choices, if the
+ * reader may decide.
+ */
 export function Waiting({
   run,
   role,
@@ -24,7 +27,7 @@ export function Waiting({
   readonly run: Pick<RunShown, 'id' | 'waiting_for'>
   readonly role: Role | null
   readonly visit: PersonsVisit
-  /** What the waiting calls would do, by the id of the approval. */
+  /** The sentences that say what the waiting calls would do, by the id of the approval. */
   readonly sentences: ReadonlyMap<string, string>
 }): ComponentChild {
   const { waiting_for } = run
@@ -64,7 +67,7 @@ export function Waiting({
   ])
 }
 
-/** `step send, item 3` (counted from 1); else the tool, or the whole run. */
+/** Names what waits: `step send, item 3` (counted from 1), a call of a tool, or the whole run. */
 function Place({
   waiting: { step_id, item_index, tool },
 }: {
@@ -81,7 +84,10 @@ function Place({
   ]
 }
 
-/** What would happen; if that is not known, which approval it is. */
+/**
+ * The title of a waiting approval: the sentence that says what its call would do. Without a sentence, the title names
+ * the step, the tool or the run.
+ */
 function Title({ waiting, sentence, role }: Omit<HeldProps, 'now'>): ComponentChild {
   const words =
     sentence === undefined ? ['Approval of ', h(Place, { waiting })] : h(Words, { text: sentence })
@@ -100,7 +106,7 @@ interface HeldProps {
 
 function Held({ now, ...props }: HeldProps): ComponentChild {
   const { approver, expires_at, rule_name, since, step_id } = props.waiting
-  // Without a sentence, the title names the step.
+  // Without a sentence, the title already names the step.
   const place = props.sentence === undefined || step_id === null ? null : h(Place, props)
   return h('li', { class: 'plain-item stack' }, [
     h('p', { class: 'split' }, [
@@ -157,7 +163,7 @@ function Unknown({
   ])
 }
 
-/** One choice for all items of a step whose outcome is unknown after the same attempt. */
+/** One form for all items of a step whose outcome is unknown after the same attempt. */
 function ManyUnknown({
   run,
   role,

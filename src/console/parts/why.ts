@@ -5,7 +5,7 @@ import { describeConditions } from '../../policy/explain.ts'
 import { Sources } from './sources.ts'
 import { Message, Sentence, Words } from './words.ts'
 
-/** The reasons why a call is held: its rules, its risk, and the labels of its data. */
+/** Shows why a call is held: the rules that hold it, its risk, and the labels of its data. */
 export function Why({
   approval,
   rule,
@@ -48,7 +48,7 @@ export function Why({
   ])
 }
 
-/** The rule, and the conditions that the call met. The rule may have changed since then. */
+/** Names the rule, and the conditions that the call met. The rule may have changed since then. */
 function Held({
   approval,
   rule,
@@ -69,7 +69,7 @@ function Held({
   ])
 }
 
-/** The other rules that hold the call too. */
+/** Names the other rules that hold the call too. */
 function Others({ approval }: { readonly approval: ApprovalView }): ComponentChild {
   const others = (approval.detail?.held_by ?? []).filter((name) => name !== approval.rule_name)
   if (others.length === 0) return null

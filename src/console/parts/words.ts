@@ -1,30 +1,36 @@
 import { h, type ComponentChild } from 'preact'
 
 /*
- * Text from outside. It is always shown as plain text and cannot change how the rest of the page looks. Characters that
- * are invisible or change the writing direction are shown by their numbers.
+ * Shows text from outside the service, always as plain text. Such a text cannot change how the rest of the page looks.
+ * Characters that are invisible or change the writing direction are shown by their numbers.
  */
 
-/** An emoji that can be joined with others: with its coloured form or a skin tone. */
+/** Matches one emoji that can be joined with others. It may have its coloured form and a skin tone. */
 const joined = '\\p{Extended_Pictographic}\\ufe0f?\\p{Emoji_Modifier}?'
 
 /**
- * Emoji of several characters, of which some are invisible: joined emoji, and flags of regions. Flags are those that
- * every browser draws, because other letters after the flag would be a text that nobody sees.
+ * Matches emoji that contain invisible characters: joined emoji, and flags of regions. It matches only flags that every
+ * browser draws. After another flag, the invisible letters could be a text that nobody sees.
  */
 const emoji = `${joined}(?:\\u200d${joined})+|\\p{RGI_Emoji_Tag_Sequence}`
 
 /**
- * Invisible characters, and marks that change the writing direction. Line breaks and tabs are not included because they
- * are visible as layout. U+FE0F is not included because it only chooses the coloured form of an emoji.
+ * Matches invisible characters, and marks that change the writing direction. Line breaks and tabs are not included
+ * because they are visible as layout. U+FE0F is not included because it only chooses the coloured form of an emoji.
  */
 const invisible =
   '(?!\\n|\\t|\\ufe0f)(?:\\p{Cc}|\\p{Cf}|\\p{Cs}|\\p{Zl}|\\p{Zp}|\\p{Default_Ignorable_Code_Point})'
 
-/** Finds emoji, which stay as they are, and hidden characters outside of them, which are in the group `hidden`. */
+/**
+ * Finds emoji, which stay as they are, and hidden characters outside of emoji. The group `hidden` contains a hidden
+ * character.
+ */
 const special = new RegExp(`${emoji}|(?<hidden>${invisible})`, 'gv')
 
-/** The text as parts: visible text and hidden characters. null if it has more than `mostMarks` hidden characters. */
+/**
+ * Splits a text into visible texts and hidden characters. Returns null if it has more than `mostMarks` hidden
+ * characters.
+ */
 function partsOf(shown: string): (string | { readonly hidden: string })[] | null {
   const parts: (string | { hidden: string })[] = []
   let from = 0
@@ -44,13 +50,18 @@ function partsOf(shown: string): (string | { readonly hidden: string })[] | null
 const numberOf = (character: string): string =>
   `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`
 
-/** The text as a string, for places where no elements are allowed, such as a page's title. */
+/**
+ * Returns the text with hidden characters as numbers, for places where no elements are allowed, such as a page's title.
+ */
 export const visible = (text: string): string =>
   text.replaceAll(special, (found: string, hidden?: string) =>
     hidden === undefined ? found : numberOf(found),
   )
 
-/** If a text has more hidden characters than this, each is written as plain text without its own element. */
+/**
+ * If a text has more hidden characters than this, their numbers are written as plain text without elements of their
+ * own.
+ */
 const mostMarks = 2_000
 
 function marked(text: string, isOneLine: boolean): ComponentChild[] {
@@ -64,7 +75,7 @@ function marked(text: string, isOneLine: boolean): ComponentChild[] {
   )
 }
 
-/** A name or another short text, in one line. */
+/** Shows a name or another short text in one line. */
 export function Words({
   text,
   most = 300,
@@ -76,11 +87,11 @@ export function Words({
   return h('bdi', { class: 'words' }, marked(cut, true))
 }
 
-/** A part of a text, in full length. */
+/** Shows a part of a text in full length. */
 export const Plain = ({ text }: { readonly text: string }): ComponentChild =>
   h('bdi', { class: 'words' }, marked(text, false))
 
-/** A sentence of the service, which puts names and values in backticks. */
+/** Shows a sentence that the service has written. Names and values in it stand in backticks. */
 export function Sentence({ text }: { readonly text: string }): ComponentChild {
   const parts = text.slice(0, 4_000).toWellFormed().split('`')
   const isPaired = parts.length % 2 === 1
@@ -111,14 +122,20 @@ export function Message({
   return h(Sentence, { text: capital(whole) })
 }
 
-/** A text with more characters or lines than these is folded, so that its beginning is much shorter than the text. */
+/**
+ * A text with more characters or lines than this is folded to its `beginning`. The beginning is much shorter, so that
+ * folding always hides a large part.
+ */
 const mostUnfolded = { characters: 800, lines: 16 } as const
 const beginning = { characters: 500, lines: 10 } as const
 
 /** Maximum number of text characters in one part of a page. A longer part would be slow to render and to read. */
 export const mostShown = 1_500_000
 
-/** Matches tabs, rows between bars, and columns of spaces, which need a font with characters of equal width. */
+/**
+ * Matches signs of a table: tabs, rows between bars, and columns of spaces. A table needs a font with characters of
+ * equal width.
+ */
 const table = /\t|^\|.*\|$|\S {3,}\S/m
 
 /** An exact text with its line breaks. Only the beginning of a long text is shown until the reader unfolds it. */
@@ -146,7 +163,7 @@ export function LongText({
   ])
 }
 
-/** The beginning of a text that is too long for a page, with the number of missing characters. */
+/** Shows the beginning of a text that is too long for a page, and the number of missing characters. */
 function CutText({
   text,
   most,

@@ -1,7 +1,7 @@
 /**
- * The audit chain. An entry is its canonical bytes. Every other column is generated from them, so that an edited
- * column cannot disagree with a hashed one. The application's role has only SELECT and INSERT (see grants), and the
- * triggers refuse all others, including replication roles (ENABLE ALWAYS).
+ * The audit chain. `canonical` contains the hashed bytes of an entry. PostgreSQL generates all further columns from it,
+ * so no column can disagree with the hashed bytes. The application's role may only select and insert (see grants.ts).
+ * The triggers refuse updates and deletes of every role, and also during replication (ENABLE ALWAYS).
  */
 export const audit = `
 create table chain_head (

@@ -1,4 +1,6 @@
-/** Rules in the order they were saved (`position`): among equally strict rules the one saved first decides. */
+/**
+ * `position` is the order in which rules were saved. Among equally strict rules, the rule that was saved first decides.
+ */
 export const policy = `
 create table rules (
   id text primary key,

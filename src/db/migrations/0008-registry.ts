@@ -1,6 +1,7 @@
 /**
- * Templates: one row for each workflow that was ever approved as one. Its state only moves forward, and the checks
- * keep the row consistent with its state. A version records the rollback that created it.
+ * Templates. Each workflow that was ever approved as a template has one row. The state of a template only moves
+ * forward, and the checks keep the other columns consistent with the state. If a rollback created a version, the
+ * version records this rollback.
  */
 export const registry = `
 create table registry_entries (

@@ -1,6 +1,7 @@
 /**
- * Quotas. A slot is a column of the run that holds it, so slots are counted from rows. Requests are counted in
- * blocks, one row per organization and window. Memory is counted by a trigger, in the transaction that writes it.
+ * Quotas. A slot is a column of the run that holds it, so taken slots are counted from the rows of `runs`. Requests are
+ * leased in blocks, and each organization has one row for each kind of request. A trigger counts the bytes of the
+ * memory in the transaction that writes them.
  */
 export const quotas = `
 alter table organizations add column quota_overrides jsonb not null default '{}';

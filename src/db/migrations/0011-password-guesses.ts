@@ -1,4 +1,7 @@
-/** Wrong passwords, as a level that decreases with time. Keys are hashes, because strangers choose the text. */
+/**
+ * Counts wrong passwords as a level that decreases with time. A key is stored as a hash, because strangers choose its
+ * text.
+ */
 export const passwordGuesses = `
 create table password_guesses (
   key text primary key,

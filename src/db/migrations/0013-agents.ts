@@ -1,6 +1,7 @@
 /**
- * Agents: a session per person and client session id, its decisions (in the same table as those of runs), reports of
- * finished calls, and tool policies. `decisions.session_id` and `approvals.session_id` are ids of agent_sessions.
+ * Agents. A session belongs to one person and one session id of the client. Its decisions are in the same table as the
+ * decisions on runs. `decisions.session_id` and `approvals.session_id` are ids of agent_sessions. Two more tables store
+ * reports of finished calls, and tool policies.
  */
 export const agents = `
 create table agent_sessions (

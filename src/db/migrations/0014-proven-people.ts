@@ -1,6 +1,6 @@
 /**
- * Proving an address ends keys and sessions; this is audited like all account events. Calls about the caller alone
- * belong to no organization (src/api/idempotent.ts).
+ * When a person proves a mail address, their API keys and sign-in sessions end. The audit log records this like all
+ * account events. Requests that concern only the caller belong to no organization (src/api/idempotent.ts).
  */
 export const provenPeople = `
 alter table account_events add column api_key_id text;

@@ -1,8 +1,12 @@
 /**
- * Makes entries and decisions cheaper under the chain lock, with the same guarantees (docs/performance.md#turns-and-cheaper-appends). `hash` is
- * checked without a regular expression. `json` finds a field without building the whole value. `event_type` stays
- * `jsonb`, which refuses an entry that could not be listed later. The writer of a decision holds the row of
- * `chain_head`, which already refers to the organization.
+ * Makes inserting entries and decisions under the chain lock cheaper, with the same guarantees
+ * (docs/performance.md#turns-and-cheaper-appends):
+ *
+ * - `hash` is checked without a regular expression.
+ * - `json` finds a field without building the whole value. `event_type` stays `jsonb`, because `jsonb` refuses an entry
+ *   that could not be listed later.
+ * - A decision needs no foreign key to its organization, because its writer holds the row of `chain_head`, which has
+ *   one.
  */
 export const cheaperAppends = `
 alter table audit_events

@@ -1,9 +1,11 @@
 /**
- * The organizations that may use the installation's folder of files and its mail server. In a database with
- * organizations, those made by an operator (the first start, or `create-owner`) get both. Those made by people get
- * none, since nobody has allowed it.
- * `created_by` is the person who made an organization; null for personal ones and those of an operator. It counts
- * organizations per person. The index on invitations serves sign-ups, which look for invitations to an address.
+ * `installation_connections` names the organizations that may use the installation's folder of files and its mail
+ * server. An existing organization gets both if an operator made it (at the first start, or with `create-owner`). An
+ * organization that a person made gets none, because nobody has allowed it.
+ *
+ * `created_by` is the person who made an organization; null for personal organizations and those of an operator. It is
+ * used to count the organizations that a person has made. The index on invitations serves sign-ups, which look for
+ * invitations to an address.
  */
 export const installationConnections = `
 create table installation_connections (

@@ -1,6 +1,7 @@
 /**
- * Started loads of calls, runs that are being cancelled, and task queues of single organizations.
- * `default_task_queue` has one row: the queue for all other organizations.
+ * `call_starts` counts how often a worker began to load the values of a call. An index finds the runs that are being
+ * cancelled. An organization can have a task queue of its own. `default_task_queue` has one row: the queue for all
+ * other organizations.
  */
 export const loadsAndQueues = `
 create table call_starts (

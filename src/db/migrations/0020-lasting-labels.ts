@@ -1,6 +1,6 @@
 /**
- * Labels that outlast their value (docs/decisions/0071). A deleted value with labels leaves its row without the
- * value. Labels count towards the organization's memory. A run keeps the labels of its inputs.
+ * Labels stay when their value is deleted (docs/decisions/0071): the row of a deleted value with labels stays, without
+ * the value. Labels count towards the bytes of the organization's memory. A run stores the labels of its inputs.
  */
 export const lastingLabels = `
 alter table memory add column deleted_at timestamptz;

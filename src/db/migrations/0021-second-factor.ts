@@ -1,6 +1,6 @@
 /**
- * How a session was opened, and whether a key was made with a second factor. Older sessions and keys count as made
- * without one.
+ * Stores how a sign-in session was opened, and when an API key was confirmed with a second factor. Older sessions and
+ * keys count as made without a second factor.
  */
 export const secondFactor = `
 alter table auth_sessions add column opened_with text not null default 'unrecorded'

@@ -1,8 +1,8 @@
 import { countRows, recountOf, type CountedTable } from './count-rows.ts'
 
 /**
- * Tables counted by triggers: all tables that a tenant can make grow, except those below. Bytes are those of the
- * values before compression, plus an allowance for the row and its indexes.
+ * The tables that triggers count: all tables that an organization can make grow, except those of `countedByWriter`.
+ * `bytes` are the bytes of the values before compression, plus a fixed number for the row and its indexes.
  */
 export const counted: readonly CountedTable[] = [
   {
@@ -59,9 +59,9 @@ export const counted: readonly CountedTable[] = [
 ]
 
 /**
- * Tables counted by the writing transaction, when it updates chain_head: their rows are only added, many times a
- * second. A session counts at most as much as its decisions. A decision's count includes what is recorded later about
- * its call.
+ * No trigger counts these tables, because their rows are only added, many times a second. The transaction that writes
+ * the rows counts them itself, when it updates `chain_head`. The bytes of a decision include what is recorded later
+ * about its call.
  */
 const countedByWriter = (sessionBytes: string): string => `
   select coalesce(sum(octet_length(canonical) + 192), 0) as bytes, 0 as pending
@@ -76,8 +76,8 @@ const countedByWriter = (sessionBytes: string): string => `
   select ${sessionBytes}, 0 from agent_sessions where organization_id = organization`
 
 /**
- * The function that recounts an organization's rows, without the word `create`. `sessionBytes` is SQL for the sum
- * over its agent sessions.
+ * Returns the SQL of the function that recounts an organization's rows, without the word `create`. `sessionBytes` is
+ * SQL for the sum over the organization's agent sessions.
  */
 export function recountFunction(tables: readonly CountedTable[], sessionBytes = 'count(*) * 2048'): string {
   return `function recount_storage(organization text, out bytes bigint, out pending bigint)
@@ -89,9 +89,10 @@ $$;`
 }
 
 /**
- * Stored bytes and pending approvals of each organization (docs/decisions/0074). A transaction that holds the row of
- * chain_head updates them there. Other transactions (retention, answers of idempotent calls) must not wait for that
- * row, nor lock it after other rows. They add a row to storage_moves, and housekeeping adds those up.
+ * Counters of the stored bytes and pending approvals of each organization (docs/decisions/0074). A transaction that
+ * holds the row of `chain_head` updates the counters there. Other transactions (retention, answers of idempotent
+ * requests) must not wait for that row, and must not lock it after other rows. They insert a row into `storage_moves`,
+ * and housekeeping adds these rows to the counters.
  */
 export const storage = `
 alter table chain_head

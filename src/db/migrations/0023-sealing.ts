@@ -1,7 +1,7 @@
 import { counted, recountFunction } from './0022-storage.ts'
 import { countRows, type CountedTable } from './count-rows.ts'
 
-/** How tables with sealed columns are counted from now on; a sealed value counts like its text. */
+/** The tables with sealed columns, as triggers count them from this version on. A sealed value counts like its text. */
 const recounted: readonly CountedTable[] = [
   {
     name: 'effects',
@@ -21,9 +21,10 @@ export const countedSealed = counted.map(
 )
 
 /**
- * Data keys, and sealed columns for inputs, results, outputs and memory values. A row of an older version keeps its
- * plain text until `npm run rotate-key` seals it: nothing is rewritten here, so that no table is locked for long.
- * Sealed bytes do not compress, and with `external` storage their header can be read alone.
+ * Adds data keys, and sealed columns for inputs, results, outputs and memory values. A row of an older version keeps
+ * its plain text until `npm run rotate-key` seals it. This migration rewrites no row, so that no table is locked for
+ * long. Sealed columns have the storage `external`: sealed bytes do not compress, and their header can then be read
+ * alone.
  */
 export const sealing = `
 create table data_keys (

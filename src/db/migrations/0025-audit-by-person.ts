@@ -1,6 +1,7 @@
 /**
- * An index for the audit log of one person, like the one for event types (docs/decisions/0067). The event type has a
- * form that no other index has. An owner's quota changes get their own request bucket (src/api/rate.ts).
+ * An index for the audit log of one person, like the index for one event type (docs/decisions/0067). It contains
+ * `event_type || ''`, so that only queries with this expression use the column of this index. An owner's quota changes
+ * get their own request bucket (src/api/rate.ts).
  */
 export const auditByPerson = `
 create index audit_events_person on audit_events

@@ -4,7 +4,7 @@ import { countRows, type CountedTable } from './count-rows.ts'
 
 const bytesOf = (column: string): string => `coalesce(octet_length(array_to_string(t.${column}, ' ')), 0)`
 
-/** Columns with labels, by table, which were not counted before. */
+/** The columns with labels that older versions did not count, by table. */
 const labelsOf: Readonly<Record<string, readonly string[]>> = {
   effects: ['labels', 'output_labels'],
   run_steps: ['labels'],
@@ -17,14 +17,15 @@ const recounted: readonly CountedTable[] = countedSealed.flatMap((table) => {
     : [{ ...table, bytes: [table.bytes, ...columns.map(bytesOf)].join(' + ') }]
 })
 
-/** Tables counted by triggers from this version on. */
+/** The tables that triggers count from this version on. */
 export const countedWithLabels = countedSealed.map(
   (table) => recounted.find(({ name }) => name === table.name) ?? table,
 )
 
 /**
- * Labels count towards `storage_mb`. The writer of a session counts its labels with their sources. The next full
- * count, which is due at once, corrects the counters.
+ * From this version on, labels count towards `storage_mb`. The transaction that writes an agent session counts the
+ * labels of the session and their sources. The last statement makes a full recount due at once. This recount corrects
+ * the counters for older rows.
  */
 export const countedLabels = `
 -- As they were counted: labels and their sources.

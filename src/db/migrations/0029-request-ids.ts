@@ -1,6 +1,6 @@
 /**
- * Lines in the log of a run name the request that started it. The indexes serve the metrics of what waits for a person
- * (upkeep/state-metrics.ts).
+ * Lines of the log about a run contain the id of the request that started the run. The indexes serve the metrics of
+ * approvals and unknown outcomes that wait for a person (upkeep/state-metrics.ts).
  */
 export const requestIds = `
 alter table runs add column request_id text;

@@ -1,6 +1,6 @@
 /**
- * Summaries of steps beside their runs, the reason of a cancellation, and a list of the unknown outcomes of an
- * organization.
+ * Adds the summary of a step and the reason of a cancellation. The index serves the list of an organization's unknown
+ * outcomes.
  */
 export const whatWaits = `
 alter table run_steps add column summary text;

@@ -5,14 +5,14 @@ import { countRows } from './count-rows.ts'
 const bytes =
   "coalesce(octet_length(t.error_detail_sealed), 0) + octet_length(t.past_outcomes::text) - octet_length('[]')"
 
-/** Tables counted by triggers from this version on. */
+/** The tables that triggers count from this version on. */
 export const countedWithDetails = countedWithLabels.map((table) =>
   table.name === 'effects' ? { ...table, bytes: `${table.bytes} + ${bytes}` } : table,
 )
 
 /**
- * Values that belong to a call's error, such as the recipients that a mail server refused; and how earlier attempts
- * ended, for receipts.
+ * Adds values that belong to a call's error, such as the recipients that a mail server refused. Also adds the outcomes
+ * of earlier attempts, which receipts show.
  */
 export const errorDetails = `
 alter table effects

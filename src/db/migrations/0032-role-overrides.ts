@@ -6,10 +6,13 @@ const overrides: CountedTable = {
   name: 'role_policy_overrides',
   bytes: '512 + octet_length(t.tool_name) + octet_length(t.role)',
 }
-/** Tables counted by triggers from this version on. */
+/** The tables that triggers count from this version on. */
 export const countedWithOverrides: readonly CountedTable[] = [...countedWithDetails, overrides]
 
-/** Access of one role to one tool. A role that no member has may have one, so its name is not checked here. */
+/**
+ * A row allows or blocks one tool for one role. The role can be a name that no member has, so the table does not check
+ * it.
+ */
 export const roleOverrides = `
 create table role_policy_overrides (
   organization_id text not null references organizations,

@@ -12,8 +12,9 @@ const connectionRows: CountedTable = {
 export const countedWithConnections: readonly CountedTable[] = [...countedWithOverrides, connectionRows]
 
 /**
- * Connections of organizations and people to services outside. At most one of each owner and integration is live: a
- * unique index ensures it. A revoked one keeps its row for the list, without its credential.
+ * Connections of organizations and people to outside services. A unique index ensures that an owner has at most one
+ * live connection for each integration. A revoked connection loses its credential. Its row stays, because lists show
+ * it.
  */
 export const connections = `
 create table connections (

@@ -1,7 +1,7 @@
 /**
- * Secrets in a backend outside the database that no connection names, or may never name. A row is written before the
- * secret is made, and deleted with the transaction that saves its connection; so a crash in between leaves no secret
- * that nobody removes. A revocation writes one too.
+ * Secrets in a backend outside the database that the service removes later. A row is inserted before a secret is made,
+ * and deleted in the transaction that saves the connection of the secret. So after a crash in between, the row remains
+ * and the secret is removed. Revoking a connection inserts a row too.
  */
 export const secretRemovals = `
 create table secret_removals (

@@ -1,6 +1,6 @@
 /**
- * What governance reports read of approvals, without the rows themselves. Names of rules are left out: an index has no
- * room for long ones.
+ * This index contains the columns of approvals that governance reports read, so that they do not read the rows
+ * themselves. Names of rules are left out, because an index has no room for long names.
  */
 export const reports = `
 create index approvals_reported on approvals (organization_id, created_at)

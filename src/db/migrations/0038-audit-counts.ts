@@ -1,7 +1,7 @@
 /**
- * How many entries of each kind a closed segment of a chain has, so that listings and reports do not count a whole chain.
- * '' stands for any event type, any person and any status. The row with three '' is written with all other rows of its
- * segment. Decisions are also counted by status.
+ * The number of entries of each kind in a closed segment of a chain. With these numbers, lists and reports do not count
+ * a whole chain. '' means any event type, any person or any status. The row with '' in all three columns is written
+ * together with all other rows of its segment. Decisions are also counted by status.
  */
 export const auditCounts = `
 create table audit_counts (

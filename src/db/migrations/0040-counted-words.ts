@@ -2,7 +2,7 @@ import { recountFunction } from './0022-storage.ts'
 import { countedWithConnections } from './0035-connections.ts'
 import { countRows, type CountedTable } from './count-rows.ts'
 
-/** Columns with texts of people, by table, which were not counted before. */
+/** The columns with texts of people that older versions did not count, by table. */
 const words: Readonly<Record<string, string>> = { runs: 'cancel_reason', run_steps: 'summary' }
 
 const recounted: readonly CountedTable[] = countedWithConnections.flatMap((table) => {
@@ -12,12 +12,15 @@ const recounted: readonly CountedTable[] = countedWithConnections.flatMap((table
     : [{ ...table, bytes: `${table.bytes} + coalesce(octet_length(t.${column}), 0)` }]
 })
 
-/** Tables counted by triggers from this version on. */
+/** The tables that triggers count from this version on. */
 export const countedWithWords = countedWithConnections.map(
   (table) => recounted.find(({ name }) => name === table.name) ?? table,
 )
 
-/** Summaries of steps and reasons of cancellations count towards `storage_mb`. A full count is due at once. */
+/**
+ * From this version on, summaries of steps and reasons of cancellations count towards `storage_mb`. The last statement
+ * makes a full recount due at once.
+ */
 export const countedWords = `
 ${recounted.map(countRows).join('\n')}
 create or replace ${recountFunction(countedWithWords, 'coalesce(sum(2048 + label_bytes), 0)')}

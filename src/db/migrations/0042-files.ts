@@ -9,10 +9,10 @@ const fileRows: CountedTable = {
     + coalesce(octet_length(t.rows_sealed), 0)`,
 }
 
-/** Tables counted by triggers from this version on. */
+/** The tables that triggers count from this version on. */
 export const countedWithFiles: readonly CountedTable[] = [...countedWithWords, fileRows]
 
-/** Uploaded files: their text and rows. The file itself is not kept (docs/decisions/0105). */
+/** Uploaded files. The service stores their text and table rows, but not the file itself (docs/decisions/0105). */
 export const files = `
 create table files (
   id text primary key,

@@ -1,8 +1,8 @@
 /**
- * Connections that people authorize in their browser, and access tokens that end.
+ * Connections that people authorize in their browser, with access tokens that expire.
  *
- * `connection_attempts` has a row from the beginning of an authorization until its answer. Its `state` is stored as a hash,
- * so a copy of the table answers no authorization.
+ * `connection_attempts` has a row from the beginning of an authorization until its answer. The row has only a hash of
+ * the OAuth `state`. So nobody can answer an authorization with a copy of the table.
  */
 export const authorizations = `
 alter table connections

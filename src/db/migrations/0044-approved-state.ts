@@ -9,15 +9,14 @@ const recounted: readonly CountedTable[] = countedWithFiles
     bytes: `${table.bytes} + coalesce(octet_length(t.state_sealed), 0) + coalesce(octet_length(t.held_again), 0)`,
   }))
 
-/** Tables counted by triggers from this version on. */
+/** The tables that triggers count from this version on. */
 export const countedWithStates = countedWithFiles.map(
   (table) => recounted.find(({ name }) => name === table.name) ?? table,
 )
 
 /**
- * An approval covers the state that its approvers saw: the revision of what the call changes is stored with it. Each
- * write to a key of the memory has a revision of its own, also after the key was deleted. Encrypting a value again is no
- * write.
+ * An approval covers the state that its approvers saw. So it stores this state with its revision. Each write to a key
+ * of the memory gets a new revision, even after the key was deleted. Encrypting a value again is not a write.
  */
 export const approvedState = `
 alter table approvals

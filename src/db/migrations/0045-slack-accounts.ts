@@ -1,4 +1,4 @@
-/** The Slack account of a member. It goes with the membership. */
+/** The Slack account of a member. It is deleted together with the membership. */
 export const slackAccounts = `
 alter table memberships
   add column slack_account text check (slack_account ~ '^[UW][A-Z0-9]{7,20}$'),

@@ -1,6 +1,6 @@
 /**
- * A rejection can ask for changes. The index finds the decision that held a call, which the page of its approval shows; most
- * decisions have no approval.
+ * A rejection can ask for changes. The index finds the decision that held the call of an approval, for the page of this
+ * approval. Most decisions have no approval, so the index does not contain them.
  */
 export const requestedChanges = `
 alter table approval_votes add column changes_requested boolean not null default false;

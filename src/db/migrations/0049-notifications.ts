@@ -1,8 +1,8 @@
 /**
- * Messages to people and programs about what waits and how it ended.
+ * Messages to people and programs: something waits for a decision, or the wait has ended.
  *
- * `notices` has a row for each change that messages may be about, from the transaction that made it until the rows of
- * `notifications` are in line with it. `notification_lanes` says which process sends for an organization.
+ * The transaction that makes a change inserts a row into `notices`. This row exists until the rows of `notifications`
+ * reflect the change. `notification_lanes` says which process sends an organization's messages.
  */
 export const notifications = `
 create table notices (

@@ -13,16 +13,16 @@ const webhookRows: readonly CountedTable[] = [
     bytes: `512 + octet_length(t.data::text) + octet_length(array_to_string(t.webhook_ids, ' '))
     + coalesce(octet_length(t.message), 0)`,
   },
-  // The allowance covers the text of an error, so that an attempt changes no counter.
+  // This fixed number of bytes covers the text of an error, so that a delivery attempt changes no counter.
   { name: 'webhook_deliveries', bytes: '1024' },
 ]
 
-/** Tables counted by triggers from this version on. */
+/** The tables that triggers count from this version on. */
 export const countedWithWebhooks: readonly CountedTable[] = [...countedWithStates, ...webhookRows]
 
 /**
- * Webhooks of organizations. The transaction of an event writes one row of `webhook_events`. A worker then writes its
- * message and one row of `webhook_deliveries` for each webhook.
+ * Webhooks of organizations. The transaction that makes an event inserts one row into `webhook_events`. A worker then
+ * writes the message of the event, and one row of `webhook_deliveries` for each webhook.
  */
 export const webhooks = `
 create table webhooks (

@@ -1,4 +1,4 @@
-/** What members have chosen about mails of an organization; without a row, the defaults hold. */
+/** The choices of members about the mails of an organization. A member without a row has the default choices. */
 export const mailPreferences = `
 create table mail_preferences (
   organization_id text not null references organizations,

@@ -1,4 +1,7 @@
-/** A call that was sent is looked for, or sent again with its key, through the same connection only. */
+/**
+ * Adds the connection through which a call was sent. The service looks for the call, or sends it again, only through
+ * the same connection.
+ */
 export const keyedCalls = `
 -- The connection and its address through which the call was sent; null: unknown, or nothing was sent.
 alter table effects add column sent_with text;

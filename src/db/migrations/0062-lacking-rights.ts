@@ -1,4 +1,4 @@
-/** Which tools of a connection's service lack a right, so that lists and plans can say so without opening credentials. */
+/** Stores which tools of a connection lack a right. So lists and plans can show this without opening the credential. */
 export const lackingRights = `
 alter table connections
   -- Tools for which the authorization server did not grant a right, as of its last answer.

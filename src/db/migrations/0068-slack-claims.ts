@@ -1,6 +1,6 @@
 /**
- * Slack accounts that members say are theirs. A code goes to the account, and the member who types it in links it. Rows
- * go with the membership.
+ * Slack accounts that members claim as theirs. The service sends a code to the account. The member who types in this
+ * code links the account. The rows are deleted together with the membership.
  */
 export const slackClaims = `
 create table slack_claims (

@@ -1,20 +1,25 @@
 /**
- * A table whose rows count towards `storage_mb`. Released migrations contain this SQL: to count a table differently,
- * describe it anew in a later version and use `countRows` there.
+ * A table whose rows count towards `storage_mb`. Released migrations contain the SQL for these tables, so do not change
+ * them. To count a table differently, describe it again in a new migration and call `countRows` there.
  */
 export interface CountedTable {
   readonly name: string
-  /** SQL over the row `t`: its bytes. */
+  /** A SQL expression for the bytes of the row `t`. */
   readonly bytes: string
-  /** SQL over the row `t`: 1 for a pending approval. Default 0. */
+  /** A SQL expression that is 1 if the row `t` is a pending approval, else 0. The default is 0. */
   readonly pending?: string
-  /** For a table without `organization_id`: a join with a table that has it, as `o`. */
+  /** For a table without `organization_id`: a SQL join with a table `o` that has this column. */
   readonly join?: string
-  /** For a table without an index by organization: another join that finds an organization's rows. */
+  /**
+   * For a table without an index by organization: another SQL join, which finds an organization's rows with an index.
+   */
   readonly ofOrganization?: string
 }
 
-/** Triggers that count the inserted, updated and deleted rows of a table, once per statement. */
+/**
+ * Returns the SQL of triggers that count the inserted, updated and deleted rows of a table. A trigger runs once for
+ * each statement.
+ */
 export function countRows({ name, bytes, pending = '0', join = '' }: CountedTable): string {
   const organization = join === '' ? 't.organization_id' : 'o.organization_id'
   const rows = (table: string, sign: '' | '-'): string =>
@@ -40,7 +45,10 @@ create or replace trigger ${name}_removed after delete on ${name}
   referencing old table as removed for each statement execute function count_${name}();`
 }
 
-/** A query for the sums over an organization's rows, for a function with the parameter `organization`. */
+/**
+ * Returns a query for the sums over an organization's rows, for use in a SQL function with the parameter
+ * `organization`.
+ */
 export function recountOf(table: CountedTable): string {
   const { name, bytes, pending = '0', join = '', ofOrganization = join } = table
   const owner = ofOrganization === '' ? 't' : 'o'

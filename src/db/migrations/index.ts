@@ -43,7 +43,10 @@ import { lackingRights } from './0062-lacking-rights.ts'
 import { listsOfMessages } from './0063-lists-of-messages.ts'
 import { slackClaims } from './0068-slack-claims.ts'
 
-/** In order, forward only. A released migration is never edited. */
+/**
+ * All migrations, in the order in which they run. A migration is never undone, and a released migration is never
+ * edited.
+ */
 export const migrations: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0001-identity', sql: identity },
   { name: '0002-audit', sql: audit },

@@ -1,3 +1,3 @@
-/** Rows as JSON text for `json_to_recordset`; `n` numbers them from 1. */
+/** Returns the rows as JSON text for `json_to_recordset`. The field `n` numbers the rows from 1. */
 export const numbered = (rows: readonly object[]): string =>
   JSON.stringify(rows.map((row, index) => ({ ...row, n: index + 1 })))

@@ -12,14 +12,14 @@ export interface AgentSessionsTable {
   user_id: string
   /** The client's own id for the session, unique per person. */
   session_id: string
-  /** The run record whose receipts belong to the session. */
+  /** Decisions, receipts and events of the session have this id where those of a run have the id of the run. */
   run_id: string
   agent_name: string
   agent_kind: string
   status: SessionStatus
   labels: Generated<string[]>
   label_sources: ColumnType<LabelSource[], string | undefined, string>
-  /** Bytes of labels and sources that count towards `storage_mb`. */
+  /** Bytes of `labels` and `label_sources`. They count towards the limit `storage_mb`. */
   label_bytes: Generated<number>
   decision_seq: Generated<number>
   allowed: Generated<number>
@@ -34,7 +34,7 @@ export interface AgentSessionsTable {
   revoke_reason: string | null
 }
 
-/** An allowed call that was reported as finished. Append-only. */
+/** An agent's report that an allowed call has finished. Append-only. */
 export interface AgentObservationsTable {
   decision_id: string
   outcome: 'ok' | 'error' | null
@@ -44,7 +44,7 @@ export interface AgentObservationsTable {
 export interface ToolPoliciesTable {
   organization_id: string
   tool_name: string
-  /** The empty text means the policy of the whole organization. */
+  /** An empty text means that the policy applies to the whole organization. */
   role: Role | ''
   allowed: boolean | null
   restrictions: ColumnType<Restrictions, string, string>

@@ -6,16 +6,22 @@ export interface ChainHeadTable {
   hash: Generated<string>
   /** Increases when a rule, label rule or setting is saved. Every audit entry contains this version. */
   policy_version: Generated<number>
-  /** Why the organization is frozen, or null. */
+  /** The reason why the organization is frozen; null if it is not frozen. */
   frozen: string | null
-  /** Stored bytes and pending approvals of the organization, without the rows of `storage_moves`. */
+  /**
+   * Counters of the organization's stored bytes and pending approvals. They do not include the rows of `storage_moves`
+   * yet.
+   */
   stored_bytes: Generated<number>
   pending_approvals: Generated<number>
-  /** When the two counters were last computed from all rows. */
+  /** When the two counters were last compared with all rows of the organization. */
   storage_counted_at: Generated<Date>
 }
 
-/** Changes of `stored_bytes` and `pending_approvals` by transactions that do not hold the row of `chain_head`. */
+/**
+ * Changes of `stored_bytes` and `pending_approvals` by transactions that have not locked the row of `chain_head`.
+ * Housekeeping adds them to the two counters.
+ */
 export interface StorageMovesTable {
   id: GeneratedAlways<number>
   organization_id: string
@@ -23,7 +29,7 @@ export interface StorageMovesTable {
   pending: number
 }
 
-/** The number of entries in a counted segment of a chain; '' means any type, person or status. */
+/** The number of entries in a segment of an audit chain, by type, person and status. An empty text means any value. */
 export interface AuditCountsTable {
   organization_id: string
   event_type: string
@@ -33,7 +39,7 @@ export interface AuditCountsTable {
   entries: number
 }
 
-/** Only `canonical` and `hash` are written; the rest is generated from `canonical`. */
+/** The application writes only `canonical` and `hash`. PostgreSQL generates the other columns from `canonical`. */
 export interface AuditEventsTable {
   canonical: string
   hash: string

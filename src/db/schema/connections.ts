@@ -1,29 +1,31 @@
 import type { Generated } from 'kysely'
 
-/** Connections of organizations and people to services outside. */
+/** Connections of organizations and people to outside services. */
 export interface ConnectionsTable {
   id: string
   organization_id: string
   integration: string
-  /** The person of a personal connection; null for the organization's. */
+  /** The person to whom a personal connection belongs; null for a connection of the organization. */
   owner_id: string | null
   name: string
   /** The service's name for the account; null if the service gives none. */
   account: string | null
   status: Generated<'active' | 'expired' | 'revoked'>
-  /** Where the credential is. */
+  /** The place where the credential is stored. */
   backend: 'db' | 'aws_secrets_manager'
   /** JSON of the credential; null if the credential is in another backend or the connection is revoked. */
   credential_sealed: Buffer | null
-  /** Counts the credentials of this connection, so that a refresh replaces only the credential that it has read. */
+  /**
+   * Increases with each new credential of the connection. So a refresh replaces only the credential that it has read.
+   */
   generation: Generated<number>
-  /** The version of the secret in another backend; null: the newest. */
+  /** The version of a secret that is stored outside the database; null means the newest version. */
   secret_version: Generated<string | null>
-  /** Until when the stored access token may be used; null if no token is stored. */
+  /** The stored access token may be used until this time; null if no token is stored. */
   access_fresh_until: Generated<Date | null>
-  /** Tools for which the authorization server did not grant a right, as of its last answer. */
+  /** Tools that lack a right, because the authorization server did not grant it in its last answer. */
   lacking: Generated<string[]>
-  /** Until when only the process that set this time may ask for a new access token. */
+  /** Until this time, only the process that set it may ask for a new access token. */
   refreshing_until: Generated<Date | null>
   created_at: Generated<Date>
   created_by: string
@@ -31,9 +33,9 @@ export interface ConnectionsTable {
   revoked_at: Generated<Date | null>
 }
 
-/** Authorizations that people have begun in their browser and that are not answered yet. */
+/** Authorizations that people have begun in their browser and that the authorization server has not answered yet. */
 export interface ConnectionAttemptsTable {
-  /** SHA-256 of the `state`. */
+  /** SHA-256 of the OAuth parameter `state`. */
   state_hash: string
   organization_id: string
   /** The person who began the authorization. Only this person can complete it. */
@@ -43,13 +45,13 @@ export interface ConnectionAttemptsTable {
   scope: 'personal' | 'organization'
   name: string | null
   redirect_uri: string
-  /** The verifier of PKCE. */
+  /** The code verifier of PKCE. */
   verifier_sealed: Buffer
   created_at: Generated<Date>
   expires_at: Date
 }
 
-/** Secrets outside the database that are to be removed. */
+/** Secrets outside the database that the service removes at `due_at`. Deleting the row cancels the removal. */
 export interface SecretRemovalsTable {
   connection_id: string
   organization_id: string

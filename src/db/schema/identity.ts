@@ -11,11 +11,11 @@ export interface OrganizationsTable {
   /** The person who owns this personal organization; null for an organization that is not personal. */
   personal_of: Generated<string | null>
   plan: Generated<Plan>
-  /** Only values that differ from the defaults. */
+  /** Contains only the settings that differ from the defaults. */
   settings: JSONColumnType<Record<string, unknown>, string | undefined>
-  /** Limits set by an owner, by name. */
+  /** The limits that an owner has set. Each key is the name of a limit. */
   quota_overrides: JSONColumnType<Record<string, number>, string | undefined>
-  /** Task queue of the organization's own workers; null if it has no workers of its own. */
+  /** The task queue of the organization's own workers; null if the organization has no workers of its own. */
   task_queue: string | null
   /** The person who created the organization; null if it is personal or an operator created it. */
   created_by: Generated<string | null>
@@ -46,7 +46,7 @@ export interface AuthAccountsTable {
   account_id: string
   provider_id: string
   user_id: string
-  /** `saltHex:keyHex`. */
+  /** The hash of the password: `saltHex:keyHex`. */
   password: string | null
 }
 
@@ -58,7 +58,7 @@ export interface InvitationsTable {
   /** Lower-case hex SHA-256 of the token. */
   token_hash: string
   invited_by: string
-  /** null if the link was not mailed but handed over in person. */
+  /** When the service mailed the link; null if a person hands over the link instead. */
   mailed_at: Date | null
   created_at: Generated<Date>
   expires_at: Date
@@ -67,7 +67,7 @@ export interface InvitationsTable {
   revoked_at: Date | null
 }
 
-/** An account event that is not yet in its organization's audit chain; written by triggers. */
+/** An account event that is not in its organization's audit chain yet. Triggers insert the rows. */
 export interface AccountEventsTable {
   id: Generated<number>
   organization_id: string
@@ -84,14 +84,17 @@ export interface MembershipsTable {
   user_id: string
   role: Role
   created_at: Generated<Date>
-  /** Slack's id of the person; null: not linked. */
+  /** The person's user id in Slack; null if no Slack account is linked. */
   slack_account: Generated<string | null>
   slack_linked_at: Generated<Date | null>
 }
 
-/** A Slack account that a member says is theirs, until they type in the code that was sent to it. */
+/**
+ * A Slack account that a member claims as theirs. The service sends a code to the account. If the member types in this
+ * code, the account is linked.
+ */
 export interface SlackClaimsTable {
-  /** The id of the message that brings the code. */
+  /** The id of the message that contains the code. */
   id: string
   organization_id: string
   user_id: string
@@ -101,7 +104,7 @@ export interface SlackClaimsTable {
   wrong_codes: Generated<number>
   created_at: Date
   expires_at: Date
-  /** null while the code may still be typed in. */
+  /** null while the member may still type in the code. */
   ended: Generated<'linked' | 'replaced' | null>
 }
 
@@ -118,9 +121,12 @@ export interface ApiKeysTable {
   created_by: string | null
   expires_at: Date | null
   revoked_at: Date | null
-  /** Set together with `revoked_at` when the key is deleted: it cannot be made active again. */
+  /** When the key was deleted. `revoked_at` is then set too. A deleted key cannot be made active again. */
   deleted_at: Generated<Date | null>
   last_used_at: Date | null
-  /** When the key was last made or confirmed with a second factor; null: never. */
+  /**
+   * When a second factor confirmed the key, at its creation or later; null if the key's present rights are not
+   * confirmed.
+   */
   factor_confirmed_at: Generated<Date | null>
 }

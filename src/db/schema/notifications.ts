@@ -2,7 +2,10 @@ import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 
 /** The subject of a notice: an approval, a call whose outcome is unknown, or a run. */
 export type NoticeKind = 'approval' | 'call' | 'run'
-/** A claim is a Slack account that a member says is theirs. The message of a claim contains the code. */
+/**
+ * A claim says that a Slack account belongs to a member. Its message contains a code, which the member types in as a
+ * proof.
+ */
 export type MessageKind = NoticeKind | 'claim'
 export type NotificationChannel = 'slack' | 'mail' | 'webhook'
 export type NotificationState = 'pending' | 'sent' | 'updated' | 'failed'
@@ -12,7 +15,7 @@ export interface NoticesTable {
   id: GeneratedAlways<number>
   organization_id: string
   kind: NoticeKind
-  /** The id of an approval, `RUN/STEP/ITEM`, or the id of a run. */
+  /** The id of an approval, `RUN/STEP/ITEM` for a call, or the id of a run. */
   subject: string
   created_at: Generated<Date>
 }
@@ -20,7 +23,7 @@ export interface NoticesTable {
 /** Identifies a sent message at its service, e.g. by a channel and a time. */
 export type NotificationPlace = Readonly<Record<string, string>>
 
-/** Each row is one recipient of one message of one channel. */
+/** Each row stands for one recipient of one message in one channel. */
 export interface NotificationsTable {
   id: string
   organization_id: string
@@ -28,13 +31,15 @@ export interface NotificationsTable {
   event: string
   kind: MessageKind
   subject: string
-  /** The attempt whose outcome is unknown; 0 for approvals and runs. */
+  /** For a call: the number of the attempt whose outcome is unknown. For approvals and runs: 0. */
   round: Generated<number>
   /** The id of a person or of a webhook. */
   recipient: string
-  /** The row with the state, attempts, place and errors: this row's own id, or the id of the message that it shares. */
+  /**
+   * The id of the row that has the state, attempts, place and errors of the message. Several rows can share a message.
+   */
   message_id: string
-  /** `RUN/STEP` if several items may share a message. */
+  /** `RUN/STEP` if several items of a step may share a message, else null. */
   group_key: Generated<string | null>
   state: Generated<NotificationState>
   /** Counts the changes that the message must show. The message is sent or edited until `shown` equals `wanted`. */
@@ -54,7 +59,9 @@ export interface NotificationsTable {
   sent_at: Generated<Date | null>
 }
 
-/** Which process sends an organization's messages of a channel. */
+/**
+ * A row says which process sends an organization's messages of a channel. Other processes wait until the lease ends.
+ */
 export interface NotificationLanesTable {
   organization_id: string
   channel: NotificationChannel
@@ -63,7 +70,7 @@ export interface NotificationLanesTable {
   paused_until: Date | null
 }
 
-/** The mail settings of members; without a row, the defaults hold. */
+/** The mail settings of members. A member without a row has the default settings. */
 export interface MailPreferencesTable {
   organization_id: string
   user_id: string

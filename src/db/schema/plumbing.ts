@@ -14,16 +14,19 @@ export interface OutboxTable {
 export interface IdempotencyKeysTable {
   organization_id: string
   user_id: string
-  /** The key of the request: another key of the same person may have fewer scopes (docs/decisions/0013). */
+  /** The API key of the request. Another API key of the same person may have fewer scopes (docs/decisions/0013). */
   api_key_id: string
-  /** The route's key and its decoded path parameters, so that a closing slash or a prefix makes no difference. */
+  /**
+   * The route's key and its decoded path parameters, not the path itself. So a closing slash or a prefix makes no
+   * difference.
+   */
   route: string
   key: string
   body_hash: string
   locked_until: Date | null
   response_status: number | null
   response_body: string | null
-  /** The change has committed, whether or not its answer was stored. */
+  /** Whether the change has committed. Its answer may not be stored yet. */
   acted: Generated<boolean>
   /** The result of the change as sealed JSON, until the answer is stored. */
   made: string | null
@@ -36,7 +39,10 @@ export interface ProcessHeartbeatsTable {
   seen_at: Generated<Date>
 }
 
-/** Requests in the window that began at `started_at`. Processes lease the window's requests in blocks. */
+/**
+ * Counts the requests in the time window that began at `started_at`. A process takes a whole block of requests, and
+ * `taken` counts all requests of the block at once.
+ */
 export interface RequestWindowsTable {
   organization_id: string
   bucket:
@@ -49,13 +55,16 @@ export interface RequestWindowsTable {
   taken: number
 }
 
-/** Updated by a trigger on `memory`. */
+/** A trigger on `memory` updates this table. */
 export interface MemoryUsageTable {
   organization_id: string
   bytes: number
 }
 
-/** Loads of calls that have started and not yet ended. */
+/**
+ * Counts how often a worker began to load the values of a call. The row is deleted when a load ends. So a high count
+ * means that these loads probably crashed their workers.
+ */
 export interface CallStartsTable {
   run_id: string
   step_id: string
@@ -64,13 +73,19 @@ export interface CallStartsTable {
   started_at: Generated<Date>
 }
 
-/** The task queue for organizations without their own workers. One row, written when an API process starts. */
+/**
+ * The task queue of organizations that have no workers of their own. The table has one row. Each API process writes it
+ * at its start.
+ */
 export interface DefaultTaskQueueTable {
   single: Generated<boolean>
   queue: string
 }
 
-/** Only databases that are older than data keys have this row: a known text, sealed with the installation's key. */
+/**
+ * `key_probe` is a known text, sealed with the installation's key. Only a database from a version without data keys has
+ * this row.
+ */
 export interface InstallationTable {
   singleton: Generated<boolean>
   key_probe: Buffer
@@ -86,13 +101,13 @@ export interface MemoryTable {
   labels: Generated<string[]>
   updated_at: Generated<Date>
   updated_by: string
-  /** When the value was deleted; its labels stay for the next value of the key. */
+  /** When the value was deleted. The row keeps the labels for the next value of the same key. */
   deleted_at: Date | null
-  /** A trigger sets a new value at each write. No two writes have the same value. */
+  /** A trigger sets a new revision each time a value is written. No two writes have the same revision. */
   revision: Generated<number>
 }
 
-/** Keys that seal values. */
+/** Data keys, which seal (encrypt) stored values. */
 export interface DataKeysTable {
   /** The first 16 hex digits of the key's SHA-256. */
   id: string
@@ -100,6 +115,6 @@ export interface DataKeysTable {
   generation: number
   wrapped: Buffer
   created_at: Generated<Date>
-  /** When the last value that used the key was gone. */
+  /** When the service found that no stored value uses the key any more; null before that. */
   retired_at: Generated<Date | null>
 }

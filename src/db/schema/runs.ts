@@ -23,7 +23,10 @@ export interface StepError {
   fault?: Fault
   /** Whether the same call could succeed later. */
   retryable?: boolean
-  /** For an output that did not fit in memory: bytes that must be free before it is read again. Never shown. */
+  /**
+   * If an output did not fit in memory: this many bytes must be free before the output is read again. People never see
+   * it.
+   */
   bytes?: number
 }
 export interface PastOutcome {
@@ -35,7 +38,9 @@ export interface LabelSource {
   from: string[]
 }
 
-/** By input: its labels and their sources. An input without labels is left out. */
+/**
+ * The labels of each input, with their sources. Each key is the name of an input. An input without labels is left out.
+ */
 export type InputLabels = Readonly<Record<string, readonly LabelSource[]>>
 
 export interface RunsTable {
@@ -51,12 +56,12 @@ export interface RunsTable {
   /** The requester's mail address when the run was accepted. */
   requester_email: string
   api_key_id: string | null
-  /** The HTTP request that started the run; null for runs accepted by an older version. */
+  /** The id of the HTTP request that started the run; null for runs accepted by an older version. */
   request_id: string | null
   idempotency_key: string | null
-  /** JSON text written by an older version; null once it is sealed or removed. */
+  /** The inputs as JSON text, written by an older version; null once they are sealed or removed. */
   inputs: string | null
-  /** Sealed JSON text; null once it is removed. */
+  /** The inputs as sealed JSON text; null once they are removed. */
   inputs_sealed: Buffer | null
   input_labels: DefaultJson<InputLabels>
   input_hash: string
@@ -68,7 +73,7 @@ export interface RunsTable {
   risk: Json<Risk>
   event_seq: Generated<number>
   decision_seq: Generated<number>
-  /** Stored bytes of its calls. */
+  /** The bytes that the run's calls have stored. */
   stored_bytes: Generated<number>
   nodes_executed: Generated<number>
   nodes_failed: Generated<number>
@@ -82,9 +87,12 @@ export interface RunsTable {
   /** When the reconciler last compared the run with Temporal. */
   checked_at: Date | null
   data_removed_at: Generated<Date | null>
-  /** Order of acceptance. */
+  /** The order in which runs were accepted. */
   position: GeneratedAlways<number>
-  /** `queued`: the run has no workflow yet. `waits`: its workflow waits for a slot. `taken`: the run may act. */
+  /**
+   * `queued`: the run has no Temporal workflow yet. `waits`: its Temporal workflow waits for a slot. `taken`: the run
+   * has a slot and may make calls. null: the run needs no slot.
+   */
   slot: 'queued' | 'waits' | 'taken' | null
   /** In units of the currency; a PostgreSQL `numeric`. */
   cost: ColumnType<string, number | undefined, number>
@@ -95,14 +103,14 @@ export interface RunStepsTable {
   step_id: string
   position: number
   tool: string
-  /** The definition's `summary`. */
+  /** The step's `summary` in the definition. */
   summary: Generated<string | null>
   status: Generated<StepStatus>
   verdict: Verdict | null
   attempts: Generated<number>
   /** Number of items of a `for_each` step once it is expanded, else null. */
   item_count: number | null
-  /** Labels of the step's output, once completed. */
+  /** Labels of the step's output; empty until the step has completed. */
   labels: Generated<string[]>
   error: ColumnType<StepError | null, string | null | undefined, string | null>
   started_at: Date | null
@@ -117,11 +125,14 @@ export interface EffectsTable {
   organization_id: string
   tool: string
   state: EffectState
-  /** Number of the newest attempt, the only one that may pass its point of no return. Not counted by Temporal. */
+  /**
+   * Number of the newest attempt. Only this attempt may still send the call. Temporal's own attempts have other
+   * numbers.
+   */
   attempt: Generated<number>
   /** Failures of the tool itself. Dead processes and database outages do not count. */
   failures: Generated<number>
-  /** A person's choice for an unknown outcome, until the choice is used. Only `retry` is ever stored. */
+  /** A person's decision about an unknown outcome, until this decision is used. Only `retry` is ever stored. */
   resolved_outcome: 'retry' | null
   /** The resolved parameters, sealed. The approval and every attempt use exactly these parameters. */
   params_sealed: Buffer | null
@@ -130,19 +141,19 @@ export interface EffectsTable {
   label_sources: DefaultJson<LabelSource[]>
   decision_id: string | null
   approval_id: string | null
-  /** JSON text written by an older version. */
+  /** The output as JSON text, written by an older version. */
   output: string | null
-  /** Sealed JSON text. */
+  /** The output as sealed JSON text. */
   output_sealed: Buffer | null
   output_labels: Generated<string[]>
   error: ColumnType<StepError | null, string | null | undefined, string | null>
-  /** Values that belong to the error (JSON text), sealed. */
+  /** Values that belong to the error, as sealed JSON text. */
   error_detail_sealed: Buffer | null
-  /** The newest of the earlier attempts that ended, with the decisions that allowed them. */
+  /** Outcomes of earlier attempts, with the decisions that allowed them. Only the newest outcomes are stored. */
   past_outcomes: DefaultJson<readonly PastOutcome[]>
   intent_at: Date | null
   sent_at: Date | null
-  /** The connection and its address through which the call was sent; null: unknown, or nothing was sent. */
+  /** The connection through which the call was sent, and its address; null if they are unknown or nothing was sent. */
   sent_with: Generated<string | null>
   finished_at: Date | null
   duration_ms: number | null
@@ -162,7 +173,7 @@ export interface DecisionsTable {
   id: string
   organization_id: string
   run_id: string | null
-  /** Order within the run, from 1. */
+  /** Number of the decision within its run, from 1. */
   seq: number | null
   step_id: string | null
   item_index: number | null
@@ -181,11 +192,11 @@ export interface DecisionsTable {
   approval_id: string | null
   policy_version: number
   decided_at: Date
-  /** For an agent's call: the session (ses_...), the client's id of the call, and the requester. */
+  /** Only for an agent's call: the agent session (ses_...), the client's id of the call, and the requester. */
   session_id: string | null
   tool_use_id: string | null
   requested_by: string | null
-  /** Bytes that count towards `storage_mb`. */
+  /** Bytes of the decision that count towards `storage_mb`; null for decisions of an older version. */
   bytes: number | null
 }
 
@@ -214,13 +225,16 @@ export interface ApprovalsTable {
   expires_at: Date | null
   decided_at: Date | null
   used_at: Date | null
-  /** The call (or run) that used up the approval: `run/step/item`. */
+  /**
+   * What used the approval: a call of a run (`run/step/item`), a call of an agent (`session/tool use`) or the id of a
+   * run.
+   */
   used_by: string | null
   /** The newer approval that replaced this one, because this one did not cover its call any more. */
   superseded_by: string | null
   /** The state that the call would change, as it was when the approval was created: JSON text, sealed. */
   state_sealed: Buffer | null
-  /** The approval that this one replaced. `held_again` is the reason. */
+  /** The earlier approval that this one replaced. `held_again` is the reason for the replacement. */
   supersedes_id: string | null
   held_again: string | null
   /** How often the state that the approvers saw changed before the call was made. */

@@ -17,9 +17,9 @@ export interface WebhooksTable {
   created_by: string
   /** When a worker must process the webhook's deliveries; null if no delivery waits. */
   due_at: Generated<Date | null>
-  /** Until when only the worker with the lease sends the webhook's deliveries. */
+  /** Until this time, only the worker that has the lease sends the webhook's deliveries. */
   leased_until: Generated<Date | null>
-  /** Failed attempts since the last success. */
+  /** Number of failed attempts since the last success. */
   failures: Generated<number>
   failing_since: Generated<Date | null>
   /** Whether the webhook's last answer took long. */
@@ -37,7 +37,7 @@ export interface WebhookEventsTable {
   message: Generated<string | null>
 }
 
-/** One event for one webhook. */
+/** The delivery of one event to one webhook. */
 export interface WebhookDeliveriesTable {
   id: string
   organization_id: string
@@ -45,7 +45,7 @@ export interface WebhookDeliveriesTable {
   event_id: string
   state: 'waiting' | 'delivered' | 'failed'
   attempts: Generated<number>
-  /** null if the delivery has ended. */
+  /** When the next attempt is due; null if the delivery has ended. */
   next_attempt_at: Date | null
   /** After this time the delivery is not tried again. */
   give_up_at: Date

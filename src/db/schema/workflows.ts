@@ -28,13 +28,13 @@ export interface WorkflowVersionsTable {
   rolled_back_to: Generated<number | null>
 }
 
-/** States of a template. A draft is a workflow without an entry. */
+/** States of a template. A workflow without an entry here is a draft. */
 export type RegistryState = 'active' | 'deprecated' | 'archived'
 
 /** A workflow that was approved as a template. `version` is the approved version and never changes. */
 export interface RegistryEntriesTable {
   workflow_id: string
-  /** Order of approval. */
+  /** The order in which workflows were approved as templates. */
   place: Generated<number>
   organization_id: string
   state: Generated<RegistryState>

@@ -10,26 +10,27 @@ import { allScopes } from './scopes.ts'
 
 export { newApiKey } from './key-format.ts'
 
-/** The key or session that authenticates a request. */
+/** The API key or sign-in session that authenticates a request. */
 export interface Sender {
   readonly userId: string
-  /** null: the person is signed in with a session. */
+  /** null if the person is signed in with a session. */
   readonly keyId: string | null
-  /** null: the person uses a key. */
+  /** null if the person uses a key. */
   readonly sessionId: string | null
 }
 
 /**
- * Names the organization whose request rate is used. If the person is a member of the requested organization, it is
- * this one. Otherwise it is another organization of the person, so a former member uses up no requests of the requested
- * one. A person without an organization uses their own id as `holderId`, with the limits of the smallest plan.
+ * The organization whose rate limits apply to a request. If the person is a member of the requested organization, it is
+ * that organization. Otherwise it is another organization of the person. So a former member uses up no requests of the
+ * organization that they left. For a person without an organization, `holderId` is the person's id, and the limits are
+ * those of the smallest plan.
  */
 export interface Charged {
   readonly holderId: string
   readonly limits: Limits
 }
 
-/** Id of the key or session. */
+/** Id of the API key or sign-in session. */
 export const senderOf = ({ keyId, sessionId }: Sender): string => keyId ?? sessionId ?? ''
 
 /**
@@ -39,17 +40,21 @@ export const senderOf = ({ keyId, sessionId }: Sender): string => keyId ?? sessi
 export interface Identity extends Sender {
   readonly user: { readonly id: string; readonly email: string; readonly name: string }
   /**
-   * This organization is used for requests that name none. For a key, it is the organization in which the key was made.
-   * For a session, it is one of the person's organizations, or empty if the person has none.
+   * The organization for requests that name no organization. For a key, it is the organization in which the key was
+   * made. For a sign-in session, it is one of the person's organizations, or empty if the person has none.
    */
   readonly organizationId: string
-  /** The organization that a session asks for, unchecked: the person may not be a member. */
+  /**
+   * The organization that a signed-in person asks for; null for a key. It is unchecked: the person may not be a member.
+   */
   readonly wanted: string | null
-  /** null for a session. */
+  /** null if the sender is a sign-in session. */
   readonly keyName: string | null
-  /** A session has all scopes here. `Caller.scopes` then contains only the scopes of the role. */
+  /**
+   * For a sign-in session, these are all scopes. Its `Caller.scopes` are later only the scopes that the role can use.
+   */
   readonly scopes: readonly string[]
-  /** The organization that the request counts for, with its present limits. */
+  /** The organization whose rate limits apply to the request, with its present limits. */
   readonly charged: Charged
 }
 
@@ -59,7 +64,7 @@ export interface Caller extends Sender {
   readonly organizationId: string
   readonly role: Role
   readonly scopes: readonly string[]
-  /** The call needs at least these rights, by the access table. They are checked again under the lock (recheck.ts). */
+  /** The call needs at least these rights (api/access.ts). They are checked again under the lock (recheck.ts). */
   readonly needs: { readonly scope: string | null; readonly role: Role; readonly factor?: boolean }
   readonly ip: string | null
   /** Id of the HTTP request, for the log. */
@@ -72,33 +77,33 @@ export function actorOf({ userId, keyId, ip, requestId }: Caller): Actor {
 }
 
 /**
- * Returns the sender of this `Authorization` header. Returns null without a header, for another scheme, for a wrong
- * checksum (checked without the database), and for an unknown, revoked or expired key. Reads the database every time,
- * so a revocation holds at once in every process. Records the key's use at most once a minute, without delaying the
- * request.
+ * Returns the sender of this `Authorization` header. Returns null if there is no header or it has another scheme, if
+ * the key's checksum is wrong (checked without the database), or if the key is unknown, revoked or expired. Reads the
+ * database every time, so a revocation holds at once in every process. Records the key's use at most once a minute,
+ * without delaying the request.
  */
 export async function authenticate(keys: KeyLookup, header: string | undefined): Promise<Identity | null> {
   const hash = keyHashOf(header)
   return hash === null ? null : identityOfKey(keys, hash)
 }
 
-/** After this many lookups of a key within one second, its identity is remembered for the rest of the second. */
+/** After this many lookups of a key within one second, the key's identity is remembered for the rest of the second. */
 const oftenEnough = 20
 const second = 1_000
 const mostRemembered = 10_000
 interface Remembered {
   readonly until: number
   asked: number
-  /** null: not read yet, or no valid key. */
+  /** null if the key was not read yet, or is not valid. */
   identity: Identity | null
 }
 
-/** How a process looks up the keys of requests. */
+/** Looks up the API keys of requests, in one process. */
 export interface KeyLookup {
   readonly db: Db
-  /** Loads keys by their hash. Requests in one turn of the event loop share a query. Nothing is cached. */
+  /** Loads keys by their hash. Requests in one turn of the event loop share a query. The loader caches nothing. */
   readonly loader: DataLoader<string, KeyRow | null>
-  /** Identities of API keys, by the hash of the key. An entry lasts until its second ends. */
+  /** Identities of API keys, by the hash of the key. An entry is used for one second. */
   readonly remembered: Map<string, Remembered>
 }
 
@@ -112,8 +117,8 @@ export function createKeyLookup(db: Db): KeyLookup {
 }
 
 /**
- * Does the same as `authenticate`, but the identity of a key that asks often may be a second old (`isRemembered`). Use
- * it only if you check key, scope and role again under the chain lock (docs/decisions/0049).
+ * Does the same as `authenticate`. But if a key asks often, its identity may be a second old (`isRemembered`). Use this
+ * function only if you check key, scope and role again under the chain lock (docs/decisions/0049).
  */
 export async function recall(
   keys: KeyLookup,
@@ -129,13 +134,15 @@ export async function recall(
   return known.identity === null ? null : { identity: known.identity, isRemembered: false }
 }
 
-/** Forgets a key that is no longer valid. */
+/** Removes the remembered identity of a key that is no longer valid. */
 export function forget({ remembered }: KeyLookup, header: string | undefined): void {
   const hash = keyHashOf(header)
   if (hash !== null) remembered.delete(hash)
 }
 
-/** The remembered identity of a key in this second. */
+/**
+ * Returns what is remembered of a key, for at most one second. After that second, the memory of the key is empty again.
+ */
 function memoryOf({ remembered }: KeyLookup, hash: string): Remembered {
   const now = performance.now()
   const known = remembered.get(hash)
@@ -180,7 +187,7 @@ async function loadKeys(db: Db, hashes: readonly string[]): Promise<(KeyRow | nu
 
 /**
  * Returns a signed-in person as the sender of a request. The sender has every scope, limited by the person's role in
- * each organization. Without `wanted`, the person's first organization is used. Returns null if the person no longer
+ * each organization. If `wanted` is null, the person's first organization is used. Returns null if the person no longer
  * exists.
  */
 export async function identityOfSession(
@@ -205,8 +212,8 @@ export async function identityOfSession(
 }
 
 /**
- * Reads a person and the wanted organization. For a non-member, reads the person's first organization instead, if there
- * is one.
+ * Reads a person and the wanted organization. If the person is not a member of it, reads the person's first
+ * organization, if there is one.
  */
 function homeOf(db: Db, userId: string, wanted: string | null) {
   return db
@@ -236,7 +243,10 @@ function chargedOf(
   return { holderId: home.organization_id, limits: effectiveLimits(home.plan, home.quota_overrides ?? {}) }
 }
 
-/** Only the first of several concurrent calls writes. A lost record does no harm. */
+/**
+ * Records the present time as the key's last use. If several calls do this at the same time, only the first one writes.
+ * A failed write does no harm.
+ */
 function noteUse(db: Db, keyId: string): void {
   db.updateTable('api_keys')
     .set({ last_used_at: sql<Date>`now()` })

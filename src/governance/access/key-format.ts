@@ -5,7 +5,7 @@ const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const prefix = 'csk_live_'
 const form = /^csk_live_([0-9A-Za-z]{32})([0-9A-Za-z]{6})$/
 
-/** CRC32 as six base62 digits, most significant first: 62^6 is larger than 2^32. */
+/** CRC32 as six base62 digits, the most significant first. Six digits are enough, because 62^6 is larger than 2^32. */
 function checksum(body: string): string {
   let rest = crc32(body)
   let digits = ''

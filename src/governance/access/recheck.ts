@@ -24,9 +24,11 @@ export interface Acting {
 
 /** The caller's rights as read under the lock. */
 export interface PresentCaller extends Caller {
-  /** Time when the caller's key ends; null for never, and for a session. */
+  /** The time when the caller's key ends. null if the key never ends, or if the person is signed in and uses no key. */
   readonly keyExpiresAt: Date | null
-  /** Whether the key or session is backed by a second factor that the person still has. */
+  /**
+   * Whether the person still has a second factor, and the sign-in session was opened or the key was confirmed with one.
+   */
   readonly hasFactor: boolean
   /** Whether the organization requires a second factor. */
   readonly factorRequired: boolean
@@ -35,11 +37,15 @@ export interface PresentCaller extends Caller {
 }
 
 /**
- * Runs one operation of a caller under the lock of the organization's chain. No other function may run one. The
- * caller's rights may have ended since dispatch. So the transaction checks the rights again, and nobody acts after the
- * audit entry that took a role or key away. The check is sent with the first statement of `work`, and its result is
- * awaited before the commit. An operation that needs the result to decide calls `now`. Throws `unauthenticated` for an
- * ended key or session, `not_found` for a former member, `missing_scope`, `mfa_required`, `insufficient_role`.
+ * Runs one operation of a caller under the lock of the organization's chain. Every operation that needs a role must go
+ * through this function. The caller may have lost the role, key or sign-in session since the request arrived. So the
+ * transaction checks the caller's rights again. After the audit entry that takes a role or key away, its former holder
+ * can change nothing. The check is sent with the first statement of `work`, and its result is awaited before the
+ * commit. If `work` needs the result for its own decision, it calls `now`.
+ *
+ * Throws `unauthenticated` if the key or sign-in session has ended, and `not_found` if the person is no longer a
+ * member. Throws `missing_scope`, `mfa_required` or `insufficient_role` if the caller lacks a scope, second factor or
+ * role.
  */
 export function runAs<R>(
   context: Acting,
@@ -55,7 +61,8 @@ export function runAs<R>(
       await present
       return result
     } catch (error) {
-      // The error of the check comes first, so an unauthorized caller learns nothing about the data.
+      // If the check has failed too, throws the error of the check. So an unauthorized caller learns nothing about the
+      // data.
       await present
       throw error
     }
@@ -63,8 +70,8 @@ export function runAs<R>(
 }
 
 /**
- * Checks the sender of an act that needs no role. Throws `unauthenticated` if the sender's key or session has ended.
- * Throws `mfa_required` if the organization of the key requires a second factor that the sender lacks.
+ * Checks the sender of an act that needs no role. Throws `unauthenticated` if the sender's key or sign-in session has
+ * ended. Throws `mfa_required` if the organization of the key requires a second factor that the sender lacks.
  */
 export async function requireStillValid(
   { config }: Pick<Acting, 'config'>,
@@ -78,8 +85,8 @@ export async function requireStillValid(
 }
 
 /**
- * Selects the required second factor that the sender of a key lacks, in the key's organization. There is no row for a
- * session, or if the key's person is no longer a member of this organization.
+ * SQL: the required second factor that the sender of a key lacks, in the key's organization. Selects no row for a
+ * sign-in session, or if the key's person is no longer a member of this organization.
  */
 export const missingToKey = (sender: Sender) => sql<MissingFactor | null>`
   select ${missingFactor(sender)} from api_keys k
@@ -87,7 +94,10 @@ export const missingToKey = (sender: Sender) => sql<MissingFactor | null>`
   join organizations o on o.id = k.organization_id join users u on u.id = k.user_id
   where k.id = ${sender.keyId}`
 
-/** Throws `missing_scope`, with the key's name. If `scope` is null, every key is accepted except an agent's key. */
+/**
+ * Throws `missing_scope` if the held scopes do not cover `scope`. If `scope` is null, accepts every key except a key
+ * whose only scope is `agents:authorize`. The message contains `keyName`.
+ */
 export function requireScope(
   held: readonly string[],
   scope: string | null,
@@ -165,7 +175,7 @@ async function presentCaller(
   return { ...caller, role, scopes: held, keyExpiresAt, hasFactor, factorRequired, isConfirmed }
 }
 
-/** False for a sender without key and session. */
+/** SQL: whether the sender's key or sign-in session has not ended. False for a sender that has neither. */
 const validity = ({ keyId, sessionId, userId }: Sender) => sql<boolean>`(
   exists (select from api_keys where id = ${keyId} and user_id = ${userId}
           and revoked_at is null and coalesce(expires_at > clock_timestamp(), true))

@@ -2,7 +2,7 @@ import { refused, type Decided } from '../../policy/decide.ts'
 import type { CallSource, Role } from '../../policy/types.ts'
 import { hasRole } from './scopes.ts'
 
-/** The denial of every call for a member with this role; null if the role may make calls. */
+/** Returns the denial that every call for a person with this role gets; null if the role may make calls. */
 export function refusalOfRole(source: CallSource, role: Role): Decided | null {
   if (hasRole(role, 'member')) return null
   if (source === 'workflows')

@@ -1,8 +1,8 @@
 import type { Role } from '../../policy/types.ts'
 
 /**
- * Every scope, with the lowest role that can use it. A key may have any of them, or `area:*`. Both the scope and the
- * user's role limit a call.
+ * Every scope, with the lowest role that can use it. A key has some of these scopes, or all scopes of an area
+ * (`runs:*`). A call needs both the scope and the role.
  */
 export const scopes = {
   'workflows:read': 'viewer',
@@ -45,7 +45,7 @@ export function hasRole(role: Role, minimum: Role): boolean {
   return ranks[role] >= ranks[minimum]
 }
 
-/** Whether a key may have this scope: a known one, or all of a known area (`runs:*`). */
+/** Whether a key may have this scope: a known scope, or all scopes of a known area (`runs:*`). */
 export function isScope(text: string): boolean {
   return Object.hasOwn(scopes, text) || (text.endsWith(':*') && areas.has(text.slice(0, -2)))
 }
@@ -60,7 +60,7 @@ export function scopesOfRole(role: Role): Scope[] {
   return names.filter((scope) => hasRole(role, scopes[scope]))
 }
 
-/** The lowest role that can use this scope, or every scope of `area:*`. */
+/** The lowest role that can use this scope. For `area:*`, the lowest role that can use every scope of the area. */
 export function roleOfScope(scope: string): Role {
   if (Object.hasOwn(scopes, scope)) return scopes[scope as Scope]
   const area = scope.slice(0, scope.indexOf(':') + 1)

@@ -5,28 +5,34 @@ import type { Db } from '../../db/schema/index.ts'
 import { DomainError } from '../errors.ts'
 import type { Sender } from './identity.ts'
 
-/** How a session was opened; `unrecorded`: by an older version. */
+/**
+ * The way in which the person signed in to the session. `unrecorded`: an older version opened the session and did not
+ * record the way.
+ */
 export type OpenedWith = 'unrecorded' | 'password' | 'password+totp' | 'password+backup_code'
 
-/** Whether the session was opened with a second factor. */
+/** Whether the person used a second factor to sign in to the session. */
 export const isWithFactor = (openedWith: unknown): boolean =>
   openedWith === 'password+totp' || openedWith === 'password+backup_code'
 
-/** Whether a second factor opened the session or confirmed the key. */
+/** SQL: whether the sign-in session was opened, or the key was confirmed, with a second factor. */
 export const isBackedByFactor = ({ keyId, sessionId }: Pick<Sender, 'keyId' | 'sessionId'>) => sql<boolean>`(
   exists (select from api_keys where id = ${keyId} and factor_confirmed_at is not null)
   or exists (select from auth_sessions where id = ${sessionId}
              and opened_with in ('password+totp', 'password+backup_code')))`
 
-/** Whether organization `o` requires a second factor. */
+/** SQL: whether organization `o` requires a second factor. */
 export const requiresFactor = sql<boolean>`coalesce((o.settings->>'require_mfa')::boolean, false)`
 
-/** The lack of a required second factor: the person has none, or the key or session was made without it. */
+/**
+ * Who lacks a required second factor. `person`: the person has none. `sender`: the person's key or sign-in session was
+ * made without one.
+ */
 export type MissingFactor = 'person' | 'sender'
 
 /**
- * Selects the required second factor that the sender lacks, in organization `o` for user `u`, else null. `always` means
- * that the call requires a second factor even if the organization does not.
+ * SQL: who lacks a required second factor, in organization `o` for user `u`; null if none is lacking. `always`: the
+ * call requires a second factor even if the organization does not.
  */
 export const missingFactor = (sender: Pick<Sender, 'keyId' | 'sessionId'>, always = false) =>
   sql<MissingFactor | null>`case
@@ -35,14 +41,14 @@ export const missingFactor = (sender: Pick<Sender, 'keyId' | 'sessionId'>, alway
     when not ${isBackedByFactor(sender)} then 'sender' end`
 
 /**
- * Agents work unattended and only ask for decisions, which can only restrict them. So neither their person nor their
- * key needs a second factor (docs/decisions/0072).
+ * Agents work unattended. They only ask for decisions, and a decision can only restrict them. So neither the person of
+ * an agent nor its key needs a second factor (docs/decisions/0072).
  */
 const isForAgents = (scope: string | null): boolean => scope === 'agents:authorize'
 
 /**
- * Throws `mfa_required`, with instructions and a link, if `missing` names a lacking factor. A call that always needs a
- * factor refuses every key.
+ * Throws `mfa_required`, with instructions and a link, if a required second factor is lacking. If `needs.factor` is
+ * true, the call refuses every API key, even if no factor is lacking.
  */
 export function requireFactor(
   config: Config,
@@ -68,8 +74,9 @@ const refusal = (config: Config, message: string): DomainError =>
   ])
 
 /**
- * Ends a session that was opened with a password alone, if its person has enrolled a second factor meanwhile. Returns
- * whether it has ended the session. Waits for a concurrent enrolment. A later enrolment ends the session itself.
+ * Ends a sign-in session that was opened with a password alone, if its person has enrolled a second factor meanwhile.
+ * Returns whether it has ended the session. If an enrolment is in progress, waits for its end. A later enrolment ends
+ * the session itself.
  */
 export async function endIfEnrolled(db: Db, userId: string, token: string): Promise<boolean> {
   return db.transaction().execute(async (trx) => {

@@ -3,9 +3,15 @@ import { byteCache, type ByteCache } from '../../shared/byte-cache.ts'
 
 /** A process's caches of agents' sessions. */
 export interface SessionCache {
-  /** Organizations of sessions, by person and session. A session never changes its organization. */
+  /**
+   * The organization of each agent session, by person and the client's session id. A session never changes its
+   * organization.
+   */
   readonly organizations: ByteCache<string>
-  /** The last time when the audit log recorded that an organization was over its storage limit, in milliseconds. */
+  /**
+   * The last time when this process wrote to the audit log that an organization is over its storage limit, in epoch
+   * milliseconds.
+   */
   readonly limitNotedAt: LRUCache<string, number>
 }
 

@@ -53,10 +53,10 @@ export function callerIn({ identity, ip, requestId }: Asker, organizationId: str
   }
 }
 
-/** An agent's approval expires after an hour, unless its rule says otherwise. */
+/** The approval of an agent's call expires after an hour, unless its rule says otherwise. */
 export const approvalSeconds = 3_600
 
-/** The most attempts to find the organization of a session that another process is opening. */
+/** `authorize` makes at most this many attempts, if another organization opens the same session at the same moment. */
 const mostTries = 3
 
 /**
@@ -102,7 +102,7 @@ export async function authorize(
         limitNotedAt: context.agentSessions.limitNotedAt,
       })
     } catch (error) {
-      // Another organization has opened this session meanwhile: look up the session's organization again.
+      // Another organization has opened this session meanwhile. So the next try reads the session's organization again.
       if (tries === mostTries || !violates(error, 'agent_sessions_name')) throw error
       context.agentSessions.organizations.delete(sessionName(asker.identity, request.session_id))
     }
@@ -110,8 +110,9 @@ export async function authorize(
 }
 
 /**
- * Counts the question against the rate of the organization that decides it, unless this is the key's organization,
- * which has counted it already. Only members' questions are counted, so nobody else uses up an organization's rate.
+ * Counts the question against the rate limit of the organization that decides it. Returns the denial if the limit is
+ * reached, else null. If the request was already counted for this organization, does nothing. Counts only members'
+ * questions, so that nobody else uses up an organization's rate.
  */
 async function limitedElsewhere(
   context: Pick<Context, 'db' | 'metrics' | 'rates' | 'sparseLog'>,
@@ -134,7 +135,7 @@ async function limitedElsewhere(
   return rateLimited(taken)
 }
 
-/** The denial if an organization has reached its rate limit of agents' questions. */
+/** The denial that an agent gets if the organization has reached its rate limit of agents' questions. */
 export const rateLimited = ({ limit, retryAfter }: Taken): AgentDecision =>
   unrecorded(
     'rate limited',
@@ -144,8 +145,9 @@ export const rateLimited = ({ limit, retryAfter }: Taken): AgentDecision =>
 const sessionName = (identity: Identity, sessionId: string): string => `${identity.user.id}\n${sessionId}`
 
 /**
- * The organization of a session. A new session belongs to the organization that the request names, if the person is a
- * member there, else to the organization of the key. Empty if the person belongs to no organization.
+ * Returns the organization of an agent session. A new session belongs to the organization that the request names, if
+ * the person is a member there, else to the organization of the key. Returns '' if the person belongs to no
+ * organization.
  */
 export async function organizationOf(
   { db, agentSessions: { organizations } }: Pick<Context, 'agentSessions' | 'db'>,
@@ -180,9 +182,9 @@ const nowhere = (): AgentDecision =>
   unrecorded('no organization', 'The person this agent acts for belongs to no organization.')
 
 /**
- * Denies a request that cannot be parsed. Such a request has no session, so only the audit log of the key's
- * organization records it. It is recorded only if the person may ask in this organization, so that others cannot fill
- * the log. `why` never quotes the request.
+ * Denies a request that cannot be parsed. Such a request belongs to no agent session, so only the audit log of the
+ * key's organization records it. The log records it only if the person may ask in this organization, so that others
+ * cannot fill the log. `why` never quotes the request.
  */
 export async function denyUnreadable(
   context: Pick<Context, 'combiner'>,

@@ -14,7 +14,7 @@ import { addLabels, openSession, resume, wouldExceedLabels } from './sessions.ts
 import { denyOverStorageLimit, type AgentDecision } from './unrecorded.ts'
 import { priorOf, sharedCall, mayRepeat } from './same-call.ts'
 
-/** The reason of a denial if the asking key or session has ended, or has lost its scope. */
+/** The reason of the denial if the asking key or sign-in session has ended, or has lost its scope. */
 export const keyEnded = 'key ended'
 
 /**
@@ -44,8 +44,8 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
   const asking = ledger.session(op.key.userId, op.key.sessionId) ?? session
   const refusal = refusalOf(tx, ledger, [session, asking], op)
   const answered = priorOf(ledger, session, op)
-  // The hook and the gateway may ask about one call in two sessions. The call's result reaches both sessions, so both
-  // sessions get its labels.
+  // The hook and the gateway may ask about one call in two agent sessions. The call's result reaches both sessions, so
+  // both sessions get its labels.
   const carry = (labels: readonly Label[]): void => {
     addLabels(tx, session, labels, op.call.tool)
     if (shared !== null && labels.length > 0)
@@ -65,7 +65,8 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
 
   const earlier = answered?.verdict === 'allow' ? answered : (shared?.prior ?? answered)
   const held = earlier?.verdict === 'allow' ? earlier.labels : session.labels
-  // Labels of the gateway's session come only from the gateway's own calls, and apply to these calls.
+  // If two sessions ask about the call, `asking` is the gateway's session. Its labels come only from calls that go
+  // through the gateway, and this call is one of them. So its labels apply too.
   const labels = asking === session ? held : unionLabels(held, asking.labels)
   const { sideEffect, outputLabels, words } = classifyIn(op.call, labels, tx.policy.settings)
   const question: Question = {
@@ -106,7 +107,7 @@ const tooMany = refused(
   `${tooManyLabels('With this call the session would carry')}: start a new session.`,
 )
 
-/** The refusal if this person, key or session may make no call at all, else null. */
+/** Returns the refusal if this person, key or agent session may make no call at all, else null. */
 function refusalOf(
   tx: ChainTx,
   ledger: AgentLedger,
@@ -163,7 +164,10 @@ function judge(question: Question, decided: Decided): Judged {
   return { ...decided, approvalId: null, expiresAt: null }
 }
 
-/** Adds `words` to the explanation of a denial or hold: the reason why the command counts as egress. */
+/**
+ * Adds `words` to the explanation of a denial or hold. `words` says why the command counts as egress; it is empty for
+ * other calls.
+ */
 function explained(judged: Judged, words: string): Judged {
   return judged.verdict === 'allow' ? judged : { ...judged, explanation: `${judged.explanation}${words}` }
 }
@@ -229,7 +233,7 @@ function recordDecision(question: Question, judged: Judged): AgentDecision {
   }
 }
 
-/** The audit entry of a decision. */
+/** Appends the audit entry of a decision. */
 function appendDecided({ tx, op, session, sideEffect, labels }: Question, judged: Judged, id: string): void {
   tx.append({
     eventType: 'agent_call.decided',

@@ -7,17 +7,26 @@ import { protocolToolKind, protocolToolSideEffect } from '../../policy/protocol-
 import type { Json, JsonObject, Label, SideEffect } from '../../policy/types.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 
-/** The parts of a call that do not depend on its session. Reading them is expensive, so it is done before the lock. */
+/**
+ * The parts of a call that do not depend on its agent session. Finding them is expensive, so it is done before the lock
+ * is taken.
+ */
 export interface ReadCall {
   readonly tool: string
   readonly sideEffect: SideEffect
   readonly outputLabels: readonly Label[]
-  /** The call runs a program. It counts as egress if the session has any label other than `untrusted`. */
+  /**
+   * Whether the call runs code that may do anything. Such a call counts as egress if its session has any label other
+   * than `untrusted`.
+   */
   readonly isScript: boolean
   /** The reason for a command's side effect; null if the tool's name decides. */
   readonly because: string | null
   readonly annotations: ToolAnnotations
-  /** The arguments as rules see them; null for a path above the root. Hash and approval use the original arguments. */
+  /**
+   * The arguments as rules see them; null if a path climbs above the root. Hash and approval use the original
+   * arguments.
+   */
   readonly params: JsonObject | null
 }
 
@@ -48,7 +57,8 @@ export function readCall(tool: string, input: JsonObject, annotations: ToolAnnot
 
 /**
  * An unknown tool counts as write, never as read. Some clients write a protocol tool as `mcp_<server>_<tool>` or
- * `MCP:<tool>`. In such a name, the server's part is unclear. But a name with a sending verb counts as egress.
+ * `MCP:<tool>`. It is unclear which part of such a name is the server's name. If the name contains a verb of sending,
+ * the tool counts as egress.
  */
 function unknownTool(name: string): AgentTool {
   const own = /^mcp[_:](.+)$/is.exec(name)?.[1]
@@ -64,9 +74,9 @@ function protocolTool(name: string): AgentTool {
 function readCode(code: NonNullable<AgentTool['code']>, input: JsonObject) {
   if (code === 'script')
     return { kind: 'script', because: 'it runs a program whose code is unknown' } as const
-  // The call opens a socket instead of running a command.
+  // With the field `ws`, the tool opens a socket and runs no command.
   if (input['ws'] !== undefined) return { kind: 'egress', because: 'it opens a connection' } as const
-  // If both fields are given, it is unknown which one the client runs. So the stricter result counts.
+  // If a call has both fields, it is unknown which command the client runs. So the stricter result counts.
   const given = [input['command'], input['cmd']].filter((command) => command !== undefined)
   const readings = (given.length === 0 ? [undefined] : given).map((command) => readCommand(code, command))
   return readings.reduce((a, b) => (strictness[b.kind] > strictness[a.kind] ? b : a))
@@ -96,7 +106,7 @@ export interface Classified {
   readonly words: string
 }
 
-/** The call's side effect and labels in a session with these labels, under these settings. */
+/** Classifies a call in an agent session with these labels, under these settings. */
 export function classifyIn(
   call: ReadCall,
   labels: readonly Label[],

@@ -12,9 +12,10 @@ export interface EndedSession {
 }
 
 /**
- * Ends one of the caller's own sessions, and withdraws its approvals that are pending or unused (commit point
+ * Ends one of the caller's own agent sessions, and withdraws its approvals that are pending or unused (commit point
  * `agent.session`). The labels stay: the next call opens the session again with its labels. A session that is not live
- * does not change. Throws `insufficient_role`, and `not_found` also if the caller has left the organization.
+ * does not change. Throws `not_found` if the caller has no such session or has left the organization, and
+ * `insufficient_role` if their role may no longer use agents.
  */
 export async function endSession(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
@@ -56,8 +57,8 @@ export async function endSession(
 }
 
 /**
- * Revokes a session for ever: every process denies the session's next call, and its approvals are withdrawn. A second
- * revocation changes nothing.
+ * Revokes an agent session for ever: every process denies the session's next call, and its approvals are withdrawn. A
+ * second revocation changes nothing.
  */
 export async function revokeSession(
   context: Acting,

@@ -17,11 +17,15 @@ import type { Judged, Question } from './question.ts'
 import { limitExplanation } from './unrecorded.ts'
 
 /**
- * Decides a call that a rule holds. The call is identified by person, session, tool and whole input. While its approval
- * is pending, the call stays held. An approval that was given allows the call once and is then used up. After a
- * rejection the call is denied; after expiry, withdrawal or use it is held again. At use, the votes must satisfy the
- * strictest rule that matches now, and the session may have no label that the approvers did not see. These two
- * conditions also apply to an approval that has let this same call through before.
+ * Decides a call that a rule holds. Calls with the same person, session, tool and whole input share an approval:
+ *
+ * - If the approval is pending, the call stays held.
+ * - If the approval was given, it allows the call once and is then used up.
+ * - If the approval was rejected, the call is denied.
+ * - If the approval has expired or was withdrawn or used, the call is held again.
+ *
+ * An approval allows a call only if its votes satisfy the strictest rule that matches now, and if the approvers saw
+ * every label of the session. This also applies to an approval that has let this same call through before.
  */
 export function useHeldCall(question: Question, decided: Decided): Judged {
   const { ledger, op, session, labels } = question

@@ -14,14 +14,17 @@ import {
   type NewDecision,
 } from '../approvals/records.ts'
 
-/** Identifies a call by the person, the client's session id, the hash and the client's id of the call. */
+/**
+ * Identifies a call by the person, the client's session id, the hash of tool and parameters, and the client's id of the
+ * call.
+ */
 export interface CallKey {
   readonly userId: string
   readonly sessionId: string
   /** SHA-256 over `{tool, params}`, hex. */
   readonly paramsHash: string
   readonly toolUseId: string | null
-  /** Id of the key or session that asks. */
+  /** Id of the key or sign-in session that asks. */
   readonly by: string
 }
 
@@ -42,7 +45,10 @@ export interface SessionRecord extends Pick<
   ended_at: string | null
 }
 
-/** An earlier decision on a call with a client's id. Its answer is returned again if it was lost. */
+/**
+ * An earlier decision on a call with a client's id. If the client asks again, e.g. because the answer was lost, it may
+ * get this answer again.
+ */
 export interface PriorDecision {
   readonly id: string
   readonly session_id: string
@@ -65,12 +71,15 @@ export interface PriorDecision {
 const nameOf = (userId: string, sessionId: string): string => `${userId}\n${sessionId}`
 const callOf = (sessionId: string, paramsHash: string): string => `${sessionId}\n${paramsHash}`
 
-/** The rows that agents' calls of one batch share. One statement reads these rows, and another one writes them. */
+/**
+ * The rows that the agents' calls of one batch share. One statement reads all these rows, and one statement writes
+ * them.
+ */
 export class AgentLedger {
   readonly roles = new Map<string, Role>()
   /** Ids of members whose address is confirmed. */
   readonly confirmed = new Set<string>()
-  /** Ids of keys and sessions that may still ask. */
+  /** Ids of keys and sign-in sessions that may still ask. */
   readonly valid = new Set<string>()
   readonly approvals = new Map<string, ApprovalRecord>()
   readonly newApprovals: NewApproval[] = []
@@ -96,7 +105,7 @@ export class AgentLedger {
     return record
   }
 
-  /** Marks a new or changed session to be written. */
+  /** Marks a session as new or changed, so that `write` writes it. */
   touch(record: SessionRecord): void {
     this.#dirty.add(record)
   }
@@ -142,14 +151,14 @@ export class AgentLedger {
   }
 }
 
-/** Minutes for which an earlier answer can be returned again, in case it was lost. */
+/** An earlier answer can be returned again for this many minutes. */
 export const replayMinutes = 10
-/** The most earlier answers that are read for one call, the newest first. */
+/** For one call, at most this many earlier decisions are read, the newest first. */
 const mostPriors = 32
 
 /**
- * Reads sessions, earlier decisions on the same calls, their approvals, and the present roles of askers and voters.
- * Also reads which keys and sessions of the askers are still valid.
+ * Reads the agent sessions, earlier decisions on the same calls, their approvals, and the present roles of askers and
+ * voters. Also reads which keys and sign-in sessions of the askers are still valid.
  */
 export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKey[]): Promise<AgentLedger> {
   const rows = await reader.send(

@@ -18,7 +18,7 @@ import { loadAgentLedger } from './ledger.ts'
 import { callHash } from './same-call.ts'
 import { addLabels, openSession } from './sessions.ts'
 
-/** A finished call, as the client's post event reports it. The call's output never leaves the caller's machine. */
+/** A finished call, as the agent's client reports it. The call's output never leaves the caller's machine. */
 export interface Finished {
   readonly session_id: string
   readonly tool_name: string
@@ -55,9 +55,10 @@ export async function observe(context: Observing, asker: Asker, finished: Finish
 }
 
 /**
- * Matches a call with a client's id. The last answer counts: in the call's own session if the call was asked there,
- * else in the hook's session. A second report is about the same call. All decisions that allowed the call are then
- * observed, so a later question with this id is about a new call.
+ * Matches a finished call that has a client's id. The newest decision on the call counts: a decision in the call's own
+ * session if there is one, else a decision in another session of the person, e.g. the hook's session. A second report
+ * with this id is about the same call. The report marks all decisions that allowed the call as observed. So a later
+ * question with this id is about a new call.
  */
 async function lastAnswered(
   db: Db,
@@ -74,7 +75,10 @@ async function lastAnswered(
   return last?.verdict === 'allow' ? last : null
 }
 
-/** Matches a call without an id. Each allowing decision covers one finished call; the oldest decision is used first. */
+/**
+ * Matches a finished call without an id. Each allowing decision covers one finished call; the oldest decision is used
+ * first.
+ */
 async function someAllowed(
   db: Db,
   userId: string,
@@ -90,7 +94,7 @@ async function someAllowed(
     }).execute(db)
     const [row] = rows
     if (row === undefined) return null
-    // If the row is not `noted`, a call that finished at the same moment has taken this decision: try the next one.
+    // If `noted` is false, another call that finished at the same moment has used this decision: try the next decision.
     if (row.noted) return row
   }
 }
@@ -116,7 +120,8 @@ async function raise(
     }
     const ledger = await loadAgentLedger(tx, [key])
     const over = storageOver(tx)
-    // Over the limit, no session is opened and no audit entry is written. A known session gets the count and labels.
+    // Over the limit, no session is opened and no audit entry is written. If the session exists, the call is counted in
+    // it, and the session gets the labels.
     if (over !== null && ledger.session(key.userId, key.sessionId) === undefined) return quotaExceeded(over)
     const session = openSession(tx, ledger, { ...key, agent: { name: 'unknown', kind: 'unknown' } })
     const { sideEffect, outputLabels } = classifyIn(read, session.labels, tx.policy.settings)

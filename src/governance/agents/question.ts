@@ -6,12 +6,12 @@ import type { SessionCache } from '../access/session-cache.ts'
 import type { ReadCall } from './classify.ts'
 import type { AgentLedger, CallKey, PriorDecision, SessionRecord } from './ledger.ts'
 
-/** An agent's question about one call, read before the lock. */
+/** An agent's question about one call. It is prepared before the lock is taken. */
 export interface AuthorizeOp {
   readonly key: CallKey
   readonly agent: { readonly name: string; readonly kind: string }
   readonly actor: Extract<Actor, { type: 'user' }>
-  /** The organization that the request names, if any. */
+  /** The organization that the request names; null if it names none. */
   readonly named: string | null
   readonly call: ReadCall
   readonly params: JsonObject
@@ -21,7 +21,7 @@ export interface AuthorizeOp {
   readonly seal: (approvalId: string) => Buffer
   /** Whether a person with an unconfirmed address is refused. */
   readonly mustBeConfirmed: boolean
-  /** Seconds until an approval expires unless its rule says otherwise; 0 means never. */
+  /** Seconds until an approval expires unless its rule says otherwise; 0 means that it never expires. */
   readonly approvalSeconds: number
   readonly limitNotedAt: SessionCache['limitNotedAt']
 }
@@ -40,11 +40,11 @@ export interface Question {
    * call cannot contain later data.
    */
   readonly labels: readonly Label[]
-  /** The id of the decision on the call. The log's line about the call's approval names it. */
+  /** The id of the decision on this call. If the call is held, the log line about its approval contains this id. */
   readonly decisionId: string
 }
 
-/** A decision with its approval. */
+/** A decision, with the id and expiry of the call's approval. Both are null if there is no approval. */
 export interface Judged extends Decided {
   readonly approvalId: string | null
   readonly expiresAt: string | null

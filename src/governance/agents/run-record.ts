@@ -18,7 +18,10 @@ const words = {
   revoked: { status: 'cancelled', reason: 'the agent session was revoked' },
 } as const
 
-/** The run record of an agent session, or null. The session's calls are not in the record, but in the receipt. */
+/**
+ * Reads the run record of an agent session; null if there is no such session. The receipt contains the session's calls,
+ * but the record does not.
+ */
 export async function readSessionRun(
   db: Db,
   organizationId: string,

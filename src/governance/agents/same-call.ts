@@ -14,7 +14,7 @@ export function callHash(tool: string, params: unknown): string {
   return hashOfCall(tool, canonicalJson(params))
 }
 
-/** The same hash, for parameters that are canonical JSON already. */
+/** Returns the same hash as `callHash`. The parameters must be canonical JSON already. */
 export function hashOfCall(tool: string, canonicalParams: string): string {
   return sha256(`{"params":${canonicalParams},"tool":${canonicalJson(tool)}}`)
 }
@@ -51,10 +51,11 @@ export interface SharedCall {
 }
 
 /**
- * Finds the hook's decision on the gateway's call. The hook names a protocol call `mcp__<gateway>__<server>__<tool>`.
- * The gateway behind the hook names the same call `mcp__<server>__<tool>`, in its own session or in the hook's session.
- * Two questions with the same client's id and input are about one call. This call is decided in the hook's session,
- * whatever the session's status. The approval that allowed the call in that session covers it.
+ * Finds the hook's decision that allowed the gateway's call; null if there is none. The hook names a protocol call
+ * `mcp__<gateway>__<server>__<tool>`. The gateway names the same call `mcp__<server>__<tool>`, and asks in its own
+ * session or in the hook's session. If two such questions have the same client's id and input, they are about one call.
+ * This call is decided in the hook's session, whatever the session's status. The approval that allowed the call in that
+ * session covers it.
  */
 export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | null {
   if (op.key.toolUseId === null) return null
@@ -68,13 +69,14 @@ export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | n
   return null
 }
 
-/** The length of the longest tool name that clients accept. The gateway cuts longer names. */
+/** The longest tool name that clients accept has this many characters. The gateway cuts longer names. */
 const longestName = 64
 
 /**
- * Whether the gateway shows its tool to the hook under this name: `mcp__svc__fs__write` for `mcp__fs__write`. The
- * gateway's name contains no double underscore, so `mcp__svc__x__y__t` does not stand for `mcp__y__t`. A name that is
- * too long or already taken is cut and ends in the hash of the full name.
+ * Whether both names are names of one tool. The hook sees the tool of a gateway as `mcp__svc__fs__write`, and the
+ * gateway `svc` itself calls it `mcp__fs__write`. The gateway's own name contains no double underscore, so
+ * `mcp__svc__x__y__t` does not stand for `mcp__y__t`. If a name is too long or already taken, the gateway cuts it and
+ * appends the hash of the full name.
  */
 function isBehindGateway(seenByHook: string, seenByGateway: string): boolean {
   const inner = /^mcp__(.+)$/.exec(seenByGateway)?.[1]

@@ -4,7 +4,7 @@ import { mostLabels, unionLabels } from '../../policy/types.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 import type { AgentLedger, SessionRecord } from './ledger.ts'
 
-/** The asking person and one of the person's sessions. */
+/** Identifies an agent session by the person and the client's session id. Also names the agent. */
 export interface SessionKey {
   readonly userId: string
   readonly sessionId: string
@@ -12,8 +12,8 @@ export interface SessionKey {
 }
 
 /**
- * Opens the session of a call, unless it was revoked. An ended session becomes live again with its labels. A new
- * session belongs to the organization of the transaction.
+ * Returns the session of a call; makes it if there is none. An ended session becomes live again with its labels. A
+ * revoked session stays revoked. A new session belongs to the organization of the transaction.
  */
 export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): SessionRecord {
   const now = tx.now.toISOString()
@@ -48,7 +48,10 @@ export function openSession(tx: ChainTx, ledger: AgentLedger, key: SessionKey): 
 /** Bytes that a session takes in addition to its labels. */
 const sessionBytes = 2_048
 
-/** Notes that a call was asked in the session. An ended session becomes live again; a revoked one stays revoked. */
+/**
+ * Records that an agent asks about a call in this session. An ended session becomes live again; a revoked session stays
+ * revoked.
+ */
 export function resume(tx: ChainTx, ledger: AgentLedger, session: SessionRecord): SessionRecord {
   session.last_seen_at = tx.now.toISOString()
   if (session.status === 'ended') {
@@ -83,11 +86,11 @@ export function addLabels(
   session.label_bytes = bytes
 }
 
-/** Whether a session would have more than `mostLabels` labels with the added labels. */
+/** Whether a session with `labels` would have more than `mostLabels` labels after adding `added`. */
 export function wouldExceedLabels(labels: readonly Label[], added: readonly Label[]): boolean {
   if (labels.length + added.length <= mostLabels) return false
   return unionLabels(labels, added).length > mostLabels
 }
 
-/** The most tools that are stored as the sources of one label. */
+/** For each label, at most this many tools are stored as its sources. */
 const mostSources = 20

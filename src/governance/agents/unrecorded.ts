@@ -34,7 +34,7 @@ export function unrecorded(reason: string, explanation: string): AgentDecision {
   }
 }
 
-/** The time between two audit entries of one process about an organization that is over its limit. */
+/** A process writes at most one audit entry in this time about an organization that is over its limit. */
 const noteEveryMilliseconds = 3_600_000
 
 /**

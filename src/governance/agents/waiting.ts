@@ -25,7 +25,7 @@ export interface AgentApproval {
 }
 
 /**
- * Reads an approval of one of the asker's own calls. Throws `not_found` for any other approval, and after the asker has
+ * Reads an approval of one of the asker's own calls. Throws `not_found` for any other approval, and if the asker has
  * left the organization. Throws `insufficient_role` if the asker's agents may not ask any more.
  */
 export async function readAgentApproval(
@@ -48,7 +48,9 @@ export async function readAgentApproval(
   }
 }
 
-/** Withdraws a pending approval of the asker. Throws `approval_already_decided` if it is not pending. */
+/**
+ * Withdraws a pending approval of one of the asker's own calls. Throws `approval_already_decided` if it is not pending.
+ */
 export async function withdrawOwn(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   asker: Asker,

@@ -5,12 +5,16 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 
 /**
  * Withdraws the session's pending approvals, and its approved approvals that are not used yet. If the session goes on,
- * its agent asks again (docs/decisions/0059). Waiting readers are notified. Returns the number of withdrawn approvals.
+ * its agent asks again (docs/decisions/0059). Requests that wait for these approvals are woken. Returns the number of
+ * withdrawn approvals.
  */
 export const withdrawAll = (tx: ChainTx, sessionId: string): Promise<number> =>
   withdraw(tx, sql`session_id = ${sessionId}`)
 
-/** Withdraws these approvals for all agents of a person, because the person has left the organization. */
+/**
+ * Withdraws the same kinds of approvals in all agent sessions of a person, because the person has left the
+ * organization.
+ */
 export const withdrawAllOf = (tx: ChainTx, userId: string): Promise<number> =>
   withdraw(
     tx,

@@ -3,11 +3,20 @@ import type { Context } from '../context.ts'
 import { statePlace } from '../sealing/places.ts'
 import type { Sealer } from '../sealing/sealer.ts'
 
-/** The state that a call would change, and its connection, as the approvers saw them. Sealed beside the parameters. */
+/**
+ * The state that a call would change and the connection that it would use, as the approvers saw them. The approval's
+ * row contains this object sealed.
+ */
 export interface ApprovedState {
-  /** Id of the call's connection; null: none. Absent for tools without a service, and in older approvals. */
+  /**
+   * Id of the connection that the call would use; null if there was none. Absent if the tool needs no connection, and
+   * in older approvals.
+   */
   readonly connection?: string | null
-  /** The revision that approvers saw. null: it could not be read, so the call is made at any later revision. */
+  /**
+   * The revision that approvers saw. null if the revision could not be read: the call is then made whatever the
+   * revision is.
+   */
   readonly revision: string | null
   readonly fields: readonly PreviewField[]
   readonly diff?: PreviewDiff
@@ -26,7 +35,7 @@ export async function openState(
   return JSON.parse(await sealer.open(statePlace(approvalId), sealed)) as ApprovedState
 }
 
-/** The state that an approval covers besides the parameters; null for an approval without such a state. */
+/** Reads the state that an approval covers besides the parameters; null for an approval without such a state. */
 export async function approvedState(
   context: Pick<Context, 'db' | 'sealer'>,
   approvalId: string,

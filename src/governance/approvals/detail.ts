@@ -60,7 +60,7 @@ export async function readDetail(
   }
 }
 
-/** The rules that hold the call, the deciding one first. Shadow rules hold nothing. */
+/** The names of the rules that hold the call, the deciding rule first. Shadow rules hold nothing. */
 function holding({ rule_name, matched_rules }: Pick<Row, 'rule_name' | 'matched_rules'>): string[] {
   const others = (matched_rules ?? []).flatMap(({ name, verdict, shadow }) =>
     verdict === 'require_approval' && !shadow ? [name] : [],

@@ -7,19 +7,20 @@ import { expireApproval, wakeRun, writeAtOnce } from './moves.ts'
 import { loadApproval, type ApprovalRecord } from './records.ts'
 import { isDue, isOverSql } from './state.ts'
 
-/** Marks a pending approval as expired and wakes its run. */
+/** Marks a pending approval as expired. If a run waits for the approval, wakes the run. */
 export function expireNow(tx: ChainTx, approval: ApprovalRecord): void {
   expireApproval(writeAtOnce(tx), approval)
   wakeRun(tx, approval)
 }
 
-/** The most approvals that one pass expires; the next pass is a second later. */
+/** One pass expires at most this many approvals. The next pass is a second later. */
 const mostExpired = 100
 
 /**
- * Expires approvals whose time is over (commit point `approval.expire`). A run's timer in Temporal does the same. This
- * function also covers agents' calls, and runs that cannot act now. So the list never shows a pending approval that
- * nobody can approve. Organizations take turns. Returns the number of approvals that were due.
+ * Expires approvals whose time is over (commit point `approval.expire`). For approvals of runs, a timer in Temporal
+ * does the same. This function also expires approvals of agents' calls, and of runs that cannot act now. So the list
+ * never shows a pending approval that nobody can approve. Organizations take turns. Returns the number of approvals
+ * that were due.
  */
 export async function expireDue(context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>): Promise<number> {
   const { rows: due } = await readDueApprovals(isOverSql(sql`clock_timestamp()`), mostExpired).execute(

@@ -8,7 +8,7 @@ import { approvalState, type ApprovalState } from './state.ts'
 
 /* Functions for a call that a rule holds. Runs and agents share them. */
 
-/** The approvers and the number of votes that the rules and settings require now. */
+/** The approvers and the number of votes that the rules and settings require at this moment. */
 export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
   const { approval_threshold, allow_self_approval } = tx.policy.settings
   return {
@@ -19,8 +19,9 @@ export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
 }
 
 /**
- * The state of an approval when the call `user` asks. The votes must satisfy the rules of this moment. If the approval
- * was requested from owners, the voters must be owners, even if the rules ask for less now.
+ * The state of an approval at the moment when a call or run wants to use it. `user` is that call or run, in the form of
+ * `used_by`. The votes must satisfy the rules of this moment. If the approval was requested from owners, the voters
+ * must be owners, even if the rules ask for less now.
  */
 export function stateAtUse(
   { tx, ledger }: { readonly tx: ChainTx; readonly ledger: { readonly roles: ReadonlyMap<string, Role> } },
@@ -34,7 +35,7 @@ export function stateAtUse(
   return approvalState(approval, votes, { ...required, approver }, tx.now, user)
 }
 
-/** Reasons to hold a call again. */
+/** The reasons why a call is held again, as texts for people. */
 export const heldAgain = {
   used: 'another call has used its approval',
   params: 'its parameters are not those that were approved',
@@ -46,7 +47,7 @@ export const heldAgain = {
 /** The former approval of a call, and the reason why the call is held again. */
 export interface HeldAgain {
   readonly former: ApprovalRecord
-  /** One sentence without values. */
+  /** The reason as one sentence for people. It contains no value of the call. */
   readonly because: string
   /** Whether the state that the approvers saw has changed. */
   readonly hasChanged: boolean
@@ -56,7 +57,7 @@ type StoredLater = 'id' | 'approver' | 'approvals_needed' | 'expires_at' | 'vote
 type StoredAtUse = 'used_at' | 'used_by' | 'superseded_by'
 type FromFormer = 'supersedes_id' | 'held_again' | 'state_changes'
 
-/** A new pending approval. It expires after `seconds`; 0 means never. */
+/** Makes the record of a new pending approval. The approval expires after `seconds`; 0 means that it never expires. */
 export function pendingApproval(
   tx: ChainTx,
   held: Omit<ApprovalRecord, StoredLater | StoredAtUse | FromFormer>,

@@ -8,11 +8,15 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import type { ApprovalRecord, NewApproval } from './records.ts'
 
 /*
- * Every change of an approval, with its audit entry and the event of its run. Calls of runs and agents change records
- * of their ledger, and the ledger writes all records together. Other transactions write through `writeAtOnce`.
+ * Functions for every change of an approval. They also write the audit entry of the change and the event of the
+ * approval's run. For calls of runs and agents, a ledger collects the changed records and writes them together. Other
+ * transactions write through `writeAtOnce`.
  */
 
-/** The transaction, and the set that collects changed approvals. A call under the lock is an `ApprovalWriter` too. */
+/**
+ * A transaction, and the set that collects its changed approvals. The objects that describe a call under the lock, such
+ * as `Question` of an agent's call, can be passed as an `ApprovalWriter`.
+ */
 export interface ApprovalWriter {
   readonly tx: ChainTx
   readonly ledger: { readonly dirtyApprovals: { add(approval: ApprovalRecord): unknown } }
@@ -26,16 +30,19 @@ export const writeAtOnce = (tx: ChainTx): ApprovalWriter => ({
   },
 })
 
-/** The person or program that causes a change; `runId` is the run or agent session of the audit entry. */
+/** The person or program that causes a change. `runId` is the id of the run or agent session for the audit entry. */
 interface Cause {
   readonly actor: Actor
   readonly runId: string | null
 }
 
-/** The service itself, when an expiry has no other cause. */
+/** The service itself. It is the actor if no person and no other program has caused an expiry. */
 export const approvalsActor: Actor = { type: 'system', id: 'approvals' }
 
-/** Announces a new approval. The caller's transaction inserts the row. */
+/**
+ * Appends the audit entry of a new approval, and sends its event to the run, to people and to webhooks. The caller's
+ * transaction inserts the row.
+ */
 export function announceRequest(
   tx: ChainTx,
   { record, tool, risk }: Pick<NewApproval, 'record' | 'tool' | 'risk'>,
@@ -65,7 +72,7 @@ export function announceRequest(
   tx.publish('approval.created', { approval_id: id })
 }
 
-/** The item of a step, or the session of an agent, to which an approval belongs. */
+/** The fields that name the item of a step, or the agent session, to which an approval belongs. */
 const placeOf = ({
   item_index,
   session_id,
@@ -74,7 +81,10 @@ const placeOf = ({
   ...(session_id === null ? {} : { session_id }),
 })
 
-/** The decision that held the call, for the log. In the chain, the entry of the decision names the approval. */
+/**
+ * The decision that held the call, for the log's line. The chain does not need it here, because the audit entry of the
+ * decision names the approval.
+ */
 const decisionOf = ({ decision_id }: ApprovalRecord): { decision_id?: string } =>
   decision_id === null ? {} : { decision_id }
 
@@ -84,7 +94,7 @@ const voteEvents = {
   pending: 'approval.voted',
 } as const
 
-/** Applies one vote. `counting`: the number of votes that count, including this vote, out of `needed` votes. */
+/** Applies one vote. `counting`: how many votes count now, including this vote. `needed`: how many votes are needed. */
 export function decideByVote(
   { tx, ledger }: ApprovalWriter,
   approval: ApprovalRecord,
@@ -124,7 +134,7 @@ export function decideByVote(
   wakeRun(tx, approval, actor.id)
 }
 
-/** Expires a pending approval. If no cause is given, the service itself is the actor. */
+/** Expires a pending approval. Without a cause, the actor is the service itself. */
 export function expireApproval(
   writer: ApprovalWriter,
   approval: ApprovalRecord,
@@ -147,7 +157,7 @@ export function expireApproval(
   })
 }
 
-/** Withdraws a pending approval because of another event, whose audit entry explains it. */
+/** Withdraws a pending approval because of another event. The audit entry of that event explains the withdrawal. */
 export function withdrawApproval(writer: ApprovalWriter, approval: ApprovalRecord): void {
   close(writer, approval, 'cancelled')
 }
@@ -165,7 +175,10 @@ export function withdrawByRequester(writer: ApprovalWriter, approval: ApprovalRe
   })
 }
 
-/** Replaces an approval that no longer covers its call. If the former approval is pending, it is withdrawn. */
+/**
+ * Replaces an approval that no longer covers its call. `by` is the id of the new approval. If the former approval is
+ * pending, it is withdrawn.
+ */
 export function supersedeApproval(writer: ApprovalWriter, former: ApprovalRecord, by: string): void {
   if (former.status === 'pending') withdrawApproval(writer, former)
   former.superseded_by = by
@@ -205,7 +218,7 @@ export function reopenApproval(
 
 type Named = Pick<ApprovalRecord, 'id' | 'run_id'>
 
-/** Withdraws all approvals that match. Call `announceWithdrawn` with the result. */
+/** Withdraws all approvals that match `where`. Call `announceWithdrawn` with the result. */
 export const withdrawWhere = (tx: ChainTx, where: RawBuilder<unknown>): Promise<readonly Named[]> =>
   tx.send(sql<Named>`
     update approvals set status = 'cancelled', decided_at = ${tx.now} where ${where} returning id, run_id`)
@@ -215,8 +228,8 @@ export function announceWithdrawn(tx: ChainTx, withdrawn: readonly Named[]): voi
 }
 
 /**
- * Wakes the call or run that waits for a decided approval. An agent's call is not woken, because an agent polls. `by`
- * is the person who decided; operators see it in Temporal.
+ * Wakes the call or run that waits for a decided approval. An agent's call is not woken, because agents poll. `by` is
+ * the id of the person who decided; operators see it in Temporal.
  */
 export function wakeRun(
   tx: ChainTx,

@@ -5,7 +5,7 @@ import type { JsonObject } from '../../policy/types.ts'
 import type { ApprovedState } from './approved-state.ts'
 import { effectiveParams } from '../runs/values/sealed-params.ts'
 
-/** An approver's view of a run's call: its resolved parameters, and the state that it would change. */
+/** The preview of a run's call for its approvers: the resolved parameters, and the state that the call would change. */
 export function previewOf(
   tool: ToolDeclaration,
   params: JsonObject,
@@ -24,8 +24,8 @@ export function previewOf(
 }
 
 /**
- * The parameters in the order of the tool's preview, then all others. Stored parameters are in alphabetical order, which
- * says nothing to a reader.
+ * Returns the parameters in the order of the tool's preview, then all others. Stored parameters are in alphabetical
+ * order, which does not help a person who reads them.
  */
 export function inPreviewOrder(tool: ToolDeclaration | undefined, params: JsonObject): JsonObject {
   const names = tool === undefined ? [] : Object.keys(draftOf(tool, params).fields ?? {})
@@ -38,10 +38,10 @@ export function inPreviewOrder(tool: ToolDeclaration | undefined, params: JsonOb
 /** The parameters of agents' tools that describe a call best, in this order. */
 const telling = ['command', 'file_path', 'path', 'notebook_path', 'url', 'query', 'to', 'subject', 'title']
 
-/** Names of the parameter with the path of a file. */
+/** A tool has the path of a file in a parameter with one of these names. */
 const pathNames = ['file_path', 'filePath', 'path', 'notebook_path', 'notebookPath']
 
-/** The titles of common tools of agents' clients: a verb, and the parameter that says on what the tool works. */
+/** For these common tools of agents' clients, the title of a call is a verb and the text of one parameter. */
 const titles: ReadonlyMap<string, readonly [verb: string, param: string]> = new Map([
   ['Bash', ['Run', 'command']],
   ['Edit', ['Edit', 'file_path']],
@@ -59,9 +59,10 @@ const edits = [
 ] as const
 
 /**
- * An approver's view of an agent's call. Agents' tools are not in the catalogue, so they have no preview of their own.
- * The title comes from `titles`; for other tools it is the tool's name and its most telling text parameter. The most
- * telling parameters come first, whatever order the agent chose.
+ * The preview of an agent's call for its approvers. Agents' tools are not in the catalogue, so they have no preview of
+ * their own. The title comes from `titles`. For other tools, the title is the tool's name and the first text parameter,
+ * in the order of `telling`. The fields begin with the parameters in `telling` and `edits`, whatever order the agent
+ * chose.
  */
 export function agentPreviewOf(tool: string | null, params: JsonObject): Preview {
   const names = [
@@ -82,7 +83,8 @@ function agentTitle(tool: string | null, params: JsonObject): string {
     const value = Object.hasOwn(params, name) ? params[name] : undefined
     return typeof value === 'string' ? value.trim() : ''
   }
-  // A tool reads one of several paths, and ignores the others. So a title with one of them could name the wrong file.
+  // If a call has several different paths, the tool uses one of them and ignores the others. A title with a path could
+  // name the wrong file, so the title then contains no path.
   const isUnclear = new Set(pathNames.map(given).filter((path) => path !== '')).size > 1
   const textOf = (name: string): string => (isUnclear && pathNames.includes(name) ? '' : given(name))
   const [verb, param = ''] = titles.get(tool ?? '') ?? []
@@ -92,16 +94,16 @@ function agentTitle(tool: string | null, params: JsonObject): string {
   return first === undefined ? `Call ${name}` : `Call ${name} with ${first} ${quoted(textOf(first))}`
 }
 
-/** Tools of clients that replace a part of a file. */
+/** Names of agents' tools that replace a part of a file, in lower case. */
 const editors = new Set(['edit', 'replace', 'replace_string_in_file'])
-/** Tools of clients that replace a whole file by `content`. */
+/** Names of agents' tools that replace a whole file by the parameter `content`, in lower case. */
 const writers = new Set(['write', 'write_file', 'create_file'])
 
 /**
- * The change of a file by an agent's client. The service sees only the texts that the client sends. A tool ignores
- * parameters that it does not know, so an agent could add some that describe a harmless change. Therefore the tool
- * decides which parameters are the change. Our hook sends an edit in both spellings: if their texts differ, no change
- * is shown.
+ * The preview of a change that an agent's client makes to a file. The service sees only the texts that the client
+ * sends. A tool ignores parameters that it does not know. So an agent could add parameters that describe a harmless
+ * change. Therefore the tool's name decides which parameters are shown as the change. Our hook sends an edit in both
+ * spellings: if their texts differ, no change is shown.
  */
 function changeOf(tool: string | null, params: JsonObject): Pick<Preview, 'diff' | 'note'> {
   const name = tool?.toLowerCase() ?? ''
@@ -128,8 +130,8 @@ function editOf(params: JsonObject): Pick<Preview, 'diff' | 'note'> {
 }
 
 /**
- * The tool's own preview, else the first sentence of its description. The tool may no longer accept parameters of an
- * older version.
+ * Returns the tool's own preview. If the tool has none, or does not accept parameters that an older version stored,
+ * returns the first sentence of the tool's description.
  */
 function draftOf(tool: ToolDeclaration, given: JsonObject) {
   const parsed = tool.preview === undefined ? null : parseParams(tool, given)

@@ -30,10 +30,10 @@ export interface ApprovalView {
   /** The client's id of the agent session; `agent_session_id` is the service's id. */
   readonly session_id: string | null
   readonly agent_session_id: string | null
-  /** The name of the agent whose call it is. */
+  /** The name of the agent that wants to make the call; null for a run. */
   readonly agent_name: string | null
   readonly workflow_id: string | null
-  /** The workflow's name now. */
+  /** The present name of the workflow. */
   readonly workflow_name: string | null
   readonly tool: string | null
   /** The `summary` of the step in its definition. */
@@ -43,9 +43,12 @@ export interface ApprovalView {
   readonly reversible: Reversible | null
   /** Only shown to people who may decide the approval. */
   readonly params?: JsonObject
-  /** A readable view of the parameters; shown to the same people. */
+  /** A readable view of the parameters. Only shown to people who may decide the approval. */
   readonly preview?: Preview
-  /** The approval that replaced this one. `supersedes_id`: the one that this one replaced, because of `held_again`. */
+  /**
+   * `superseded_by`: the approval that replaced this approval. `supersedes_id`: the approval that this approval
+   * replaced. `held_again`: the reason for that.
+   */
   readonly superseded_by: string | null
   readonly supersedes_id: string | null
   readonly held_again: string | null
@@ -82,13 +85,13 @@ export interface ApprovalDetail {
   readonly label_sources: readonly LabelSource[]
   /** The number of approving votes that are missing now. */
   readonly votes_missing: number
-  /** The reason why the reader's vote would be refused now; null if the vote would count. */
+  /** The reason why the viewer's vote would be refused now; null if the vote would count. */
   readonly vote_refused: string | null
   /** Only for an agent's call that was made: `ok`, `error` or `finished`, as the agent's client reported it. */
   readonly observed: { readonly outcome: string; readonly at: string } | null
 }
 
-/** The person who reads. The person's role decides whether parameters are shown. */
+/** The person who reads approvals. The person's role decides whether parameters are shown. */
 export interface Viewer {
   readonly userId: string
   readonly organizationId: string

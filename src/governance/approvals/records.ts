@@ -28,13 +28,16 @@ export interface ApprovalRecord {
   readonly workflow_id: string | null
   readonly step_id: string | null
   readonly item_index: number | null
-  /** Only for an agent's call: the id of its session, ses_... */
+  /** Only for an agent's call: the id of its agent session (`ses_...`). */
   readonly session_id: string | null
   readonly requested_by: string
   readonly params_hash: string | null
   readonly labels: string[]
   readonly rule_name: string | null
-  /** The former approval that this one replaces, because of `held_again`; null for the first approval of a call. */
+  /**
+   * Id of the former approval that this approval replaces; null for the first approval of a call. `held_again` is the
+   * reason.
+   */
   readonly supersedes_id: string | null
   readonly held_again: string | null
   readonly state_changes: number
@@ -69,7 +72,7 @@ export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources'
   attempt: number
 }
 
-/** The same time with `Z`. A time in JSON from the database has an offset instead. */
+/** Converts a time to the form with `Z`. Times in the database's JSON have an offset. */
 export const isoTime = (time: string | null): string | null =>
   time === null ? null : new Date(time).toISOString()
 
@@ -88,7 +91,7 @@ export async function loadApproval(
   return { approval, tool, votes: withRoles(approval, new Map(Object.entries(roles ?? {}))) }
 }
 
-/** Part of a statement: inserts approvals. */
+/** Returns the part of an SQL statement that inserts approvals. */
 export function insertApprovals(tx: ChainTx, approvals: readonly NewApproval[]): RawBuilder<unknown> {
   const rows = approvals.map(({ record, sealed: _sealed, state: _state, ...rest }) => ({
     ...record,
@@ -103,10 +106,10 @@ export function insertApprovals(tx: ChainTx, approvals: readonly NewApproval[]):
   })
 }
 
-/** Bytes that a decision takes in addition to its JSON: indexes, and later notes about its call. */
+/** Bytes that a decision takes in addition to its JSON: indexes, and what is later recorded about its call. */
 const decisionBytes = 256
 
-/** Part of a statement: inserts decisions, and adds their bytes to the organization's counter. */
+/** Returns the part of an SQL statement that inserts decisions. Also adds their bytes to the organization's counter. */
 export function insertDecisions(tx: ChainTx, decisions: readonly NewDecision[]): RawBuilder<unknown> {
   const rows = decisions.map((decision) => {
     const text = JSON.stringify(decision)

@@ -48,10 +48,10 @@ export async function voterRefusal(
     : null
 }
 
-/** The most people that a refusal names. */
+/** A refusal names at most this many people. */
 const mostNamed = 3
 
-/** The refusal of a self-approval. It names people who can decide. */
+/** The message for a person who votes on their own request. It names people who can decide. */
 async function selfApprovalMessage(
   db: Db,
   {

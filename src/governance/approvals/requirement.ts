@@ -4,19 +4,22 @@ import type { GovernanceSettings } from '../../policy/settings.ts'
 /** The role that may vote, the number of votes needed, and whether the requester's own vote counts. */
 export interface Requirement {
   readonly approver: 'admin' | 'owner'
-  /** The larger of the organization's threshold and the rule's number. */
+  /** The threshold of the organization or the number of votes that the rule asks for, whichever is larger. */
   readonly needed: number
   readonly allowSelfApproval: boolean
 }
 
-/** A vote, with the role that the voter has now; null if the voter has left the organization. */
+/** A vote. `role` is the role that the voter has now; null if the voter has left the organization. */
 export interface VoteWithRole {
   readonly user_id: string
   readonly decision: 'approve' | 'reject'
   readonly role: Role | null
 }
 
-/** The requirement stored with an approval, or the organization's settings where they are stricter. */
+/**
+ * The requirement that was stored with an approval. If the organization's threshold is higher now, the threshold
+ * counts. The present setting decides on self-approval.
+ */
 export const requirementOf = (
   approval: { readonly approver: 'admin' | 'owner'; readonly approvals_needed: number },
   settings: Pick<GovernanceSettings, 'allow_self_approval' | 'approval_threshold'>,
@@ -32,8 +35,9 @@ export function mayDecide(role: Role | null | undefined, approver: 'admin' | 'ow
 }
 
 /**
- * The reason why a person's vote does not count; null if the vote counts. Checked when the person votes, and again when
- * the approval is used. At use, the voter must still have the role, and the setting on self-approval may have changed.
+ * Returns the reason why a person's vote does not count; null if the vote counts. The service checks this when the
+ * person votes, and again when a call uses the approval. Between these two moments, the voter's role or the setting on
+ * self-approval may have changed. Then the vote no longer counts.
  */
 export function voteRefusal(
   voter: Pick<VoteWithRole, 'user_id' | 'role'>,

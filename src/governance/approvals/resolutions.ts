@@ -12,20 +12,23 @@ import { previewOf } from './preview.ts'
 import { mayDecide } from './requirement.ts'
 
 /*
- * Calls of open runs whose outcome is unknown, as the list of approvals shows them. These calls are rows of `effects`
- * and have no row in `approvals`. A person resolves them with a route of the run.
+ * The list of approvals also shows calls of open runs whose outcome is unknown. These calls are rows of `effects` and
+ * have no row in `approvals`. A person resolves them with a route of the run.
  */
 
-/** The route that resolves unknown outcomes of a step. */
+/** The route with which a person resolves unknown outcomes of a step. */
 export const resolveRoute = (runId: string, stepId: string): string =>
   `POST /api/v1/runs/${runId}/steps/${encodeURIComponent(stepId)}/resolve`
 
-/** The most rows of one read. */
+/** One query reads at most this many rows. */
 const pageSize = 500
 
 export type UnresolvedRow = Awaited<ReturnType<typeof unresolvedPage>>[number]
 
-/** A page of a run's unknown outcomes that nobody has resolved, by step and item; none for an ended run. */
+/**
+ * Reads a page of a run's unknown outcomes that nobody has resolved: those after `stepId` and `item`, ordered by step
+ * and item. Returns none for an ended run.
+ */
 export const unresolvedPage = (db: Db, runId: string, stepId = '', item = -2) =>
   unresolved(db)
     .where('e.run_id', '=', runId)
@@ -35,7 +38,9 @@ export const unresolvedPage = (db: Db, runId: string, stepId = '', item = -2) =>
     .limit(pageSize)
     .execute()
 
-/** All unknown outcomes of a run; `first` is the first page, if it was read already. */
+/**
+ * All unknown outcomes of a run that nobody has resolved. `first` is the first page, if the caller has read it already.
+ */
 export async function* unresolvedOf(
   db: Db,
   runId: string,
@@ -61,7 +66,7 @@ const unresolved = (db: Db) =>
     .where('e.resolved_outcome', 'is', null)
     .where('r.finished_at', 'is', null)
 
-/** Unknown outcomes as the list shows them: ordered by run, the newest first, then by step and item. */
+/** Returns a page of unknown outcomes for the list: ordered by run, the newest first, then by step and item. */
 export async function listResolutions(
   context: Pick<Context, 'config' | 'db' | 'sealer'>,
   viewer: Viewer,
@@ -97,7 +102,7 @@ export async function listResolutions(
   return { ...page, data: await Promise.all(page.data.map((row) => resolutionView(context, viewer, row))) }
 }
 
-/** One unknown outcome by its id. Throws `not_found`, also if the outcome was resolved already. */
+/** Reads one unknown outcome by its id. Throws `not_found`, also if a person has resolved the outcome already. */
 export async function readResolution(
   context: Pick<Context, 'config' | 'db' | 'sealer'>,
   viewer: Viewer,

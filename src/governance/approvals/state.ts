@@ -5,7 +5,8 @@ import { countingVotes, type Requirement, type VoteWithRole } from './requiremen
 /**
  * The state of an approval for a call or run at one moment:
  *
- * - `pending`: the approval needs votes, also if it was approved and its votes are no longer enough;
+ * - `pending`: the approval needs votes. This is also the state of an approved approval whose votes are no longer
+ *   enough;
  * - `usable`: the call or run may go on;
  * - `rejected`: a person rejected the approval;
  * - `expired`: its time is over. The stored status can still be `pending` (the expiry is not recorded yet), or
@@ -22,7 +23,8 @@ interface Expiring {
 
 /**
  * Decides an approval's state. `now` is the database's clock, read under the chain lock. `user` is the asking call or
- * run, in the form of `used_by`. An approval that `user` itself has used also covers its retries, and does not expire.
+ * run, in the form of `used_by`. If `user` itself has used the approval, the approval also covers the retries of
+ * `user`, and does not expire.
  */
 export function approvalState(
   approval: Expiring & { readonly used_by: string | null; readonly requested_by: string },
@@ -48,6 +50,6 @@ export const isDue = (approval: Expiring, now: Date): boolean =>
 const isOver = ({ expires_at }: Expiring, now: Date): boolean =>
   expires_at !== null && new Date(expires_at) <= now
 
-/** The same comparison in SQL, for statements on `approvals` that select or change many of them. */
+/** `isOver` in SQL, for statements that select or change many rows of `approvals`. */
 export const isOverSql = (now: RawBuilder<Date>): RawBuilder<boolean> =>
   sql<boolean>`(expires_at is not null and expires_at <= ${now})`

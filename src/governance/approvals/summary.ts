@@ -4,7 +4,10 @@ import type { Db } from '../../db/schema/index.ts'
 import type { Risk } from '../../db/schema/runs.ts'
 import { readBounded } from '../bounded-read.ts'
 
-/** The number of waiting approvals, in all and by each field that filters the list. The largest counts come first. */
+/**
+ * The total number of waiting approvals, and the number for each value of the fields that filter the list. The largest
+ * counts come first.
+ */
 export interface WaitingSummary {
   readonly total: number
   readonly kinds: readonly { readonly kind: ApprovalKind; readonly count: number }[]
@@ -21,7 +24,7 @@ export interface WaitingSummary {
   readonly risks: readonly { readonly level: Risk['level']; readonly count: number }[]
 }
 
-/** The most entries of each list. */
+/** Each list has at most this many entries. */
 const mostEntries = 100
 
 /** Counts the waiting approvals of an organization. */

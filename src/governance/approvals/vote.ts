@@ -16,15 +16,15 @@ export interface VoteRequest {
   readonly approvalId: string
   readonly decision: 'approve' | 'reject'
   readonly comment: string
-  /** Only with `reject`: the requester may change something and ask again. */
+  /** Only with `reject`: the voter asks the requester to change something and ask again. */
   readonly changesRequested?: boolean
   readonly once?: Once | null
 }
 
 /**
- * Saves one person's vote (commit point `approval.vote`). A rejection decides at once; an approving vote decides when
+ * Saves one person's vote (commit point `approval.vote`). A rejection decides at once. An approving vote decides when
  * enough votes count. Throws `not_found`, `approval_already_decided`, `approval_expired` (by the database's clock),
- * `not_an_approver`, `self_approval`, or `conflict` for a second vote of the same person.
+ * `not_an_approver` or `self_approval`. Throws `conflict` for a second vote of the same person.
  */
 export async function vote(context: Acting, request: VoteRequest): Promise<void> {
   const { caller, approvalId } = request

@@ -11,7 +11,9 @@ export interface VoteView {
   readonly at: string
 }
 
-/** The votes on these approvals, by approval id, the earliest first. */
+/**
+ * Reads the votes on these approvals. The result has the votes of each approval under its id, the earliest vote first.
+ */
 export async function readVotes(
   context: Pick<Context, 'db'>,
   approvalIds: readonly string[],
@@ -44,10 +46,13 @@ export async function readVotes(
   )
 }
 
-/** The most characters of a person's text that a sentence quotes. */
+/** A sentence quotes at most this many characters of a person's text. */
 const longestQuote = 300
 
-/** Part of a sentence: the rejecting person and their comment. */
+/**
+ * Returns a part of a sentence that names the rejecting person and quotes their comment. `what` names the rejected
+ * thing.
+ */
 export function rejectionBy(
   votes: readonly {
     readonly email: string

@@ -7,23 +7,28 @@ export interface BatchKind<Op, Shared, R> {
   readonly point: CommitPoint
   /** Kinds of one family have the same `load` and `write`. Their operations are read and written together. */
   readonly family?: object
-  /** Estimated characters to write. It limits how many operations share a transaction. Default 0. */
+  /**
+   * Estimates how many characters the operation writes. The sum limits how many operations share a transaction. Default
+   * 0.
+   */
   weight?(op: Op): number
   /**
    * Reads everything that these operations need, in one statement. This statement is sent together with the statement
    * that takes the lock.
    */
   load(reader: ChainReader, ops: readonly Op[]): Promise<Shared>
-  /** Decides one operation. Called in order; changes only `shared` and the buffers of `tx`. */
+  /**
+   * Decides one operation. It is called for the operations in order. It changes only `shared` and the buffers of `tx`.
+   */
   apply(tx: ChainTx, shared: Shared, op: Op): R
   /** Sends the changes that `apply` left in `shared`, several rows in one statement. A failure shows at the commit. */
   write(tx: ChainTx, shared: Shared): void
 }
 
-/** One operation as its lane runs it. */
+/** One operation of a lane. */
 export interface Operation {
   readonly point: CommitPoint
-  /** null: `work` sends its own statements. */
+  /** null if `work` sends its own statements. */
   readonly kind: BatchKind<unknown, unknown, unknown> | null
   readonly op: unknown
   readonly work: ((tx: ChainTx) => Promise<unknown>) | null
@@ -60,21 +65,24 @@ export async function runBatch(
 }
 
 /**
- * How PostgreSQL plans the statements of an operation. Batches use a generic plan, because planning takes longer than
- * running the statement. An operation with its own statements uses `auto`, because the planner may have to know their
- * values to use a partial index.
+ * Returns the `plan_cache_mode` with which PostgreSQL plans the statements of an operation. Batches use a generic plan,
+ * because planning takes longer than running the statement. An operation with its own statements uses `auto`, because
+ * the planner may need the values of a statement to use a partial index.
  */
 export const planningOf = (operation: Operation | undefined): 'force_generic_plan' | 'auto' =>
   operation?.kind == null ? 'auto' : 'force_generic_plan'
 
-/** Neighbouring operations of one family, and the data that they share as soon as it is read. */
+/** Neighbouring operations of one family. `shared` resolves to the data that they share, when it is read. */
 export interface Segment {
   readonly kind: NonNullable<Operation['kind']>
   readonly entries: readonly Operation[]
   readonly shared: Promise<unknown>
 }
 
-/** Starts the read for the operations from `start` on; null if the operation at `start` sends its own statements. */
+/**
+ * Starts to read the shared data of the operations from `start` on. Returns null if the operation at `start` sends its
+ * own statements.
+ */
 export function loadSegment(reader: ChainReader, batch: readonly Operation[], start: number): Segment | null {
   const kind = batch[start]?.kind ?? null
   if (kind === null) return null
@@ -86,7 +94,8 @@ export function loadSegment(reader: ChainReader, batch: readonly Operation[], st
     reader,
     entries.map((entry) => entry.op),
   )
-  // `runBatch` awaits this promise, unless the transaction fails first. This line prevents an unhandled rejection then.
+  // `runBatch` awaits this promise. If the transaction fails first, nobody awaits it. This line prevents an unhandled
+  // rejection then.
   shared.catch(() => undefined)
   return { kind, entries, shared }
 }

@@ -27,16 +27,19 @@ export interface HeadRow extends ChainPosition {
 /** Bytes that an audit entry takes in addition to its text: hash, other columns and indexes (migration 0022). */
 const entryBytes = 192
 
-/** Sends reads of a transaction that may not have the lock yet. The server runs them when the lock is taken. */
+/**
+ * Sends the reads of a transaction that may not have the lock yet. PostgreSQL runs them after the transaction has taken
+ * the lock.
+ */
 export interface ChainReader {
   readonly organizationId: string
-  /** Sends a statement without waiting for earlier ones. */
+  /** Sends a statement without waiting for the answers to earlier statements. */
   send<T>(read: Statement<T>): Promise<readonly T[]>
 }
 
 /**
- * One transaction that holds an organization's chain head. `flush` sends the collected writes together, with the audit
- * entries last. The runs and approvals in `touched` are announced after the commit.
+ * One transaction that holds the lock on an organization's chain head. The transaction collects audit entries, events
+ * and messages; `flush` writes them with one statement.
  */
 export class ChainTx implements ChainReader {
   readonly trx: Transaction<Database>
@@ -44,15 +47,15 @@ export class ChainTx implements ChainReader {
   readonly policy: LoadedPolicy
   readonly now: Date
   /**
-   * Ids of runs whose events, status or approvals changed, and of changed approvals. Waiting readers are notified after
-   * the commit.
+   * Ids of changed approvals, and of runs whose events, status or approvals changed. After the commit, requests that
+   * wait for these runs and approvals are woken.
    */
   readonly touched = new Set<string>()
-  /** Runs that got a slot. The log has a line for each after the commit. */
+  /** Runs to which this transaction gave a slot. After the commit, the log gets a line for each run. */
   readonly granted: GrantedRun[] = []
   /** Whether outbox rows were written. If so, the relay runs right after the commit. */
   outboxWritten = false
-  /** Whether a run has ended. If so, readers in other processes are notified sooner. */
+  /** Whether a run has ended. If so, requests that wait in other processes are woken sooner. */
   runEnded = false
   /** Whether a rule, policy or setting was saved. If so, later operations wait for the next transaction. */
   isPolicyChanged = false
@@ -63,9 +66,12 @@ export class ChainTx implements ChainReader {
   #position: ChainPosition
   #policyVersion: number
   readonly #before: { readonly bytes: number; readonly pending: number }
-  /** Bytes written by this transaction that no trigger counts. `flush` adds them to the counter. */
+  /** Bytes that this transaction writes and that no trigger counts. `flush` adds them to the stored counter. */
   #stored = 0
-  /** Bytes written by this transaction that a trigger counts, so they are not in `#before` yet. */
+  /**
+   * Bytes that this transaction writes and that a trigger counts. The stored counter in `#before` does not contain them
+   * yet.
+   */
   #expected = 0
   #expectedApprovals = 0
   readonly #events = new Map<string, { type: string; data: Record<string, unknown> }[]>()
@@ -98,13 +104,19 @@ export class ChainTx implements ChainReader {
     this.#stored += bytes
   }
 
-  /** Makes an operation's additions visible to later operations of the transaction. Triggers move stored counters. */
+  /**
+   * Makes later operations of this transaction count what this operation adds. The stored counters are not changed
+   * here, because triggers change them.
+   */
   expects(added: { readonly bytes?: number; readonly approvals?: number }): void {
     this.#expected += added.bytes ?? 0
     this.#expectedApprovals += added.approvals ?? 0
   }
 
-  /** Sends a statement. For a write, no caller needs to await the result: a failure shows at the commit. */
+  /**
+   * Sends a statement. If the statement only writes, the caller need not await the result: a failure shows at the
+   * commit.
+   */
   send<T>(statement: Statement<T>): Promise<readonly T[]> {
     return this.#pipe.send(statement)
   }
@@ -118,7 +130,7 @@ export class ChainTx implements ChainReader {
     return this.#entries.length
   }
 
-  /** Adds an entry to the chain. Every operation that changes something appends at least one. */
+  /** Adds an entry to the chain. Every operation that changes something appends at least one entry. */
   append<const T extends AuditEventType>(draft: AuditDraft<T>): void {
     const written = draft as EntryDraft
     const entry = sealEntry(this.organizationId, this.#position, this.#policyVersion, this.now, written)
@@ -137,7 +149,7 @@ export class ChainTx implements ChainReader {
     this.isPolicyChanged = true
   }
 
-  /** Adds an event to the run's stream. */
+  /** Adds an event to the run's stream of events. */
   event(runId: string, type: string, data: Record<string, unknown> = {}): void {
     const events = this.#events.get(runId)
     if (events === undefined) this.#events.set(runId, [{ type, data }])
@@ -151,14 +163,17 @@ export class ChainTx implements ChainReader {
     this.outboxWritten = true
   }
 
-  /** Notes a change for messages to people. `subject`: the id of an approval or run, or `RUN/STEP/ITEM` of a call. */
+  /**
+   * Records a change about which people get messages. `subject`: the id of an approval or run, or `RUN/STEP/ITEM` of a
+   * call.
+   */
   notice(kind: NoticeKind, subject: string): void {
     this.#notices.set(subject, kind)
   }
 
   /**
-   * Sends an event to webhooks after the commit: to those given, else to the organization's webhooks that want this
-   * event. Returns the id of the message; null if there is no such webhook.
+   * Sends an event to `webhookIds` after the commit. By default, these are the organization's webhooks that subscribe
+   * to this event. Returns the id of the message; null if there is no webhook to send to.
    */
   publish(
     type: WebhookEvent,
@@ -179,7 +194,10 @@ export class ChainTx implements ChainReader {
     return id
   }
 
-  /** Sends events, outbox rows, notices, entries and the new head. The combiner calls it once, before the commit. */
+  /**
+   * Writes events, outbox rows, notices, entries and the new head to the database. The combiner calls it once, before
+   * the commit.
+   */
   flush(): void {
     if (this.#entries.length === 0) {
       const others = [this.#events.size, this.#outbox.length, this.#notices.size, this.#published.length]

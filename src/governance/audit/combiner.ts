@@ -16,8 +16,8 @@ export type { BatchKind } from './batch.ts'
  * meanwhile wait, and share the next transaction. Each transaction locks `chain_head` before anything else. Under the
  * lock, the transaction reloads the policy if the policy's version has changed. Then it runs the operations in the
  * order of their arrival, writes, and commits. Operations are answered only after the commit. Neighbouring operations
- * of one family read and write together. Each operation sees the effects of earlier operations. After a change of the
- * policy, the remaining operations wait for the next transaction.
+ * of one family (batch.ts) read and write together. Each operation sees the effects of earlier operations. After a
+ * change of the policy, the remaining operations wait for the next transaction.
  *
  * A failed batch runs again in two halves, in order. So a bad operation fails alone, and the other operations still
  * share commits. If the answer to a COMMIT is lost, the lane takes the lock, and so waits until the lost transaction
@@ -29,19 +29,22 @@ export interface Combiner {
   run<R>(organizationId: string, point: CommitPoint, work: (tx: ChainTx) => Promise<R>): Promise<R>
   /** Runs an operation that shares its reads and writes with its neighbours of the same kind. */
   join<Op, Shared, R>(organizationId: string, batch: BatchKind<Op, Shared, R>, op: Op): Promise<R>
-  /** Numbers of operations that wait for a transaction, and of organizations with a transaction in flight. */
+  /**
+   * `waiting`: the number of operations that wait for a transaction. `busy`: the number of organizations with a
+   * transaction in flight.
+   */
   load(): { readonly waiting: number; readonly busy: number }
   /**
-   * The policy of a version that was just read, for readers without the chain's lock. Returns the policy in memory if
-   * it has this version. Otherwise, `load` reads the policy, which then stays in memory.
+   * Returns the policy of this version. It is for callers that have read the version without the chain's lock. If
+   * memory holds another version or none, `load` reads the policy, which then stays in memory.
    */
   policy(organizationId: string, version: PolicyVersion, load: LoadPolicy): Promise<LoadedPolicy>
 }
 
 export interface CombinerOptions extends LaneOptions {
   /**
-   * The most organizations whose compiled policies a process keeps, and the most bytes of these policies. Above either
-   * limit, policies of idle organizations are dropped.
+   * The process keeps the compiled policies of at most `count` organizations, and at most `bytes` bytes of them. Above
+   * either limit, it drops the policies of idle organizations.
    */
   readonly kept?: { readonly count: number; readonly bytes: number }
 }

@@ -7,17 +7,23 @@ export class UnknownCommit extends Error {}
 /** The database ended the transaction and its connection, because it took too long. Nothing was saved. */
 export class TookTooLong extends Error {}
 
-/** A foreign entry has the next position of the chain. Nothing can be saved until a person has verified the log. */
+/**
+ * An entry that this service did not write has the next position of the chain. Nothing can be saved until a person has
+ * verified the log.
+ */
 export class ForeignEntry extends Error {}
 
-/** The transaction took too long. This is not an outage: the same work may take as long each time. */
+/**
+ * The error that callers get for `TookTooLong`. Callers must not treat it as an outage, because the same work may take
+ * too long each time.
+ */
 export class TransactionTooLong extends DomainError {
   constructor() {
     super('unavailable', 'the transaction took too long, so nothing was decided: try again')
   }
 }
 
-/** Whether smaller batches can help after this failure. */
+/** Whether it can help to run the failed operations again in smaller batches. */
 export function isRetryableAlone(error: unknown): boolean {
   const isSettled = error instanceof UnknownCommit || error instanceof ForeignEntry
   return !isSettled && !isConnectionError(error) && writeRefusal(error) === null
@@ -46,7 +52,7 @@ export function answerTo(error: unknown): unknown {
   return error
 }
 
-/** The reason of a failure, for the metrics. All errors of operations themselves count as `operation`. */
+/** The reason of a failure, for the metrics. Errors that come from an operation itself count as `operation`. */
 export function reasonOf(error: unknown): 'database' | 'foreign_entry' | 'operation' | WriteRefusal {
   if (error instanceof ForeignEntry) return 'foreign_entry'
   const refusal = writeRefusal(error)

@@ -2,7 +2,8 @@ import { readFileSync, renameSync } from 'node:fs'
 
 /**
  * Each durable write has a name, and a line that says what a crash just before or just after the write means. Tests
- * kill the process at each point (`<name>:before`, `<name>:after`). Production never reads the fault switch.
+ * kill the process at each point (`<name>:before`, `<name>:after`). In production the process never reads the fault
+ * file.
  */
 export const commitPoints = {
   'run.accept': 'before: the caller gets no answer and no run exists; after: the outbox starts the run',
@@ -50,22 +51,25 @@ export const commitPoints = {
 } as const
 export type CommitPoint = keyof typeof commitPoints
 
-/** Path of a file that names the armed point, e.g. `effect.decide:after`. Only tests set it. */
+/** Path of a file that names the point at which a process must die, e.g. `effect.decide:after`. Only tests set it. */
 const faultFile = process.env.APP_ENV === 'production' ? undefined : process.env.COUNTERSIGN_FAULT_FILE
 
-/** Kills this process with SIGKILL if this point is armed. Renaming the file makes sure that only one process dies. */
+/**
+ * Kills this process with SIGKILL if the fault file names this point. Several processes may read the file, but only the
+ * process that renames it dies.
+ */
 export function faultSwitch(point: `${CommitPoint}:${'before' | 'after'}`): void {
   if (faultFile === undefined) return
   try {
     if (readFileSync(faultFile, 'utf8').trim() !== point) return
     renameSync(faultFile, `${faultFile}.fired`)
   } catch {
-    return // not armed
+    return // there is no fault file, or another process has renamed it
   }
   process.kill(process.pid, 'SIGKILL')
 }
 
-/** Runs a commit between its two fault switches. */
+/** Runs a commit. Tests can kill the process just before or just after it. */
 export async function atCommitPoint<T>(point: CommitPoint, commit: () => Promise<T>): Promise<T> {
   faultSwitch(`${point}:before`)
   const result = await commit()

@@ -17,12 +17,12 @@ interface CompiledRow<Compiled> {
 /** Compiled rules by id, in the order in which they were saved. */
 export type CompiledRows<Compiled> = ReadonlyMap<string, CompiledRow<Compiled>>
 
-/** Memory of a saved rule together with its compiled rule, as a multiple of the memory of the saved rule. */
+/** A saved rule and its compiled rule together take about this many times the memory of the saved rule. */
 const compiledFactor = 3
 
 /**
- * Compiles saved rules. A rule with the same id and text as in `former` is taken from there, because its result would
- * be the same. So a change of one rule costs little, even if other rules have many domains, which take long to read.
+ * Compiles saved rules. A rule with the same id and text as in `former` is not compiled again. So a change of one rule
+ * costs little, even if other rules have many domains, which take long to compile.
  */
 export function compileRows<Compiled>(
   rows: readonly SavedRow[],

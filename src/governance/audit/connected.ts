@@ -1,16 +1,16 @@
 import type { Integration } from '../../catalog/tool.ts'
 
-/** A connection that was not revoked. `expired`: the service no longer accepts its credential. */
+/** The status of a connection that was not revoked. `expired`: the service no longer accepts its credential. */
 export type LiveStatus = 'active' | 'expired'
 
 /** A connection that was not revoked. */
 export interface LiveConnection {
   readonly status: LiveStatus
-  /** Tools for which the authorization server did not grant a right. */
+  /** Tools that cannot use this connection, because the authorization server did not grant a right that they need. */
   readonly lacking: readonly string[]
 }
 
-/** A row of a live connection; `ownerId` is null for a connection of the organization. */
+/** A live connection as the database returns it. `ownerId` is null for a connection of the organization. */
 export type LiveRow = readonly [
   ownerId: string | null,
   integration: string,
@@ -18,11 +18,11 @@ export type LiveRow = readonly [
   lacking: readonly string[],
 ]
 
-/** The tools of the installation, and the connections, that an organization and its members can use. */
+/** The connections that an organization and its members can use. */
 export interface Connected {
-  /** Tools of the installation that the organization may use. */
+  /** Tools for which the organization may use the connection of the whole installation. */
   readonly installation: ReadonlySet<string>
-  /** Live connections; the key comes from `keyOf`. */
+  /** Live connections of the organization and its members, by `keyOf`. */
   readonly live: ReadonlyMap<string, LiveConnection>
 }
 
@@ -41,8 +41,9 @@ export function connectedOf(installation: readonly string[], live: readonly Live
 const keyOf = (ownerId: string | null, integration: string): string => `${ownerId ?? ''} ${integration}`
 
 /**
- * The connection that a person's call uses: the person's own, else the organization's; null if there is neither. An
- * expired personal connection is not replaced by the organization's, because the call would act as another account.
+ * Returns the connection that a person's call uses: the person's own connection, else the organization's; null if there
+ * is neither. The organization's connection does not replace an expired connection of the person, because the call
+ * would then act as another account.
  */
 export function liveConnection(
   { live }: Connected,

@@ -3,7 +3,10 @@ import { countSegmentEntries } from '../../db/queries/audit/count-segment.ts'
 import { chainsToCount } from '../../db/queries/audit/find-chains-to-count.ts'
 import type { Database, Db } from '../../db/schema/index.ts'
 
-/* Counts of entries by segment of a chain (docs/decisions/0100). Entries never change, so these counts never change. */
+/*
+ * This file stores how many entries each segment of a chain has (docs/decisions/0100). Entries never change, so a
+ * stored count stays right.
+ */
 
 /** The number of entries of a segment. Segment `n` begins at position `n * segmentLength + 1`. */
 export const segmentLength = 2_048
@@ -11,21 +14,24 @@ export const segmentLength = 2_048
 /** Positions of a chain: `from` is included, `to` is not. */
 export type Stretch = readonly [from: number, to: number]
 
-/** Entries of one type (`eventType`), of one person (`userId`), of this type and person, or all entries. */
+/**
+ * Selects entries of one type (`eventType`), entries of one person (`userId`), entries of this type and person, or all
+ * entries.
+ */
 export interface Kind {
   readonly eventType?: string | undefined
   readonly userId?: string | undefined
 }
 
-/** The types of decisions. Decisions are also counted by their status, which is the verdict. */
+/** The event types of decisions. Decisions are also counted by their status, which is the verdict. */
 const decisionTypes = ['agent_call.decided', 'tool_call.decided'] as const
 const verdicts = ['allow', 'require_approval', 'deny'] as const
 
-/** The most chains and segments that one round counts. */
+/** One round counts at most `mostSegments` segments, of at most `mostChains` chains. */
 const mostChains = 1_000
 const mostSegments = 500
 
-/** Counts the segments that were filled since the last round. Several processes may do this at the same time. */
+/** Counts the segments that have become full since the last round. Several processes may do this at the same time. */
 export async function countSegments(db: Db): Promise<void> {
   const { rows } = await chainsToCount(segmentLength, mostChains).execute(db)
   // In each turn, one segment of each chain is counted, so that a long chain does not delay the other chains.
@@ -57,8 +63,9 @@ export interface Part {
 }
 
 /**
- * The parts of a stretch that have entries of this kind, newest first. For whole segments, the numbers come from
- * `audit_counts`. `count` counts the entries at each end of the stretch, which no counted segment covers.
+ * Returns the parts of a stretch that have entries of this kind, the newest first. For whole segments, reads the stored
+ * counts in `audit_counts`. At each end of the stretch there are entries that no counted segment covers: `count` counts
+ * these.
  */
 export async function partsOf(
   trx: Transaction<Database>,
@@ -112,7 +119,7 @@ export async function countVerdicts(
 const countedIn = (organizationId: string, [first, end]: Stretch): RawBuilder<unknown> =>
   sql`organization_id = ${organizationId} and segment >= ${first} and segment < ${end}`
 
-/** The counted segments inside a stretch, and the positions before and after these segments. */
+/** Returns the counted segments that are inside a stretch, and the positions before and after these segments. */
 async function split(
   trx: Transaction<Database>,
   organizationId: string,

@@ -5,10 +5,11 @@ interface OfOrganization {
 }
 
 /**
- * Does `work` with the rows of each organization, for all organizations at the same time. The rows of an organization
- * belong together, because their transactions wait for one chain. If the work fails for some organizations, it is logged
- * and the others are done. So a broken chain delays nobody else. If it fails for all of them, throws the first error,
- * because the cause is then probably an outage. `task` names the work in the log.
+ * Groups the rows by organization and calls `work` once for each organization, for all organizations at the same time.
+ * An organization's rows stay together, because their transactions wait for the same chain. If `work` fails for some
+ * organizations, the errors are logged. So a broken chain delays no other organization. If `work` fails for all
+ * organizations, throws the first error, because the cause is then probably an outage. `task` names the work in the
+ * log.
  */
 export async function eachOrganization<Row extends OfOrganization>(
   sparseLog: SparseLog,

@@ -34,7 +34,10 @@ function countCall(
   if (typeof durationMs === 'number') toolSeconds.observe({ tool }, durationMs / 1_000)
 }
 
-/** Counts the events of committed audit entries. An agent's decision is not counted here, but with its answer. */
+/**
+ * Counts the events of committed audit entries. Decisions on agents' calls are not counted here: the API counts each
+ * answer to an agent.
+ */
 export function countEntries(metrics: Metrics, drafts: readonly EntryDraft[]): void {
   for (const draft of drafts) counts[draft.eventType]?.(metrics, draft)
 }

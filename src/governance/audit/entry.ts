@@ -9,12 +9,12 @@ export type Actor =
       readonly id: string
       readonly apiKeyId?: string | null
       readonly ip?: string | null
-      /** For the log only. */
+      /** Id of the HTTP request. Only the log contains it, not the chain. */
       readonly requestId?: string | undefined
     }
   | { readonly type: 'system'; readonly id: string }
 
-/** The fields of an entry of any type. */
+/** The fields of an audit entry before it gets its place in the chain. */
 export interface EntryDraft {
   readonly eventType: string
   readonly action: string
@@ -24,12 +24,12 @@ export interface EntryDraft {
   readonly runId?: string | null
   readonly durationMs?: number | null
   readonly metadata?: Readonly<Partial<Record<string, Json>>>
-  /** Further fields of the line in the log: ids and codes that the chain does not contain. */
+  /** Further fields for the entry's line in the log: ids and codes that the chain does not contain. */
   readonly logged?: LoggedFields
 }
 
 export interface LoggedFields {
-  /** The request that started the run; default: the actor's request. */
+  /** Id of the request that started the run. By default, the log shows the id of the actor's request. */
   readonly request_id?: string | null
   /** The tool that a person's action is about. */
   readonly tool?: string | null
@@ -64,9 +64,9 @@ export interface SealedEntry {
 export const chainStart: ChainPosition = { seq: 0, hash: '0'.repeat(64) }
 
 /**
- * The entry after `head`: `seq` is one more than that of `head`, `prev_hash` is the hash of `head`, and `hash` is the
- * SHA-256 of the canonical bytes. The metadata contains the policy version in force, so verify can detect a decision
- * that was made by outdated rules.
+ * Makes the entry that follows `head`. Its `seq` is one more than that of `head`, its `prev_hash` is the hash of
+ * `head`, and its `hash` is the SHA-256 of its canonical bytes. The metadata contains the policy version in force, so
+ * verify can detect a decision that was made by outdated rules.
  */
 export function sealEntry(
   organizationId: string,

@@ -1,19 +1,19 @@
-/** One organization's state in this process. */
+/** The state that this process keeps for one organization. */
 export interface CachedLane {
-  /** Whether no operation is in progress: only an idle lane can be dropped. */
+  /** True if no operation is in progress. Only an idle lane can be dropped. */
   readonly idle: boolean
-  /** Estimated size in memory. */
+  /** Estimated bytes in memory. */
   readonly bytes: number
 }
 
 /**
- * Lanes by organization. Above the limit of lanes, idle lanes are dropped, the least recently used first. Above the
- * limit of bytes, idle lanes are dropped, the largest first.
+ * Keeps the lanes of organizations. If there are more than `count` lanes, drops idle lanes, the least recently used
+ * first. If all lanes together take more than `bytes`, drops idle lanes, the largest first.
  */
 export class LaneCache<Lane extends CachedLane> {
   readonly #limits: { readonly count: number; readonly bytes: number }
   readonly #lanes = new Map<string, Lane>()
-  /** Lanes that are too large and should be dropped, but were busy when their size was measured. */
+  /** Large lanes that should be dropped when they are idle. They were busy when the lanes were measured. */
   readonly #tooLarge = new Set<Lane>()
 
   constructor(limits: { readonly count: number; readonly bytes: number }) {
@@ -28,7 +28,7 @@ export class LaneCache<Lane extends CachedLane> {
     return this.#lanes.values()
   }
 
-  /** The organization's lane; calls `make` if there is none. */
+  /** Returns the organization's lane. Calls `make` if there is none. */
   laneOf(organizationId: string, make: () => Lane): Lane {
     const known = this.#lanes.get(organizationId)
     if (known === undefined) this.#trim(this.#limits.count - 1)
@@ -43,7 +43,7 @@ export class LaneCache<Lane extends CachedLane> {
     this.#trim(this.#limits.count)
   }
 
-  /** Call it when a lane has nothing more to do. */
+  /** Call this when a lane has nothing more to do. If the lane is too large, it can be dropped now. */
   becameIdle(lane: Lane): void {
     if (this.#tooLarge.delete(lane)) this.trim()
   }

@@ -11,13 +11,19 @@ import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
 
 export interface TransactionOptions {
   readonly pipeline: Pipeline
-  /** Called if an entry at `seq` was appended without a combiner, but at most once a minute. */
+  /**
+   * Called at most once a minute, if another program has appended an entry. `seq` is the entry's position; null if it
+   * is unknown.
+   */
   readonly onForeignEntry?: (organizationId: string, seq: number | null) => void
   /** Called after each commit with the number of operations and the milliseconds under the lock. */
   readonly onTransaction?: (operations: number, lockedMilliseconds: number) => void
-  /** The longest time that a transaction may take after it has the lock. Default 5 s. */
+  /** A transaction may take at most this long after it has the lock. Default 5 s. */
   readonly transactionMilliseconds?: number
-  /** How long to look for a lost commit before the callers get `unavailable` with an unknown outcome. Default 20 s. */
+  /**
+   * If the answer to a COMMIT is lost, the lane looks for the commit for at most this long. After that, the callers get
+   * `unavailable`, and the outcome is unknown to them. Default 20 s.
+   */
   readonly settleMilliseconds?: number
 }
 
@@ -62,7 +68,7 @@ export class LaneTransactions {
     return this.#policy
   }
 
-  /** Keeps a policy in memory. A transaction that finds another version under the lock loads the other version. */
+  /** Keeps a policy in memory. If a transaction finds another version under the lock, it loads that version. */
   keep(policy: LoadedPolicy): LoadedPolicy {
     this.#policy = policy
     this.#onLoaded()
@@ -73,7 +79,10 @@ export class LaneTransactions {
     return this.#options.transactionMilliseconds ?? defaultTransactionMilliseconds
   }
 
-  /** Runs the operations and commits them. Throws errors of the operations and the database, or a commit failure. */
+  /**
+   * Runs the operations and commits them. Throws the error of an operation or of the database, or an error of
+   * commit-failures.ts.
+   */
   async commit(batch: readonly Operation[]): Promise<Committed> {
     const pipe = await this.#options.pipeline.open()
     let sent: Committed | null = null
@@ -105,7 +114,10 @@ export class LaneTransactions {
     return sent
   }
 
-  /** Only the holder of the lock appends entries. So the entry at this position was written without a combiner. */
+  /**
+   * Reports the foreign entry that already has the next position. Combiners append entries only while they hold the
+   * lock, and this lane had the lock. So no combiner has written that entry.
+   */
   #alarm(cause: unknown): ForeignEntry {
     const seq = /, (\d+)\) already exists/.exec((cause as { detail?: string }).detail ?? '')?.[1]
     const now = performance.now()
@@ -134,7 +146,7 @@ export class LaneTransactions {
   }
 
   /**
-   * Returns true if the transaction has committed although its COMMIT failed. Throws `UnknownCommit` if this cannot be
+   * Returns whether the transaction has committed although its COMMIT failed. Throws `UnknownCommit` if this cannot be
    * found out in time.
    */
   async #settled(tx: ChainTx, cause: unknown): Promise<boolean> {
@@ -153,7 +165,8 @@ export class LaneTransactions {
   async #isStored(tx: ChainTx): Promise<boolean> {
     const pipe = await this.#options.pipeline.open()
     try {
-      // A living transaction holds this lock. Once we have it, that transaction has committed or is gone.
+      // The lost transaction holds this lock while it lives. So when we have the lock, that transaction has committed
+      // or is gone.
       await this.#lock(pipe)
       const [found] = await pipe.send(sql<{ hash: string }>`
         select hash from audit_events where organization_id = ${this.#organizationId} and seq = ${tx.head.seq}`)

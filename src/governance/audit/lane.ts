@@ -20,12 +20,12 @@ export interface LaneOptions extends TransactionOptions {
   readonly onEntries?: (organizationId: string, drafts: readonly EntryDraft[]) => void
   /** Called when a transaction fails. */
   readonly onFailed?: (reason: ReturnType<typeof reasonOf>) => void
-  /** The most operations in a batch. If it is 1, each operation locks, appends and commits alone. */
+  /** A batch has at most this many operations. If it is 1, each operation locks, appends and commits alone. */
   readonly maxBatch?: number
 }
 
 export interface LaneEvents {
-  /** Called when another policy was loaded: the lane may use more memory. */
+  /** Called after the lane has loaded another policy, because the lane may use more memory now. */
   onLoaded(): void
   /** Called when no operation waits in the lane. */
   onIdle(lane: Lane): void
@@ -38,12 +38,15 @@ export interface WaitingOperation extends Operation {
 }
 
 const defaultMaxBatch = 256
-/** The most operations with their own statements in one transaction. Such operations take longer than others. */
+/**
+ * A transaction runs at most this many operations that send their own statements. Such operations take longer than
+ * others.
+ */
 const maxAlone = 24
-/** The most characters to write in one transaction. */
+/** The operations of one transaction write at most about this many characters. */
 const mostWeight = 4 * 1024 * 1024
 
-/** One organization's queue in this process. */
+/** The queue of one organization's operations in this process. */
 export class Lane {
   readonly #options: LaneOptions
   readonly #events: LaneEvents
@@ -90,7 +93,7 @@ export class Lane {
     this.#events.onIdle(this)
   }
 
-  /** Removes from the front of the queue the operations of the next transaction. */
+  /** Takes the operations of the next transaction from the front of the queue. */
   #take(): WaitingOperation[] {
     const max = this.#options.maxBatch ?? defaultMaxBatch
     let length = 0
@@ -127,7 +130,7 @@ export class Lane {
       this.#options.onCommitted(tx)
       this.#options.onEntries?.(tx.organizationId, tx.drafts)
     } catch (error) {
-      // Readers and the relay poll too, so a lost notification only delays them.
+      // Waiting requests and the relay also poll, so a lost notification only delays them.
       process.emitWarning(error instanceof Error ? error : String(error))
     }
   }

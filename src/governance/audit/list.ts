@@ -13,9 +13,9 @@ export interface AuditFilters {
 }
 
 /**
- * One page of whole entries, newest first; `page` counts from 1. `since` is inclusive, `until` exclusive. Reads the
- * text of the shown entries only. A binary search finds entries by time; indexes find entries by person and type
- * (docs/decisions/0067).
+ * Returns one page of entries, the newest first. `page` counts from 1. `since` is inclusive, `until` is exclusive.
+ * Reads the text of this page's entries only. A binary search finds entries by time; indexes find entries by person and
+ * type (docs/decisions/0067).
  */
 export async function listAudit(
   db: Db,
@@ -31,7 +31,8 @@ export async function listAudit(
     const { eventType, userId } = filters
     const isWhole = eventType === undefined && userId === undefined
     const ofPerson = userId === undefined ? sql`` : sql`and user_id = ${userId}`
-    // This expression forces the index by person. The index by type would read the text of every entry of the type.
+    // With a condition on the person, `event_type || ''` makes PostgreSQL use the index by person. With the index by
+    // type, PostgreSQL would read the text of every entry of the type.
     const type = userId === undefined ? sql`event_type` : sql`event_type || ''`
     const ofType = eventType === undefined ? sql`` : sql`and ${type} = ${eventType}`
     const matching = ([first, end]: Stretch) =>
@@ -40,7 +41,7 @@ export async function listAudit(
       ? [{ from, to, entries: to - from }]
       : await partsOf(trx, organizationId, [from, to], filters, (part) => count(trx, matching(part)))
     const total = parts.reduce((sum, { entries }) => sum + entries, 0)
-    // A chain has an entry at every position, so the positions of a page can be computed.
+    // A chain has an entry at every position. So without a filter, the positions of a page can be computed.
     const shown = isWhole
       ? sql`select generate_series(${Math.max(from, to - skipped - perPage)}::bigint, ${to - skipped - 1}::bigint)`
       : placesOfPage(parts, skipped, perPage, matching)
@@ -56,7 +57,9 @@ export async function listAudit(
   })
 }
 
-/** Selects the positions of a page's entries. Parts that are skipped completely are not read. */
+/**
+ * Selects the positions of one page's entries. Does not read parts that contain only entries of earlier or later pages.
+ */
 function placesOfPage(
   parts: readonly Part[],
   skipped: number,
@@ -81,14 +84,17 @@ async function count(trx: Transaction<Database>, matching: RawBuilder<unknown>):
   return rows[0]?.total ?? 0
 }
 
-/** The positions of the entries from `since` until `until`. Later statements of the transaction prefer indexes. */
+/**
+ * Returns the positions of the entries from `since` until `until`. Also makes later statements of this transaction
+ * prefer indexes.
+ */
 export async function stretchOf(
   trx: Transaction<Database>,
   organizationId: string,
   { since, until }: Pick<AuditFilters, 'since' | 'until'>,
 ): Promise<Stretch> {
-  // The planner assumes that a condition on an entry's text is free. So it would scan a whole chain instead of fetching
-  // a few entries. A low `random_page_cost` makes the planner fetch the entries.
+  // PostgreSQL's planner assumes that reading an entry's text for a condition costs nothing. So it would scan a whole
+  // chain instead of fetching a few entries. A low `random_page_cost` makes the planner fetch the entries.
   const { rows } = await sql<{ seq: number | null }>`
     select (select max(seq) from audit_events where organization_id = ${organizationId}) as seq,
            set_config('random_page_cost', '0.01', true)`.execute(trx)
@@ -99,8 +105,9 @@ export async function stretchOf(
 }
 
 /**
- * Position of the first entry at or after this time, or `end`. Times are set under the chain's lock, so entries are in
- * order of time unless a clock was set back. In a chain of a million entries, reads about twenty of them.
+ * Returns the position of the first entry at or after this time; `end` if there is none. Entries get their times under
+ * the chain's lock. So entries are in order of time, unless a clock was set back. In a chain of a million entries, the
+ * search reads about twenty entries.
  */
 async function firstFrom(
   trx: Transaction<Database>,

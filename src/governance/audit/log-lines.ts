@@ -6,7 +6,10 @@ import type { EntryDraft } from './entry.ts'
 
 type Level = 'debug' | 'info' | 'warn'
 
-/** Levels of events that are not written at `info`. Events of single calls are many, so they are written at `debug`. */
+/**
+ * Log levels by event type. Types that are not in this list have the level `info`. There are very many events of single
+ * calls, so they have `debug`.
+ */
 const levels: Partial<Record<string, Level>> = {
   'tool_call.decided': 'debug',
   'tool_call.completed': 'debug',
@@ -19,13 +22,16 @@ const levels: Partial<Record<string, Level>> = {
   'agent_call.decided': 'debug',
   'agent_call.unreadable': 'debug',
   'memory.set': 'debug',
-  // A person has to act.
+  // A person has to act after these events.
   'tool_call.unknown_outcome': 'warn',
   'agent.unapproved_call': 'warn',
   'webhook.disabled': 'warn',
 } satisfies Partial<Record<AuditEventType, Level>>
 
-/** Events at the end of one item of a `for_each` step are written at `debug`; the step has a line of its own. */
+/**
+ * Events that end a call. For one item of a `for_each` step, they are written at `debug`, because the step has a line
+ * of its own.
+ */
 const endsOfItems = new Set([
   'tool_call.failed',
   'tool_call.denied',
@@ -34,8 +40,8 @@ const endsOfItems = new Set([
 ])
 
 /**
- * The fields of an entry's metadata that a line shows: ids, counts and fixed terms of the service. Names, reasons,
- * labels and hashes stay in the audit log.
+ * The log shows these fields of an entry's metadata: ids, counts and fixed terms of the service. Names, reasons, labels
+ * and hashes stay in the audit log.
  */
 const loggedFields = [
   'step_id',

@@ -11,7 +11,7 @@ import { heapBytes } from '../../shared/byte-cache.ts'
 import { readSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { activeOf, bytesOf, compileRows, type CompiledRows } from './compiled-rows.ts'
 
-/** An organization's rules, settings and limits, as of one policy version. */
+/** The rules, settings and limits of one organization at one policy version. */
 export interface LoadedPolicy {
   readonly version: number
   readonly compiled: CompiledPolicy
@@ -24,7 +24,10 @@ export interface LoadedPolicy {
   readonly webhooks: readonly SubscribedWebhook[]
   /** The reason of the freeze; null if the organization is not frozen. */
   readonly frozen: string | null
-  /** The rules with their texts. The next version takes over the rules that have not changed. */
+  /**
+   * The compiled rules with their texts. When a later version is loaded, rules with the same text are not compiled
+   * again.
+   */
   readonly rules: CompiledRows<CompiledRule>
   readonly labelRules: CompiledRows<CompiledLabelRule>
   /** Estimated bytes in memory. */
@@ -37,13 +40,16 @@ export interface SubscribedWebhook {
   readonly events: readonly string[]
 }
 
-/** Reads a policy. `former` is a policy of an earlier version, whose compiled rules can be taken over. */
+/**
+ * Reads a policy. `former` is the policy of an earlier version, if one is in memory. Its unchanged rules are not
+ * compiled again.
+ */
 export type LoadPolicy = (former: LoadedPolicy | null) => Promise<LoadedPolicy>
 
-/** Memory of saved and compiled tool policies together, as a multiple of the memory of the saved tool policies. */
+/** Saved and compiled tool policies together take about this many times the memory of the saved tool policies. */
 const compiledFactor = 3
 
-/** The organization's row with its connections and webhooks, and its rules, tool policies and overrides. */
+/** Reads the organization's row, connections, webhooks, rules, label rules, tool policies and role overrides. */
 async function readRows(trx: Transaction<Database>, organizationId: string) {
   const organization = await trx
     .selectFrom('organizations')
@@ -93,7 +99,7 @@ async function readRows(trx: Transaction<Database>, organizationId: string) {
 
 /**
  * Reads rules, label rules, tool policies, overrides, connections, webhooks and settings. The caller holds the chain
- * lock or reads from one snapshot, so all of these belong to the given version. `former` is the policy of an earlier
+ * lock or reads from one snapshot, so all rows belong to the given version. `former` is the policy of an earlier
  * version, if one is in memory.
  */
 export async function loadPolicy(
@@ -107,7 +113,8 @@ export async function loadPolicy(
     organizationId,
   )
   const settings = readSettings(organization.settings)
-  // Only validated bodies are saved. If a restricting rule still cannot be evaluated, the rule counts as matching.
+  // The service validates rules before it saves them. If a restricting rule still cannot be evaluated, it counts as
+  // matching.
   const rules = compileRows(savedRules, former?.rules, (id, body) =>
     compileRule({ ...(body as RuleBody), id }),
   )

@@ -2,7 +2,10 @@ import type { Db } from '../../db/schema/index.ts'
 import type { Combiner } from './combiner.ts'
 import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
 
-/** The present policy, read from one snapshot without the chain's lock. For questions that decide nothing. */
+/**
+ * Returns the present policy, read from one snapshot without the chain's lock. Use it for previews and tests of rules,
+ * but not to decide a call.
+ */
 export function policySnapshot(
   { db, combiner }: { readonly db: Db; readonly combiner: Combiner },
   organizationId: string,

@@ -2,10 +2,10 @@ import pg from 'pg'
 import { notFound } from '../errors.ts'
 import { ChainChecker, type Mismatch, type StoredHead } from './verify-entry.ts'
 
-/** Answer of the verify operation. */
+/** The answer of the verify operation. */
 export interface Verification {
   readonly valid: boolean
-  /** The number of valid entries, counted from the first entry; all entries if the chain is valid. */
+  /** The number of valid entries before the first mismatch; all entries if the chain is valid. */
   readonly entries: number
   /** The end of the chain according to its head row, read in the same snapshot as the entries. */
   readonly head: { readonly seq: number; readonly hash: string }
@@ -14,9 +14,9 @@ export interface Verification {
 }
 
 /**
- * Verifies an organization's chain over this connection, in one read-only snapshot: later entries are not visible. Uses
- * constant memory. Throws `not_found` for an unknown organization. Leaves the transaction open, and after a mismatch
- * also the query running. So the caller must close the connection.
+ * Verifies an organization's chain over this connection. Reads from one snapshot, so it does not see entries that are
+ * appended later. Uses constant memory. Throws `not_found` for an unknown organization. The caller must close the
+ * connection afterwards, because the transaction stays open. After a mismatch, the query is also still running.
  */
 export async function verifyOver(client: pg.ClientBase, organizationId: string): Promise<Verification> {
   const started = performance.now()
@@ -55,13 +55,16 @@ async function firstMismatch(
   })
 }
 
-/** Forces an index scan: it sends its first rows at once and buffers nothing. A sort would buffer the whole chain. */
+/**
+ * Makes PostgreSQL use an index scan, which sends its first rows at once and buffers nothing. A sort would buffer the
+ * whole chain.
+ */
 async function readInOrder(client: pg.ClientBase): Promise<void> {
   for (const way of ['enable_sort', 'enable_seqscan', 'enable_bitmapscan', 'jit'])
     await client.query(`set local ${way} = off`)
 }
 
-/** Streams the rows. While a row is checked, TCP backpressure stops the server. */
+/** Streams the rows. While this process checks a row, TCP backpressure makes the server wait. */
 function streamEntries(organizationId: string): pg.Query {
   const config: pg.QueryArrayConfig = {
     rowMode: 'array',

@@ -23,8 +23,8 @@ export interface StoredHead {
 }
 
 /**
- * Checks one organization's chain from its first entry. Pass the stored entries in order of `seq`, then the head. The
- * first result other than null ends the check. Never throws, whatever an entry contains.
+ * Checks one organization's chain from its first entry. Pass the stored entries to `next` in order of `seq`, then the
+ * head to `end`. The first result other than null ends the check. Never throws, whatever an entry contains.
  */
 export class ChainChecker {
   readonly #organizationId: string
@@ -33,7 +33,8 @@ export class ChainChecker {
   #hash = chainStart.hash
   #policyVersion = 0
   #last: StoredEntry | null = null
-  // Where these parts begin in the text of the previous entry. Entries of one kind have them at the same positions.
+  // The positions of these parts in the text of the previous entry. An entry of the same kind has them at the same
+  // positions, so these positions are tried first.
   #metadata = -1
   #policy = -1
   #owner = -1
@@ -93,10 +94,13 @@ export class ChainChecker {
   }
 
   /**
-   * The policy version of an entry, read from its text without a parse. The entry must be written as `sealEntry` writes
-   * it, and linked as expected; otherwise the result is null, and the entry must be parsed. Reading the text is sound
-   * for three reasons. A raw quote cannot be inside a string. No brace opens between `metadata` and the version. After
-   * the owner, the only closing brace is the final brace of the entry. So these parts belong to the entry itself.
+   * Reads the policy version from the entry's text without parsing it. Returns null if the text differs from what
+   * `sealEntry` writes, or if the entry is not linked as expected. The caller then parses the entry. The found parts
+   * belong to the entry itself, and not to a string or object inside it, for three reasons:
+   *
+   * - Each part contains a quote, and a string contains no unescaped quote.
+   * - No brace opens between `metadata` and the version.
+   * - The only closing brace after the owner is the final brace of the entry.
    */
   #readSealed(canonical: string): number | null {
     const metadata = (this.#metadata = place(canonical, metadataText, this.#metadata, 0))
@@ -145,7 +149,10 @@ const metadataText = ',"metadata":{'
 const policyText = '"policy_version":'
 const wholeNumber = /(\d{1,15})[,}]/y
 
-/** Position of `part`: `guess` if the part is at `guess`, else its first position from `from` on; -1 if absent. */
+/**
+ * Returns the position of `part`: `guess` if `part` is there, else its first position from `from` on; -1 if there is
+ * none.
+ */
 function place(text: string, part: string, guess: number, from: number): number {
   return guess >= from && text.startsWith(part, guess) ? guess : text.indexOf(part, from)
 }

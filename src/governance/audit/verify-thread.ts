@@ -10,18 +10,19 @@ const threadFile = new URL(
 )
 
 /**
- * Memory limits of the thread, which are more than a verification needs. They protect the deciding process from running
- * out of memory. Rows are short-lived, so a larger young generation would only contain more garbage.
+ * Memory limits of the thread. A verification needs less. The process that contains the thread also decides calls, and
+ * the limits protect it from running out of memory. Rows are short-lived, so a larger young generation would only
+ * contain more garbage.
  */
 const memory = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 }
 
-/** Milliseconds that an idle thread is kept. Starting a thread takes most of a second of processor time. */
+/** An idle thread ends after this many milliseconds. Starting a thread takes most of a second of processor time. */
 const keptFor = 30_000
 
 /**
- * A thread that verifies one chain at a time. The thread starts with the first verification, and ends when it was idle
- * for a while. After a failure the next verification starts a new thread. An idle thread does not keep the process
- * running.
+ * A thread that verifies one chain at a time. The thread starts with the first verification, and ends after it was idle
+ * for `keptFor` milliseconds. After a failure, the next verification starts a new thread. An idle thread does not keep
+ * the process running.
  */
 export class VerifyThread {
   private readonly file: URL
@@ -42,8 +43,8 @@ export class VerifyThread {
   }
 
   /**
-   * Verifies one chain; call it for one chain at a time. Rejects with the `DomainError` of the verification, or with an
-   * `Error` if the thread fails or ends.
+   * Verifies one chain. Await the result before the next call. Rejects with the `DomainError` of the verification, or
+   * with an `Error` if the thread fails or ends.
    */
   async verify(request: VerifyRequest): Promise<Verification> {
     clearTimeout(this.idle)

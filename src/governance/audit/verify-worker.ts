@@ -5,7 +5,10 @@ import { isConnectionError } from '../../db/errors.ts'
 import { DomainError } from '../errors.ts'
 import { verifyOver, type Verification } from './verify-chain.ts'
 
-/* Runs in a worker thread. Verifies one chain after another, each over its own connection, and posts an answer each. */
+/*
+ * This file runs in a worker thread. It verifies one chain after another, each over its own database connection, and
+ * posts one answer for each chain.
+ */
 
 export interface VerifyRequest {
   readonly databaseUrl: string
@@ -13,7 +16,9 @@ export interface VerifyRequest {
   readonly organizationId: string
 }
 
-/** Errors lose their class between threads, so a domain error is sent as its code. */
+/**
+ * Errors lose their class between threads, so a domain error is sent as its code. `code` is null for any other error.
+ */
 export type VerifyAnswer =
   { readonly result: Verification } | { readonly code: DomainError['code'] | null; readonly message: string }
 
@@ -41,13 +46,16 @@ async function answer(request: VerifyRequest): Promise<VerifyAnswer> {
   }
 }
 
-/** On Linux a priority belongs to a thread. On other systems it would slow the whole process, which serves agents. */
+/**
+ * Lowers the priority of this thread, on Linux only. On other systems, this would slow the whole process, which also
+ * answers agents.
+ */
 function lowerPriority(): void {
   if (process.platform !== 'linux') return
   try {
     setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
   } catch {
-    // A sandbox may forbid the system call. The verification then competes like any other thread.
+    // A sandbox may forbid the system call. The verification then runs with normal priority.
   }
 }
 

@@ -4,7 +4,7 @@ import type { VerifyRequest } from './verify-worker.ts'
 
 export type { Verification } from './verify-chain.ts'
 
-/** A verification that has not started. All callers that ask for the same chain meanwhile share it. */
+/** A verification that has not started. All callers that ask for the same chain before the start share its answer. */
 interface QueuedVerification {
   readonly request: VerifyRequest
   readonly isContended: () => boolean
@@ -12,8 +12,8 @@ interface QueuedVerification {
 }
 
 /**
- * A verification uses one processor core for its whole duration. Then the chain is not verified again for this multiple
- * of that duration. So repeated requests use at most a fifth of a core.
+ * After a verification, the chain is not verified again for this many times the duration of the verification. A
+ * verification uses one processor core. So repeated requests use at most a fifth of a core.
  */
 const restFactor = 4
 const longestRest = 30_000
@@ -25,9 +25,12 @@ const longestRest = 30_000
 export class Verifier {
   /** Waiting verifications by database and organization, at most one for each chain. */
   readonly #waiting = new Map<string, QueuedVerification>()
-  /** The number of the last turn of each chain that waits or rests. The chain with the lowest number comes next. */
+  /**
+   * The number of the last turn of each chain that waits or rests: each verification is a turn. The chain with the
+   * lowest number comes next.
+   */
   readonly #served = new Map<string, number>()
-  /** Chains that may not be verified again yet. */
+  /** Chains that rest, so they are not verified again yet. */
   readonly #resting = new Set<string>()
   readonly #thread = new VerifyThread()
   #isRunning = false
@@ -71,7 +74,10 @@ export class Verifier {
     setTimeout(end, Math.min(took * restFactor, longestRest)).unref()
   }
 
-  /** Takes the waiting chain with the lowest turn. Among equal turns, takes the chain that has waited longest. */
+  /**
+   * Takes the waiting chain with the lowest turn, but no resting chain. Among equal turns, takes the chain that has
+   * waited longest.
+   */
   #takeNext(): QueuedVerification | undefined {
     const lastOf = (chain: string): number => this.#served.get(chain) ?? 0
     const [first, ...others] = [...this.#waiting.keys()].filter((chain) => !this.#resting.has(chain))

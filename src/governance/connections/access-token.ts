@@ -48,15 +48,18 @@ export interface Access {
 export type NoAccess = 'gone' | 'expired'
 
 /**
- * After this time, another process may ask for a token. The exchanges with the server and the secrets backend take
- * less.
+ * The length of the lease. After it, another process may ask the server for a token. The requests to the server and to
+ * the secrets backend take less time.
  */
 const leaseSeconds = 45
-/** How long a call waits for another process's refresh. */
+/** How long a call waits for a token that another process has requested. */
 const patienceMilliseconds = 20_000
 const [firstPause, longestPause] = [50, 500]
 
-/** Seconds for which a token is used: all its life except the last minute, or the last quarter of a short life. */
+/**
+ * A token is used for this many seconds: its whole life except the last minute. If its life is shorter than four
+ * minutes, only the last quarter is left out.
+ */
 export const freshSecondsOf = ({ expiresInSeconds }: Tokens): number =>
   expiresInSeconds - Math.min(60, expiresInSeconds / 4)
 
@@ -64,12 +67,12 @@ export const freshSecondsOf = ({ expiresInSeconds }: Tokens): number =>
 export interface FirstAccess {
   readonly credential: unknown
   /**
-   * null for an integration without a grant, and for a service account, because each process requests its own tokens
-   * for it.
+   * null for an integration without a grant. Also null for a service account, because each process requests its own
+   * access tokens for a service account.
    */
   readonly accessToken: string | null
   readonly freshSeconds: number
-  /** The rights that the server has named; null: it named none. */
+  /** The rights that the server has named; null: the server named no rights. */
   readonly scopes: readonly string[] | null
 }
 
@@ -80,7 +83,7 @@ export const isFresh = sql<boolean>`coalesce(access_fresh_until > clock_timestam
 
 type RefreshGrant = Extract<Grant, { kind: 'refresh_token' }>
 
-/** Throws GrantRefused without a client. */
+/** Returns the grant with its OAuth client. Throws GrantRefused if the grant has no client. */
 export function withClient(grant: RefreshGrant): RefreshGrant & { readonly client: OAuthClient } {
   const { client } = grant
   if (client === null) throw new GrantRefused('invalid_client')
@@ -88,8 +91,9 @@ export function withClient(grant: RefreshGrant): RefreshGrant & { readonly clien
 }
 
 /**
- * Returns the access token for one call of `tool`. Throws RightsMissing, TokenServerAway, SecretsUnavailable. Throws
- * GrantRefused if the server refuses for a reason other than the credential.
+ * Returns an access token for one call of `tool`, or the reason why there is none. Throws RightsMissing,
+ * TokenServerAway, SecretsUnavailable. Throws GrantRefused if the server refuses for a reason other than the
+ * credential.
  */
 export async function accessFor(
   context: Refreshing,
@@ -118,7 +122,10 @@ export async function accessFor(
   }
 }
 
-/** The access token of the row, if it is fresh; else a new one, which one process requests for all processes. */
+/**
+ * Returns the row's access token if it is fresh. Otherwise, returns a new one, which one process requests for all
+ * processes.
+ */
 async function sharedAccess(
   context: Refreshing,
   declaration: IntegrationDeclaration,
@@ -152,7 +159,8 @@ async function sharedAccess(
 }
 
 /**
- * Claims the right to ask for a new access token. Returns false if another process has it, or if the row has changed.
+ * Claims the right to ask for a new access token. Returns false if another process has this right, or if the row has
+ * changed.
  */
 async function claim(db: Db, { id, generation }: ConnectionRow): Promise<boolean> {
   const { numUpdatedRows } = await db
@@ -209,8 +217,8 @@ async function refresh(
 }
 
 /**
- * Ends the lease, so that the next call can ask the server at once. If the database is away, the lease expires by
- * itself.
+ * Ends the lease, so that the next call can ask the server at once. If the database does not answer, the lease expires
+ * by itself.
  */
 async function release(db: Db, { id, generation }: ConnectionRow): Promise<void> {
   await db

@@ -24,17 +24,19 @@ export interface BegunView {
   readonly expires_at: string
 }
 
-/** How long a person has to authorize. */
+/** Seconds after which a waiting authorization expires. */
 const lifeSeconds = 600
 /** A person has at most this many waiting authorizations in one organization. A further one replaces the oldest. */
 const mostAttempts = 10
 
-/** The server's answer contains the `state`, but only this hash of it is stored. */
+/**
+ * The database stores only this hash of a `state`, never the `state` itself. The server's answer contains the `state`.
+ */
 export const hashOfState = (state: string): string => createHash('sha256').update(state).digest('hex')
 
 /**
- * Returns how an integration is authorized in the browser. Throws `validation_error` if the integration does not
- * support it, or if the operator has not set it up.
+ * Returns how a person authorizes an integration in the browser. Throws `validation_error` if the integration does not
+ * support such an authorization, or if the operator has not set it up.
  */
 export function authorizationOf(
   { grant, title }: IntegrationDeclaration,
@@ -51,8 +53,9 @@ export function authorizationOf(
 
 /**
  * Begins an authorization in the browser (OAuth 2.1: code with PKCE). Throws `not_found` for an unknown tool,
- * `bad_request` for a tool without an integration, `insufficient_role`, and `unavailable` if the server does not
- * answer. Also throws the errors of `authorizationOf` and `growAs`.
+ * `bad_request` for a tool without an integration, and `unavailable` if the server does not answer. Throws
+ * `insufficient_role` if a member connects for the organization. Also throws the errors of `authorizationOf` and
+ * `growAs`.
  */
 export async function beginAuthorization(
   context: Authorizing,
@@ -112,6 +115,9 @@ export async function beginAuthorization(
 /** 256 random bits, in the alphabet of PKCE. */
 const randomText = (): string => randomBytes(32).toString('base64url')
 
-/** Each integration has its own address, so the answer of one server is never mistaken for the answer of another. */
+/**
+ * The address to which the server sends the browser back. Each integration has its own address, so the answer of one
+ * server is never mistaken for the answer of another.
+ */
 const redirectUriOf = ({ config }: Authorizing, { name }: IntegrationDeclaration): string =>
   `${publicBase(config)}/api/v1/connections/callback/${name}`

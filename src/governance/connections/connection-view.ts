@@ -5,13 +5,13 @@ import type { ConnectionsTable } from '../../db/schema/connections.ts'
 export type ConnectionRow = Selectable<ConnectionsTable>
 export type ConnectionScope = 'personal' | 'organization'
 
-/** A connection as the API shows it; never with its credential. */
+/** A connection as the API shows it. It never contains the credential. */
 export interface ConnectionView {
   readonly id: string
   readonly organization_id: string
   readonly integration: Integration
   readonly scope: ConnectionScope
-  /** The person of a personal connection. */
+  /** The person who owns a personal connection; null for a connection of the organization. */
   readonly owner_id: string | null
   readonly name: string
   readonly account: string | null

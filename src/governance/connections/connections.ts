@@ -24,7 +24,7 @@ import { abandonSecrets } from './secret-removals.ts'
 import { tellService, type Telling } from './tell-service.ts'
 
 export interface NewConnection {
-  /** A tool of the integration. */
+  /** The name of a tool. It selects the integration that is connected. */
   readonly tool: string
   readonly credential: unknown
   readonly scope: ConnectionScope
@@ -34,10 +34,12 @@ export interface NewConnection {
 type Connecting = Saving & Checking
 
 /**
- * Connects the integration of a tool with a credential, after the service has accepted it. The new connection replaces
- * the owner's live connection to the same integration. Throws `not_found` for an unknown tool, `bad_request` for a tool
- * without an integration, `insufficient_role`, and the errors of `readCredential`, `checkCredential` and
- * `saveConnection`.
+ * Makes a connection to the service that a tool calls. First, the service must accept the credential. The new
+ * connection replaces the owner's live connection to the same integration.
+ *
+ * Throws `not_found` for an unknown tool, `bad_request` for a tool that cannot be connected, and `insufficient_role` if
+ * a member connects for the organization. Also throws the errors of `readCredential`, `firstAccess`, `checkCredential`
+ * and `saveConnection`.
  */
 export async function connect(
   context: Connecting,
@@ -55,7 +57,10 @@ export async function connect(
   return saveConnection(context, caller, { declaration, ...first, account, tool, scope, name }, once)
 }
 
-/** Throws `not_found` for an unknown tool, `bad_request` for a tool that needs no connection of the organization. */
+/**
+ * Returns the integration of a tool. Throws `not_found` for an unknown tool, and `bad_request` for a tool that an
+ * organization cannot connect.
+ */
 export function integrationOf(name: string): IntegrationDeclaration {
   const tool = getTool(name)
   if (tool === undefined) throw notFound('tool', name)
@@ -93,7 +98,7 @@ export async function listConnections(
 
 /**
  * Renames a connection. Members may rename their own connections, and admins may rename any. Throws `not_found` for a
- * connection that the caller does not see, `insufficient_role`, and `conflict` for a revoked one.
+ * connection that the caller does not see, `insufficient_role`, and `conflict` for a revoked connection.
  */
 export async function renameConnection(
   context: Acting,
@@ -116,8 +121,8 @@ export async function renameConnection(
 
 /**
  * Revokes a connection and deletes its credential. After the commit, no call uses the connection. Members may revoke
- * their own connections, and admins may revoke any. Nothing changes if the connection is already revoked. Afterwards
- * the service is told, if the token was made for this connection alone. Throws `not_found`, `insufficient_role`.
+ * their own connections, and admins may revoke any. Nothing changes if the connection is already revoked. After the
+ * commit, `tellService` also asks the service to revoke the token. Throws `not_found`, `insufficient_role`.
  */
 export async function revokeConnection(context: Telling & Acting, caller: Caller, id: string): Promise<void> {
   const ended = await runAs(context, caller, 'org.change', async (tx, now) => {

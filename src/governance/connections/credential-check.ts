@@ -13,7 +13,7 @@ import { isNamed, portOf, type NamedHost } from '../../shared/outgoing/hosts.ts'
 import { DomainError } from '../errors.ts'
 import type { FirstAccess } from './access-token.ts'
 
-/** The services for reading and checking a credential. */
+/** The configuration and the HTTP client for reading and checking a credential. */
 export interface Checking {
   readonly config: Pick<Config, 'connections'>
   readonly outgoing: Outgoing
@@ -22,15 +22,18 @@ export interface Checking {
 const patienceMilliseconds = 15_000
 const largestAnswer = 1024 * 1024
 
-/** Makes the error for a wrong credential. The message never repeats a value. */
+/** Makes the error for a wrong credential. The message never repeats a value of the credential. */
 export const invalid = (path: string, message: string): DomainError =>
   new DomainError('validation_error', `the credential cannot be used: \`${path}\` ${message}`, [
     { path, message },
   ])
 
 /**
- * Reads a credential in the form that the integration declares. Throws `validation_error` that names each wrong or
- * unknown field, or an address that may not be reached.
+ * Reads a credential in the form that the integration declares.
+ *
+ * - Throws `validation_error` for wrong or unknown fields. The error names each of them.
+ * - Throws `validation_error` if the credential contains an address that may not be reached.
+ * - Throws `bad_request` if the operator has set no address for the service, or one that may not be reached.
  */
 export function readCredential(
   { config, outgoing }: Checking,
@@ -64,7 +67,10 @@ export function readCredential(
   return { credential, addresses }
 }
 
-/** Throws `validation_error` for an address outside the service that the operator has not named. */
+/**
+ * Checks an address of a credential that lies outside the service. Throws `validation_error` if the operator has not
+ * named the address.
+ */
 function requireNamed(
   hosts: readonly NamedHost[],
   { path, address }: { readonly path: string; readonly address: string },
@@ -79,7 +85,8 @@ function requireNamed(
 
 /**
  * Asks the service for the credential's account, with a harmless call. Throws `validation_error` if the service refuses
- * the credential or its address is not allowed, and `unavailable` if the service does not answer usably.
+ * the credential, if its address is not allowed, or if its answer is not understood. Throws `unavailable` if the
+ * service is busy or cannot be reached.
  */
 export async function checkCredential(
   { outgoing }: Checking,

@@ -17,22 +17,25 @@ import { readKept, type KeptCredential } from './kept-credential.ts'
 
 export interface CredentialAsk<Name extends Connectable> {
   readonly organizationId: string
-  /** The person who started the run; null: only the organization's connection is used. */
+  /** The person who started the run. null: the call uses only the organization's connection. */
   readonly requesterId: string | null
   readonly integration: Name
   /** The tool that is called. */
   readonly tool: string
 }
 
-/** Contains the credential of one call. Use it only for this call. The next call asks again. */
+/**
+ * The credential for one call. Do not keep it for the next call: each call must ask again, because the connection may
+ * have been revoked.
+ */
 export interface CallCredential<Name extends Connectable> {
   readonly connection: ConnectionView
   readonly credential: CredentialOf<Name>
   /** Headers of requests to the service's API. */
   readonly headers: Readonly<Record<string, string>>
-  /** The only addresses to which the credential may go; the first is the base of the API. */
+  /** The credential may be sent only to these addresses. The first is the base of the API. */
   readonly addresses: readonly [string, ...string[]]
-  /** The access token in these headers; null if the credential itself is in them. */
+  /** The access token in `headers`; null if `headers` contain the credential itself. */
   readonly access: Access | null
 }
 
@@ -40,9 +43,10 @@ export interface CallCredential<Name extends Connectable> {
 export type NoCredential = 'not_connected' | 'expired'
 
 /**
- * Returns the credential for one call of a run: the requester's own, else the organization's. The row is read each
- * time, so a revoked connection is not used again. The credential only selects the account. Rules, policies and roles
- * have already allowed the call. Throws SecretsUnavailable while the backend is away, and the errors of `accessFor`.
+ * Returns the credential for one call of a run: the requester's own, else the organization's. Each call reads the
+ * connection's row anew, so a revoked connection is not used again. Rules, policies and roles have already allowed the
+ * call; the credential only selects the account. Throws SecretsUnavailable if the secrets backend does not answer, and
+ * the errors of `accessFor`.
  */
 export async function credentialFor<Name extends Connectable>(
   context: Refreshing,
@@ -70,7 +74,7 @@ export async function credentialFor<Name extends Connectable>(
   }
 }
 
-/** The access token for one call; null for an integration that sends the credential itself. */
+/** Returns the access token for one call, or null for an integration that sends the credential itself. */
 async function accessOf(
   context: Refreshing,
   declaration: IntegrationDeclaration,
@@ -82,7 +86,7 @@ async function accessOf(
   return grant === undefined ? null : accessFor(context, declaration, grant, row, kept, tool)
 }
 
-/** Returns the live row of the requester, else of the organization. Each owner has at most one live row. */
+/** Returns the requester's live row, else the organization's. Each owner has at most one live row per integration. */
 export function liveRow(
   db: Db,
   {
@@ -104,7 +108,10 @@ export function liveRow(
     .executeTakeFirst()
 }
 
-/** Returns null and marks the connection as expired if the secret is gone or cannot be used by this version. */
+/**
+ * Reads a connection's secret. If the secret is gone, or if this version cannot use it, marks the connection as expired
+ * and returns null.
+ */
 async function readCredentialOf<Credential>(
   context: Refreshing,
   declaration: IntegrationDeclaration<Credential>,
@@ -121,7 +128,7 @@ async function readCredentialOf<Credential>(
   return null
 }
 
-/** Records the use at most once a minute, without delaying the call. */
+/** Records the connection's use at most once a minute. The call does not wait for this. */
 function noteUse(db: Db, { id, last_used_at: last }: ConnectionRow): void {
   if (last !== null && Date.now() - last.getTime() < 60_000) return
   db.updateTable('connections')

@@ -24,8 +24,8 @@ export type Finished =
 /**
  * Takes the answer that a browser brings from an authorization server, and connects the integration. The sender must be
  * the person who began the authorization. Each `state` is accepted only once, because its row is deleted first. Throws
- * `not_found` for an authorization that has ended or is another person's, `validation_error`, `unavailable`, and the
- * errors of `checkCredential` and `saveConnection`.
+ * `not_found` if the authorization has ended or belongs to another person. Throws `validation_error`, `unavailable`,
+ * and the errors of `checkCredential` and `saveConnection`.
  */
 export async function finishAuthorization(
   context: Authorizing,
@@ -62,7 +62,10 @@ export async function finishAuthorization(
   return { kind: 'connected', title, connection }
 }
 
-/** Deletes the row, so that no second answer finds it. */
+/**
+ * Deletes the row of a waiting authorization and returns it, so that a second answer with the same `state` finds no
+ * row. Returns null if there is no row, or if it has expired.
+ */
 async function takeAttempt({ db }: Authorizing, state: string): Promise<Attempt | null> {
   const row = await db
     .deleteFrom('connection_attempts')
@@ -73,7 +76,7 @@ async function takeAttempt({ db }: Authorizing, state: string): Promise<Attempt 
   return row?.is_live === true ? row : null
 }
 
-/** The same answer for every reason, so that nobody learns of others' authorizations. */
+/** The error is the same for every reason, so that nobody learns about another person's authorizations. */
 const unknownState = (): DomainError =>
   new DomainError(
     'not_found',

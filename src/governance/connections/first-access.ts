@@ -5,8 +5,8 @@ import { invalid, type Checking } from './credential-check.ts'
 import { GrantRefused, refreshTokens, serviceAccountToken, TokenServerAway } from './token-server.ts'
 
 /**
- * Exchanges a new credential for its first access token, if its integration has such a grant. Throws
- * `validation_error` if the server refuses, `unavailable` if it does not answer usably.
+ * Exchanges a new credential for its first access token, if the integration works with access tokens. Throws
+ * `validation_error` if the authorization server refuses, and `unavailable` if it gives no usable answer.
  */
 export async function firstAccess(
   { config, outgoing }: Checking,
@@ -38,7 +38,9 @@ const advice: Readonly<Record<string, string>> = {
   invalid_key: 'the private key cannot be read: give the whole key file again',
 }
 
-/** Runs requests to the authorization server of `title` for a caller of the API. */
+/**
+ * Runs requests to an authorization server, and turns their errors into errors of the API. `title` names the service.
+ */
 export async function asDomainErrors<T>(title: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()

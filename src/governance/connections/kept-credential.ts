@@ -4,9 +4,9 @@ import type { IntegrationDeclaration } from '../../catalog/integrations/integrat
 /** The content of a connection's secret. */
 export interface KeptCredential<Credential> {
   readonly credential: Credential
-  /** The access token of the latest refresh; null: there is none. */
+  /** The access token of the latest refresh; null: there is no access token. */
   readonly accessToken: string | null
-  /** The rights that the authorization server has named; null: it named none. */
+  /** The rights that the authorization server has named; null: the server named no rights. */
   readonly scopes: readonly string[] | null
 }
 
@@ -16,7 +16,7 @@ const withToken = z.strictObject({
   scopes: z.array(z.string()).nullable().default(null),
 })
 
-/** Makes the text of a secret. An access token is stored together with its credential, in the same backend. */
+/** Makes the text of a secret. The access token is stored in the same secret as the credential. */
 export function keptText<Credential>(
   { grant }: Pick<IntegrationDeclaration<Credential>, 'grant'>,
   { credential, accessToken, scopes }: KeptCredential<Credential>,
@@ -24,7 +24,7 @@ export function keptText<Credential>(
   return JSON.stringify(grant === undefined ? credential : { credential, access_token: accessToken, scopes })
 }
 
-/** null for a text that this version cannot use. */
+/** Reads the text of a secret. Returns null if this version cannot use the text. */
 export function readKept<Credential>(
   { grant, credential: given, kept = given }: IntegrationDeclaration<Credential>,
   text: string,

@@ -22,7 +22,7 @@ import { keptText } from './kept-credential.ts'
 import { lackingTools } from './lacking.ts'
 import { abandonSecrets, adoptSecret, keepSecret } from './secret-removals.ts'
 
-/** The most live connections of one organization, those of its members included. */
+/** An organization and its members together have at most this many live connections. */
 export const mostConnections = 2_000
 
 export interface CheckedConnection extends FirstAccess {
@@ -37,8 +37,8 @@ export type Saving = Acting & { readonly db: Db; readonly secrets: Secrets }
 
 /**
  * Saves a connection after the service has accepted its credential. The new connection replaces the owner's live
- * connection to the same integration. Throws `insufficient_role`, `validation_error` over the limit of connections, and
- * the errors of `growAs`.
+ * connection to the same integration. Throws `insufficient_role`, `validation_error` if the organization already has
+ * `mostConnections` connections, and the errors of `growAs`.
  */
 export async function saveConnection(
   context: Saving,
@@ -91,7 +91,7 @@ export async function saveConnection(
   })
 }
 
-/** Throws `unavailable` while the backend of secrets is away. */
+/** Stores the credential's text. Throws `unavailable` if the secrets backend does not answer. */
 async function keep(context: Saving, owner: SecretOwner, text: string): Promise<KeptSecret> {
   try {
     return await keepSecret(context, owner, text)
@@ -101,7 +101,7 @@ async function keep(context: Saving, owner: SecretOwner, text: string): Promise<
   }
 }
 
-/** Revokes the owner's live connection to an integration; returns its id, or null without one. */
+/** Revokes the owner's live connection to an integration. Returns its id, or null if the owner has none. */
 async function replaceLive(tx: ChainTx, integration: string, ownerId: string | null): Promise<string | null> {
   const row = await tx.trx
     .updateTable('connections')

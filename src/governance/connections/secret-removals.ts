@@ -9,15 +9,16 @@ import {
 } from '../sealing/secrets-backend.ts'
 
 /*
- * A secret outside the database cannot change in one transaction with its connection's row. So each secret to remove
- * has a row in `secret_removals`. This row is inserted before the secret is made, deleted when the connection is saved,
- * and inserted again when the connection is revoked.
+ * A secret outside the database cannot change in one transaction with its connection's row. So a row in
+ * `secret_removals` says that a secret must be removed. The row is inserted before the secret is made, deleted when the
+ * connection is saved, and inserted again when the connection is revoked. If the process crashes before the connection
+ * is saved, the row remains, and the secret is removed later.
  */
 
-/** How long a secret without a saved connection is kept. Connecting always takes less time. */
+/** How long a secret is kept if its connection is not saved. Saving a connection always takes less time. */
 const orphanAge = sql`interval '1 hour'`
 const retryPause = sql`interval '5 minutes'`
-/** The most secrets that one round removes. */
+/** One round removes at most this many secrets. */
 const batch = 50
 
 /** Stores a credential for a connection that is not saved yet. Call `adoptSecret` in the transaction that saves it. */
@@ -55,8 +56,8 @@ export async function abandonSecrets(
 }
 
 /**
- * Removes secrets without a connection. A secret that cannot be removed now is tried again later. Returns the number of
- * removed secrets. Concurrent processes do no harm, because a secret can be removed twice.
+ * Removes the secrets that no connection needs. If a secret cannot be removed now, a later round tries again. Returns
+ * the number of removed secrets. Concurrent processes do no harm, because removing a secret twice is no error.
  */
 export async function removeSecrets({
   db,

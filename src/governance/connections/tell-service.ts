@@ -19,10 +19,10 @@ export interface Telling {
 }
 
 /**
- * Tries once to revoke the token of a revoked connection at its service, if an authorization made the token for this
- * connection. `row` is the connection's row before the revocation. Google ends every token of the account and this
- * installation together, so nothing is sent while another live connection has the same account. Never throws, because
- * the connection is already revoked in the database.
+ * Asks the service once to revoke the token of a revoked connection, if an authorization made the token for this
+ * connection. `row` is the connection's row before the revocation. Google revokes all tokens that one account has given
+ * to this installation together. So nothing is sent while another live connection has the same account. Never throws,
+ * because the connection is already revoked in the database.
  */
 export async function tellService(context: Telling, row: ConnectionRow): Promise<void> {
   try {

@@ -8,15 +8,15 @@ import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 export interface Tokens {
   readonly accessToken: string
   readonly expiresInSeconds: number
-  /** null: the server gave none. */
+  /** null: the server gave no refresh token. */
   readonly refreshToken: string | null
-  /** The rights that the server names; null: it names none. */
+  /** The rights that the server names; null: the server names no rights. */
   readonly scopes: readonly string[] | null
 }
 
 /**
  * The authorization server refuses. `code` is its error code, such as `invalid_grant`, or a code of our own. The error
- * contains nothing else of the server's answer, which may repeat secrets.
+ * contains nothing else of the server's answer, because the answer may repeat secrets.
  */
 export class GrantRefused extends Error {
   override readonly name = 'GrantRefused'
@@ -37,7 +37,7 @@ export class AuthorizationDenied extends Error {
   }
 }
 
-/** The authorization server did not answer usably; the same request may work later. */
+/** The authorization server gave no usable answer. The same request may work later. */
 export class TokenServerAway extends Error {
   override readonly name = 'TokenServerAway'
   readonly retryAfterSeconds: number | null
@@ -57,15 +57,15 @@ export class RightsMissing extends Error {
   }
 }
 
-/** The longest time of an exchange with a server. */
+/** Milliseconds that one request to a server may take. */
 const exchangeMilliseconds = 10_000
 const largestAnswer = 256 * 1024
-/** The most rights that are stored from one answer. */
+/** At most this many rights are stored from one answer. */
 const mostScopes = 200
-/** The lifetime of a token, in seconds, if the server's answer names none. */
+/** The lifetime of a token, in seconds, if the server's answer names no lifetime. */
 const shortLife = 300
 const longestLife = 24 * 3_600
-/** Google allows an hour. A few minutes are enough, because the statement is used at once. */
+/** The lifetime of a signed statement. Google allows an hour, but each statement is used at once. */
 const statementLife = '5m'
 
 type RefreshGrant = Extract<Grant, { kind: 'refresh_token' }>
@@ -139,7 +139,7 @@ export async function refreshTokens(
   })
 }
 
-/** The address for the person's browser. */
+/** Returns the address at which the person authorizes in the browser. */
 export async function authorizationUrl(
   { as, endpoints }: KnownServer,
   { client, scopes, parameters }: Authorization,
@@ -205,7 +205,7 @@ export async function serviceAccountToken(
     const response = await oauth.genericTokenEndpointRequest(
       as,
       { client_id: email },
-      // No client authentication is added, because the signed statement identifies the sender.
+      // The signed statement already identifies the sender, so no client authentication is added.
       () => {},
       'urn:ietf:params:oauth:grant-type:jwt-bearer',
       { assertion: statement },
@@ -225,7 +225,7 @@ export async function serviceAccountToken(
         .setExpirationTime(statementLife)
         .sign(await importPKCS8(privateKey.trim(), 'RS256'))
     } catch {
-      // The cause may repeat parts of the key.
+      // The caught error is dropped, because it may repeat parts of the key.
       throw new GrantRefused('invalid_key')
     }
   }
@@ -252,7 +252,7 @@ export async function revokeToken(
 
 const clientOf = ({ id }: OAuthClient): oauth.Client => ({ client_id: id })
 
-/** Limits requests to this address. `Outgoing` decides whether it may be plain http. */
+/** Limits requests to this address. `Outgoing` decides whether the address may use `http:`. */
 function optionsFor(outgoing: Outgoing, address: string) {
   const fetch: Fetch = outgoing.fetchWithin({
     addresses: [address],
@@ -274,7 +274,7 @@ function tokensOf({ access_token, expires_in, refresh_token, scope }: oauth.Toke
   }
 }
 
-/** Throws TokenServerAway for an answer with status 429 or 5xx, which does not answer the request. */
+/** Throws TokenServerAway for status 429 or 5xx, because the server has then not judged the request. */
 function requireServing({ status, headers }: Response): void {
   if (status < 500 && status !== 429) return
   throw new TokenServerAway(`the authorization server answered with status ${status}`, retryAfterOf(headers))
@@ -295,5 +295,5 @@ async function answered<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The server's error code, if it has the form of an error code. */
+/** Returns the server's error code. Another text may repeat a secret, so it is replaced. */
 const wordOf = (code: string): string => (/^[a-z_]{1,60}$/.test(code) ? code : 'an unknown error')

@@ -7,7 +7,7 @@ import type { WorkflowEngine, EngineState } from './workflow-engine.ts'
 import { startRun, type AttributesCheck } from './relay.ts'
 import { endRun } from '../runs/end/finish.ts'
 
-/** The most runs per pass. The runs with the oldest check come first. */
+/** A pass checks at most this many runs. It begins with the runs whose last check is the oldest. */
 const passSize = 100
 
 /** A pass wakes at most this many calls of one run. The next pass wakes the rest. */
@@ -17,9 +17,9 @@ type Reconciling = Pick<Context, 'combiner' | 'config' | 'db' | 'log' | 'metrics
 
 /**
  * Compares open runs with Temporal. A run that is missing in Temporal is started again. Its finished steps return their
- * stored outcomes, so nothing runs twice. A run that has ended in Temporal is closed in the database. A run that waits
- * in Temporal although its decision is in the database is woken again. Runs that are younger than `minAgeSeconds` are
- * left to the relay.
+ * stored outcomes, so nothing runs twice. A run that has ended in Temporal is closed in the database. If the database
+ * has a decision for which a run still waits in Temporal, the run is woken again. Runs that are younger than
+ * `minAgeSeconds` are left to the relay.
  */
 export async function reconcile(
   context: Reconciling,
@@ -48,8 +48,8 @@ export async function reconcile(
 }
 
 /**
- * Repeats a wake-up or cancellation that may be lost. A repetition does no harm. Calls are woken by key, so only calls
- * with a decision read it again.
+ * Sends a cancellation or wake-up again, because the first one may be lost. A repetition does no harm. The keys in
+ * `overdue` wake only calls whose decision is in the database.
  */
 async function tellAgain(engine: WorkflowEngine, run: OpenRun): Promise<boolean> {
   if (run.cancel_requested_at !== null) return engine.cancel(run.id, run.cancel_requested_by)

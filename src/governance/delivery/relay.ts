@@ -10,10 +10,10 @@ import { queueOf } from './task-queue.ts'
 import { readVersion } from '../runs/values/version-cache.ts'
 
 /**
- * Delivers outbox rows to Temporal. A row is leased by setting its next attempt ten seconds ahead, sent to Temporal,
- * and deleted (commit point `outbox.deliver`). If the process dies, the lease expires and the row is sent again.
- * Receivers ignore repetitions. Each process sends its own rows at once, and checks every second for due rows of other
- * processes.
+ * Delivers outbox rows to Temporal. The relay leases a row by setting its next attempt ten seconds ahead, sends it to
+ * Temporal, and deletes it (commit point `outbox.deliver`). If the process dies, the lease expires and the row is sent
+ * again. Receivers ignore repetitions. Each process sends its own rows at once. Every second, it also looks for due
+ * rows of other processes.
  */
 export interface Relay {
   /** Starts to send the due rows and returns at once. */
@@ -38,7 +38,10 @@ interface Row {
 
 const pollMilliseconds = 1_000
 const batchSize = 50
-/** Temporal's databases keep at most 255 characters of a search attribute. */
+/**
+ * The workflow's name is a search attribute, and is cut to this many bytes. Temporal's databases keep at most 255
+ * characters of a search attribute.
+ */
 const mostNameBytes = 250
 
 export function startRelay(
@@ -87,7 +90,10 @@ export function startRelay(
   }
 }
 
-/** Does not wait for the disk: if PostgreSQL forgets a lease in a crash, the row is sent again. */
+/**
+ * Leases due rows. The commit does not wait for the disk: if PostgreSQL forgets a lease in a crash, the row is sent
+ * again.
+ */
 async function lease(db: Db): Promise<Row[]> {
   const { rows } = await sql<Row>`
     update outbox set attempts = attempts + 1, next_attempt_at = clock_timestamp() + interval '10 seconds'
@@ -192,7 +198,10 @@ export async function startRun(
   })
 }
 
-/** Postpones the next attempt by up to half a minute. The workflow of a wake-up has usually started within a second. */
+/**
+ * Postpones the next attempt: by half a second at first, by half a minute at most. The first delay is short, because a
+ * wake-up often only waits until its workflow has started.
+ */
 async function postpone(db: Db, row: Row, reason: string): Promise<void> {
   const seconds = Math.min(0.25 * 2 ** Math.min(row.attempts, 10), 30)
   await db

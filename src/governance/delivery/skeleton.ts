@@ -4,21 +4,27 @@ import type { SkeletonStep } from '../../contract/messages.ts'
 import type { FrozenVersion } from '../runs/values/version-cache.ts'
 
 const defaultTimeoutSeconds = 60
-/** A call with a longer time limit is an ordinary activity. */
+/** A call is quick only if its time limit is at most this long. Other calls are ordinary activities. */
 const mostQuickSeconds = 10
 
 /**
- * The most items with quick calls that a run works on at the same time. A quick call takes milliseconds, so more items
- * at once save no time. While another organization is busy, only two quick calls of an organization work at once. A quick
- * call that waits for a tenth of a second becomes an ordinary activity, which costs more. The number is a part of the
- * run's input. So runs in progress replay, even if a later version changes the number.
+ * A run works on at most this many items with quick calls at the same time. A quick call takes milliseconds, so more
+ * items at once save no time. While another organization is busy, only two quick calls of an organization run at once.
+ * A quick call that waits for a tenth of a second becomes an ordinary activity, which costs more. The run's input
+ * contains this number. So runs in progress replay, even if a later version changes the number.
  */
 const quickItemsAtOnce = 10
 
-/** Temporal takes a summary of 400 bytes; the interpreter adds the item. */
+/**
+ * A step's summary is cut to this many bytes. The interpreter adds the item to it, and Temporal accepts at most 400
+ * bytes.
+ */
 const mostSummaryBytes = 256
 
-/** The parts of a version that the workflow gets: ids, summaries, tools, dependencies and time limits, never a parameter. */
+/**
+ * Returns the parts of a version that the Temporal workflow gets: ids, summaries, tools, dependencies and time limits,
+ * but never a parameter.
+ */
 export function skeletonOf(version: FrozenVersion): SkeletonStep[] {
   return version.definition.steps.map((step) => {
     return {
@@ -38,14 +44,17 @@ export function skeletonOf(version: FrozenVersion): SkeletonStep[] {
 const secondsOf = (step: WorkflowStep): number =>
   step.timeout_seconds ?? getTool(step.tool)?.timeoutSeconds ?? defaultTimeoutSeconds
 
-/** Whether a call may run as a local activity: a worker's death repeats it, and a workflow task waits for its end. */
+/**
+ * Whether a call may run as a local activity. Such a call is made again if its worker dies, so the tool must allow
+ * repetition. A workflow task waits for the call's end, so the call must be short.
+ */
 export function isQuickStep(step: WorkflowStep): boolean {
   const repeat = getTool(step.tool)?.repeat
   const mayRepeat = repeat === 'free' || repeat === 'transactional' || repeat === 'keyed'
   return mayRepeat && secondsOf(step) <= mostQuickSeconds
 }
 
-/** The beginning of a text that has at most this many bytes in UTF-8, with `…` if something is missing. */
+/** Cuts a text to at most this many bytes in UTF-8. A text that was cut ends with `…`. */
 export function cutToBytes(text: string, bytes: number): string {
   if (Buffer.byteLength(text) <= bytes) return text
   let left = bytes - Buffer.byteLength('…')

@@ -26,26 +26,26 @@ export const queueOf = (
 ): string => known.task_queue ?? known.queue ?? config.temporal.taskQueue
 
 /**
- * A worker that has not asked for this many milliseconds counts as gone. A live worker asks again within a minute, but
- * Temporal lists a dead worker for five minutes.
+ * A worker counts as gone if it has not asked Temporal for work for this many milliseconds. A live worker asks again
+ * within a minute, but Temporal lists a dead worker for five minutes.
  */
 const freshPoll = 90_000
 
-/** Kinds of pollers, as Temporal numbers them. */
+/** Temporal's numbers for the two types of task queues. */
 const kinds = { workflows: 1, activities: 2 } as const
 
 export interface QueueView {
   readonly organization_id: string
-  /** null: the default queue. */
+  /** null if the organization uses the default queue. */
   readonly task_queue: string | null
-  /** Open runs that were accepted earlier; they stay on their queue. */
+  /** The number of open runs. They stay on the queue on which they started. */
   readonly runs_in_flight: number
 }
 
 /**
- * Sets the queue for future runs of the organization; null means the default queue (commit point `org.change`). Throws
- * `not_found`, `conflict` for a queue without workers, because its runs would not start, and `unavailable` if Temporal
- * does not answer.
+ * Sets the queue for future runs of the organization (commit point `org.change`); null means the default queue. Throws
+ * `not_found` for an unknown organization, and `unavailable` if Temporal does not answer. Throws `conflict` if the
+ * queue has no workers, because its runs would not start.
  */
 export async function setQueue(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,

@@ -31,17 +31,20 @@ export interface StartRequest {
  */
 export type EngineState = 'missing' | 'running' | 'completed' | 'failed' | 'cancelled' | 'terminated'
 
-/** Provides durable execution for the outbox and the reconciler. Each method can be repeated without harm. */
+/** The calls to Temporal that the relay and the reconciler make. Each call can be repeated without harm. */
 export interface WorkflowEngine {
   start(request: StartRequest): Promise<void>
-  /** False if no such workflow is running. */
+  /** Returns false if no such workflow is running. */
   wake(runId: string, wake: Wake): Promise<boolean>
-  /** `by` is the id of the person who cancels, which operators see in Temporal. */
+  /**
+   * Returns false if no such workflow is running. `by` is the id of the person who cancels; operators see it in
+   * Temporal.
+   */
   cancel(runId: string, by: string | null): Promise<boolean>
   describe(runId: string): Promise<EngineState>
 }
 
-/** The longest time of one call to Temporal. */
+/** One call to Temporal may take at most this long. */
 const deadlineMilliseconds = 5_000
 
 const states: Readonly<Record<string, EngineState>> = {
@@ -78,7 +81,7 @@ export function createWorkflowEngine(client: Client): WorkflowEngine {
             workflowIdReusePolicy: WorkflowIdReusePolicy.REJECT_DUPLICATE,
             taskQueue: request.taskQueue,
             args: [request.input],
-            // After this time, another worker takes over the quick calls of a dead worker. A wake-up waits at most this
+            // If a worker dies, another worker takes over its quick calls after this time. A wake-up waits at most this
             // long for a quick call in progress.
             workflowTaskTimeout: '5s',
             // The run's calls inherit this key. Temporal alternates between calls with different keys.
@@ -92,7 +95,7 @@ export function createWorkflowEngine(client: Client): WorkflowEngine {
       }
     },
     wake: (runId, wake) => found(() => client.workflow.getHandle(runId).signal(wakeSignal, wake)),
-    // The SDK's own `cancel` takes no reason.
+    // The SDK's own method `cancel` accepts no reason.
     cancel: (runId, by) =>
       found(() =>
         client.workflowService.requestCancelWorkflowExecution({
@@ -115,7 +118,7 @@ export function createWorkflowEngine(client: Client): WorkflowEngine {
   }
 }
 
-/** NOT_FOUND in gRPC. */
+/** The gRPC status code NOT_FOUND. */
 const notFound = 5
 
 const isNotFound = (error: unknown): boolean =>

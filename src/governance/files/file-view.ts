@@ -11,7 +11,7 @@ export interface FileView {
   readonly media_type: string
   readonly sha256: string
   readonly labels: readonly Label[]
-  /** Bytes of its text in UTF-8. */
+  /** The number of bytes of the file's text in UTF-8. */
   readonly text_bytes: number
   readonly has_rows: boolean
   readonly created_at: string
@@ -19,7 +19,7 @@ export interface FileView {
   readonly last_used_at: string | null
 }
 
-/** The columns that a view needs: not the contents. */
+/** The columns that a view needs. The file's contents are not among them. */
 export const shownColumns = [
   'id',
   'organization_id',

@@ -21,7 +21,7 @@ const ownLabels: readonly Label[] = ['internal']
 /** A file as it was sent. */
 export interface SentFile {
   readonly name: string
-  /** The media type that the sender gave, which is only used to tell CSV from other text. */
+  /** The media type that the sender gave. It is used only to tell CSV from other text. */
   readonly mediaType: string | null
   readonly bytes: Buffer
   readonly sha256: string
@@ -103,13 +103,13 @@ async function seal(sealer: Sealer, organizationId: string, id: string, { text, 
   }
 }
 
-/** Newest first. */
+/** Lists the organization's files, newest first. */
 export async function listFiles(db: Db, organizationId: string, page: PageRequest): Promise<Page<FileView>> {
   const query = db.selectFrom('files').select(shownColumns).where('organization_id', '=', organizationId)
   return viewPage(await readPage(db, query, 'id', page, (row) => row.id), fileView)
 }
 
-/** Throws `not_found`. */
+/** Returns a file as the API shows it. Throws `not_found`. */
 export async function readFile(db: Db, organizationId: string, id: string): Promise<FileView> {
   const row = await db
     .selectFrom('files')

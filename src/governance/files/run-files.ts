@@ -8,10 +8,10 @@ import type { Context } from '../context.ts'
 import { DomainError } from '../errors.ts'
 import { filePlace } from '../sealing/places.ts'
 
-/** The most bytes of text and rows in all files of one run; the same as for a request's inputs. */
+/** The texts and rows of all files of one run have at most this many bytes. A request's inputs have the same limit. */
 export const mostFileBytes = 8 * 1024 ** 2
 
-/** The files of a run, as an input. */
+/** The files of a run, in the form of an input. */
 interface RunFiles {
   readonly value: Json
   /** Id and hash of each file, for the hash of the run's inputs. */
@@ -20,8 +20,9 @@ interface RunFiles {
 }
 
 /**
- * Opens the files that a run names, in their order. Returns null if the run names none. Throws `validation_error` for a
- * file that the organization does not have or that is named twice, and for files with too much text.
+ * Opens the files that a run names, in their order. Returns null if the run names none. Throws `validation_error` if
+ * the organization does not have a file, if the run names a file twice, or if the files have too much text. Throws
+ * `conflict` if a file is deleted meanwhile.
  */
 export async function readRunFiles(
   context: Pick<Context, 'db' | 'sealer'>,

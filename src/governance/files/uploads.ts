@@ -2,7 +2,7 @@ import { DomainError } from '../errors.ts'
 import { LoadBudget, type Permit } from '../runs/values/load-budget.ts'
 
 /**
- * These resources are shared by the uploads of a process. One organization gets at most half of each resource, and
+ * The uploads of a process share these resources. One organization gets at most half of each resource, and
  * organizations take turns.
  */
 export interface Uploads {
@@ -12,7 +12,7 @@ export interface Uploads {
   readonly parsers: LoadBudget
 }
 
-/** Memory that a file takes while it is read, as a multiple of its size: its pieces, the whole file, and its text. */
+/** While a file is read, it takes this many times its size in memory: for its pieces, the whole file, and its text. */
 const copies = 4
 const mebibyte = 1024 ** 2
 
@@ -21,7 +21,7 @@ export const createUploads = (): Uploads => ({
   parsers: new LoadBudget(4),
 })
 
-/** Milliseconds that an upload waits for its turn. Other uploads arrive in less time. */
+/** Milliseconds that an upload waits for its turn. The uploads before it take less time to arrive. */
 const patience = 150_000
 
 /** Reserves memory for a file of this size. Throws `unavailable` if none becomes free in time. */

@@ -27,7 +27,7 @@ export interface QuotaView {
   readonly limits: Limits
   readonly overrides: Overrides
   readonly effective: Limits
-  /** Only in the answer of a read. */
+  /** Only present in the answer to a read. */
   readonly usage?: StorageUsage
 }
 
@@ -38,7 +38,7 @@ const quotaView = (plan: Plan, stored: object): QuotaView => ({
   effective: effectiveLimits(plan, stored),
 })
 
-/** Throws `not_found`. */
+/** Reads the quota. Throws `not_found` for an unknown organization. */
 export async function readQuota(db: Db, organizationId: string): Promise<QuotaView> {
   const row = await db
     .selectFrom('organizations')
@@ -52,7 +52,8 @@ export async function readQuota(db: Db, organizationId: string): Promise<QuotaVi
 /**
  * Sets the named overrides (commit point `org.change`). A null value removes its override. Overrides that `patch` does
  * not name stay. The new limits hold for everything that any process accepts after the commit. Runs in progress go on.
- * Throws `validation_error` above the plan's ceiling, and `insufficient_role` if only the operator may set limits.
+ * Throws `validation_error` if an override is above the plan's ceiling. Throws `insufficient_role` if only the operator
+ * may set limits.
  */
 export async function changeQuota(context: Acting, caller: Caller, patch: LimitChanges): Promise<QuotaView> {
   if (context.config.quotaOverrides === 'operator') throw operatorOnly(caller.organizationId)
@@ -66,8 +67,8 @@ export async function changeQuota(context: Acting, caller: Caller, patch: LimitC
 
 /**
  * Implements `npm run set-plan`: sets the plan and the named overrides. A null value removes its override. Overrides
- * that `patch` does not name stay. Throws `not_found`, `bad_request` for an unknown plan, `validation_error` for an
- * override above the plan's ceiling.
+ * that `patch` does not name stay. Throws `not_found` for an unknown organization, `bad_request` for an unknown plan,
+ * and `validation_error` if an override is above the plan's ceiling.
  */
 export async function setPlan(
   combiner: Combiner,
@@ -85,7 +86,7 @@ export async function setPlan(
   })
 }
 
-/** Throws `validation_error` if a change is above the plan's ceiling. */
+/** Returns the quota after the change. Throws `validation_error` if a changed override is above the plan's ceiling. */
 function patched(plan: Plan, overrides: Overrides, patch: LimitChanges): QuotaView {
   refuseOverCeiling(plan, patch)
   const named = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined))
@@ -93,7 +94,10 @@ function patched(plan: Plan, overrides: Overrides, patch: LimitChanges): QuotaVi
   return quotaView(plan, Object.fromEntries(merged))
 }
 
-/** Throws `validation_error` that names each override above 100 times the plan's value. */
+/**
+ * Throws `validation_error` if an override is more than `ceiling` times the plan's limit. The error names each such
+ * override.
+ */
 function refuseOverCeiling(plan: Plan, overrides: LimitChanges): void {
   const details = limitNames
     .filter((name) => (overrides[name] ?? 0) > ceiling * planLimits[plan][name])

@@ -14,27 +14,28 @@ const units: Readonly<Record<Bucket, 'minute' | 'day'>> = {
   quota_changes_per_minute: 'minute',
 }
 /**
- * A block is the remaining requests divided by this number. So blocks get smaller towards the limit, and few requests
- * lie unused in a process. A killed process loses its block of the day until midnight.
+ * A block has the window's remaining requests divided by this number. So blocks get smaller towards the limit, and a
+ * process holds few unused requests. If a process is killed, the rest of its block of the day is lost until midnight
+ * (UTC).
  */
 const parts: Readonly<Record<'minute' | 'day', number>> = { minute: 8, day: 64 }
 const largestBlock = 1_000
 
-/** Requests of one window that a process may count without asking again. */
+/** A block: requests of one window that a process may count without asking the database again. */
 export interface Lease {
-  /** Identifies the window. */
+  /** The start of the window. It identifies the window. */
   readonly startedAt: string
   readonly granted: number
   /** Requests leased to all processes, this lease included. */
   readonly taken: number
   readonly millisecondsLeft: number
-  /** Epoch seconds. */
+  /** The end of the window, in epoch seconds. */
   readonly resetAt: number
 }
 
 /**
- * Leases a block of the window's requests, after returning the `unused` requests of an earlier lease. The sum of all
- * blocks never exceeds the limit. The block of a dead process is lost until the window ends.
+ * Gives back the `unused` requests of an earlier lease, then leases a new block of the window's requests. The sum of
+ * all blocks never exceeds the limit. If a process dies, its block is lost until the window ends.
  */
 export async function leaseBlock(
   db: Db,
@@ -56,7 +57,10 @@ export async function leaseBlock(
   return rows[0] as Lease
 }
 
-/** Returns unused requests of a lease to their window, if this window has not ended. */
+/**
+ * Gives the unused requests of a lease back to their window. Does nothing if the database already counts a newer
+ * window.
+ */
 export async function giveBack(
   db: Db,
   organizationId: string,

@@ -3,8 +3,8 @@ import type { SparseLog } from '../../shared/sparse-log.ts'
 import type { Taken } from './rates.ts'
 
 /**
- * Counts and logs a refusal over a request rate. Logs only a few lines a minute for each holder, because a refused
- * client may go on asking.
+ * Counts and logs a request that was refused because of a rate limit. A refused client may go on asking. So this
+ * function logs only a few lines a minute for each holder of a limit.
  */
 export function noteRefusal(
   { metrics, sparseLog }: { readonly metrics: Metrics; readonly sparseLog: SparseLog },

@@ -12,17 +12,17 @@ export interface Taken {
   readonly limit: number
   /** Requests left, as far as this process knows: blocks of other processes count as used. */
   readonly remaining: number
-  /** Epoch seconds. */
+  /** The end of the window, in epoch seconds. */
   readonly resetAt: number
-  /** Seconds, at least 1. */
+  /** Seconds until the end of the window, at least 1. */
   readonly retryAfter: number
 }
 
 /**
- * Counts the requests of organizations in blocks: a process leases some of a window's requests (rate-lease.ts) and
- * counts them in memory. Callers pass the present limits. A block is used only under the limit of its lease, so a
- * changed limit holds in every process from the next request on. For agents' keys that ask often, a changed limit holds
- * within a second (docs/decisions/0049).
+ * Counts the requests of organizations. A process leases a block of a window's requests from the database
+ * (rate-lease.ts), and counts the requests of the block in memory. Callers pass the present limits. A block that was
+ * leased under another limit is not used any more. So a changed limit holds in every process from the next request on.
+ * For agents' keys that ask often, it holds within a second (docs/decisions/0049).
  */
 export interface Rates {
   /**
@@ -31,7 +31,7 @@ export interface Rates {
    * a limit that is too low. A refused request is not counted.
    */
   take(organizationId: string, limits: Limits, kind: Kind): Promise<Taken>
-  /** Returns unused requests, so that a stopping process wastes none. */
+  /** Gives unused requests back to the database. So a process that stops wastes none. */
   close(): Promise<void>
 }
 
@@ -39,9 +39,12 @@ interface Block {
   readonly limit: number
   readonly startedAt: string
   readonly resetAt: number
-  /** Requests of the window that no process had leased at the time of this lease. */
+  /** Requests of the window that no process had leased yet when this block was leased. */
   readonly free: number
-  /** By `performance.now()`; a little before the window's end, never after it. */
+  /**
+   * The block can be used until this time, by `performance.now()`. It is a little before the window's end, never after
+   * it.
+   */
   readonly until: number
   left: number
 }
@@ -57,7 +60,7 @@ function limitOf(limits: Limits, bucket: Bucket): number {
   if (bucket === 'quota_changes_per_minute') return quotaChangesPerMinute
   return limits[bucket === 'agent_reports_per_minute' ? 'authorize_per_minute' : bucket]
 }
-/** Above this number, blocks of past windows are dropped. */
+/** If a process holds more blocks than this, it drops the blocks of past windows. */
 const keptBlocks = 10_000
 
 /** The blocks that this process has leased, by organization and bucket. */
@@ -84,8 +87,8 @@ function createBlocks(db: Db) {
       for (const [each, { until }] of blocks) if (until < performance.now()) blocks.delete(each)
   }
   /**
-   * Returns the block for this window and limit; null if a new block must be leased. A used-up block stays while the
-   * window has no free requests left.
+   * Returns the block for this window and limit; null if a new block must be leased. If the whole window has no free
+   * requests left, returns the used-up block, because a new lease would get nothing.
    */
   const current = (key: string, limit: number): Block | null => {
     const block = blocks.get(key)
@@ -99,7 +102,7 @@ function createBlocks(db: Db) {
     leases.set(key, started)
     return started
   }
-  /** Returns the unused requests to their windows. */
+  /** Gives the unused requests of all blocks back to their windows. */
   const close = async (): Promise<void> => {
     await Promise.allSettled(leases.values())
     const unused = [...blocks].filter(([, { left, until }]) => left > 0 && until > performance.now())

@@ -3,23 +3,25 @@ import { DomainError } from '../errors.ts'
 import { createBusyThread, createUse } from './thread-use.ts'
 
 /**
- * Each size of requests has its own share: the most requests of one organization that a process works on at the same
- * time. One thread answers all organizations. So requests above the share wait for other requests of their own
- * organization, and do not delay other organizations.
+ * The kinds of requests. For each kind, an organization has a *share*: the number of its requests that a process works
+ * on at the same time. Further requests wait until an earlier request of the same organization has ended. So they do
+ * not delay other organizations, although one thread answers all organizations.
  */
 export type Size =
-  /** An agent's question: short, and decided together with others. */
+  /** A question of an agent. It is short, and decided together with other questions. */
   | 'question'
+  /** Any other request with a small body. */
   | 'small'
-  /** A body that takes long to read. */
+  /** A request with a large body, which takes long to read. */
   | 'large'
-  /** One check of an open stream for news. */
+  /** A short read for an open event stream. It reads new events, or checks that the caller may still read. */
   | 'look'
-  /** A request over its rate limit, which is only answered with an error. */
+  /** A request over its rate limit. Its only answer is an error. */
   | 'refusal'
 
+/** The shares of an organization while no other organization is served. */
 const alone: Readonly<Record<Size, number>> = { question: 512, small: 64, large: 2, look: 32, refusal: 64 }
-/** The share while other organizations are served too. */
+/** The shares while other organizations are served too. */
 export const shared: Readonly<Record<Size, number>> = {
   question: 32,
   small: 4,
@@ -27,24 +29,26 @@ export const shared: Readonly<Record<Size, number>> = {
   look: 1,
   refusal: 1,
 }
-/** The most waiting requests per organization and size; further ones are refused. */
+/** At most this many requests of one organization and kind wait. Further requests are refused. */
 export const mostWaiting = 1_000
 
 /**
- * While the thread is busy, an organization that uses more than its part must pause after each request, for this
- * multiple of the request's time. So an organization that sends without pause leaves most of the thread to others.
+ * While the thread is busy, an organization that uses more than its part must pause after each request. The pause is
+ * this many times as long as the request took. So an organization that sends all the time leaves most of the thread to
+ * others.
  */
 const restFactor = 8
 /**
- * A request's time counts only up to this multiple of the thread's work for the request. A small request takes long
- * while other requests keep the thread busy. Its organization must not pause longer because of this.
+ * The pause depends on the request's time, but this time counts only up to this many times the thread's work for the
+ * request. A small request takes long if the thread works for others meanwhile. That must not make the pause of its
+ * organization longer.
  */
 const mostWaited = 8
-/** Milliseconds. */
+/** The longest pause, in milliseconds. */
 const longestRest = 2_000
 /**
- * Milliseconds between refusals of one organization while others are served, because a refusal also takes the thread's
- * time.
+ * While other organizations are served, an organization pauses for this many milliseconds after each refusal, because a
+ * refusal also takes the thread's time.
  */
 const refusalRest = 50
 /** The thread counts as busy if it worked for more than this part of the time. */
@@ -55,7 +59,7 @@ interface Lane {
   readonly waiting: (() => void)[]
 }
 
-/** Runs `work` inside the organization's share. Throws the errors of `enter`. */
+/** Waits for a place in the organization's share, then runs `work`. Throws the errors of `Shares.enter`. */
 export async function withShare<T>(
   shares: Shares,
   organizationId: string,
@@ -73,19 +77,23 @@ export async function withShare<T>(
 export interface Place {
   /**
    * From now on, the thread's work counts for this request, until the request waits or the thread works for another
-   * request. Call it before work that may take long. Work that is not counted only delays other organizations.
+   * request. Call it before work that may take long. Work that is not counted causes no pause of this organization, so
+   * it delays the others.
    */
   works(): void
-  /** Ends the work. A second call does nothing. */
+  /** Gives the place back. A second call does nothing. */
   leave(): void
 }
 
-/** One request's place in its organization's share. */
+/** One request that takes a place in its organization's share as soon as its kind is known. */
 export interface Entry {
-  /** Resolves when the request may be worked on. Throws the errors of `enter`. Only the first call waits. */
+  /**
+   * Takes a place, and resolves when the request may be worked on. Throws the errors of `Shares.enter`. Only the first
+   * call waits.
+   */
   admit(size: Size): Promise<void>
   works(): void
-  /** Ends the work. Call it also before the request waits for something else. */
+  /** Gives the place back. Call it also before the request waits for something else, such as the end of a run. */
   leave(): void
 }
 
@@ -111,7 +119,7 @@ export interface Shares {
   enter(organizationId: string, size: Size): Promise<Place>
 }
 
-/** The thread's work for one request so far. */
+/** The time that the thread has worked for one request so far. */
 interface Work {
   milliseconds: number
 }
@@ -130,7 +138,7 @@ function createWorkClock(clock: () => number) {
     worksFor(work: Work): void {
       stop()
       const mine = (present = { work, since: clock() })
-      // This callback runs when no microtask is left.
+      // This callback runs when no microtask is left, which means that the request has ended or waits.
       queueMicrotask(() =>
         process.nextTick(() => {
           if (present === mine) stop()
@@ -160,13 +168,17 @@ export function createShares(
   const { noteServed, isContended, usesTooMuch } = createUse(clock)
   const mostOf = (size: Size): number => (isContended() ? shared : alone)[size]
 
-  /** Milliseconds. */
+  /**
+   * Returns how many milliseconds the organization must pause. `took`: how long the request took. `worked`: how long
+   * the thread worked for the request.
+   */
   const restAfter = (organizationId: string, size: Size, took: number, worked: number): number => {
     const isUnfair = usesTooMuch(organizationId, worked)
     if (!isContended()) return 0
     if (size === 'refusal') return refusalRest
     if (!isUnfair || (size !== 'large' && !isBusy())) return 0
-    // One check of a stream runs at a time, and most of its work is in the database. So its whole time counts.
+    // The database does most of the work of a `look`, and an organization has only one at a time. So its whole time
+    // counts.
     const counted = size === 'look' ? took : Math.min(took, worked * mostWaited)
     return Math.min(counted * restFactor, longestRest)
   }

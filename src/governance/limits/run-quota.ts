@@ -4,24 +4,27 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
 import type { LimitName } from '../../contract/plan-limits.ts'
 
-/** A limit that would be exceeded. */
+/** A limit that would be exceeded. `limit` is the limit's name, `value` its present value. */
 export interface Exceeded {
   readonly limit: LimitName
   readonly value: number
-  /** Seconds. */
+  /** Seconds after which the caller may try again. */
   readonly retryAfter: number
 }
 
 export interface RunCapacity {
-  /** The limit that refuses the run, whether it needs a slot or not; else null. */
+  /**
+   * The limit that refuses the new run; null if no limit does. It also refuses a run that needs no slot yet because it
+   * first waits for its approval.
+   */
   readonly refused: Exceeded | null
-  /** Whether the run may start now. */
+  /** `taken` if the run may start now; `queued` if it must wait for a slot. */
   readonly slot: 'taken' | 'queued'
-  /** The limit that refuses the run if it needs a slot now, else null. */
+  /** The limit that refuses a run that needs a slot now, because the queue is full; null if the queue has room. */
   readonly queueIsFull: Exceeded | null
 }
 
-/** A guess, because the end of a run is unknown. */
+/** If the queue is full, callers are told to wait this long. It is a guess, because the end of a run is unknown. */
 const untilSlotSeconds = 10
 
 const words: Readonly<Partial<Record<LimitName, string>>> = {
@@ -34,7 +37,7 @@ const words: Readonly<Partial<Record<LimitName, string>>> = {
   rules: 'rules and label rules',
 }
 
-/** The refusal for callers: its details name the limit and its value. */
+/** The error for the caller. Its details contain the limit's name and value. */
 export function quotaExceeded({ limit, value, retryAfter }: Exceeded): DomainError {
   const message = `the organization is at its limit of ${value} ${words[limit] ?? ''}`.trimEnd()
   return new DomainError(
@@ -61,8 +64,9 @@ export const exceededEntry = (
 })
 
 /**
- * Counts an organization's runs under its lock: runs accepted in the last hour, runs with a slot, and runs that wait
- * for a slot. Also adds up the cost of the runs that were accepted in this calendar month (UTC).
+ * Reads whether the organization may accept another run, and whether that run may start now. Counts the runs that were
+ * accepted in the last hour, the runs with a slot and the runs that wait for a slot. Also adds up the cost of the runs
+ * that were accepted in this calendar month (UTC). The chain's lock keeps all of these numbers unchanged.
  */
 export async function runCapacity(tx: ChainTx): Promise<RunCapacity> {
   const { limits } = tx.policy

@@ -4,25 +4,25 @@ import { slotKey } from '../../contract/messages.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
 
 /**
- * A run needs a concurrency slot to act (docs/decisions/0037). Slots are counted from the rows of runs, so a crash
- * leaves no wrong count. `runs.slot`:
+ * The states of a run's concurrency slot, in the column `runs.slot`. A run needs a slot to make calls
+ * (docs/decisions/0037). Taken slots are counted from the rows of `runs`, so a crash leaves no wrong count.
  *
- * - *null*: the run needs no slot. It waits for its own approval, or waits for a person while none of its calls is in
- *   progress, or has ended.
- * - `queued`: the run is accepted, waits for a slot, and has no workflow yet.
- * - `waits`: the run has a workflow, which waits for a slot to go on.
- * - `taken`: the run has a slot and may act.
+ * - *null*: the run needs no slot. It has ended, or it waits for the approval of the whole run, or it waits for a
+ *   person while none of its calls is in progress.
+ * - `queued`: the run is accepted and waits for its first slot. It has no Temporal workflow yet.
+ * - `waits`: the run has a Temporal workflow, which waits for a slot to go on.
+ * - `taken`: the run has a slot and may make calls.
  *
- * Every transaction that may free a slot also grants it, to the run that was accepted first. So between transactions, a
- * free slot means that no run waits, and any run may take it.
+ * If a transaction may free a slot, it also gives this slot to the waiting run that was accepted first. So if the next
+ * transaction finds a free slot, no run waits for it, and any run may take it.
  */
 export type Slot = 'queued' | 'waits' | 'taken'
 
-/** The status of a run that waits. */
+/** The status text of a run that waits for a slot. `limit`: the number of slots of the organization. */
 export const waitsForSlot = (limit: number): string =>
   `the run waits for one of ${limit} concurrent runs to end or to be held`
 
-/** Whether a run may take a slot now without overtaking a waiting one. */
+/** Whether a run may take a slot now without overtaking a run that waits for one. */
 export async function hasFreeSlot(tx: ChainTx): Promise<boolean> {
   const { taken, waiting } = await readSlots(tx)
   return waiting === 0 && taken < tx.policy.limits.concurrent_executions
@@ -39,13 +39,13 @@ async function readSlots(tx: ChainTx): Promise<{ taken: number; waiting: number 
 
 /**
  * Grants free slots to waiting runs in the order of acceptance, and tells Temporal through the outbox. A `queued` run
- * is started, and waiting calls of a `waits` run are woken. The statement runs after earlier statements. The calling
- * operation appends the audit entry.
+ * is started, and waiting calls of a `waits` run are woken. The statement also sees slots that earlier statements of
+ * this transaction have freed. The caller appends the audit entry.
  */
 export function grantSlots(tx: ChainTx, limit: number): void {
   const granted = tx.send(grantFreeSlots({ organizationId: tx.organizationId, limit, wakeKey: slotKey }))
-  // Waiting readers are notified, and the log gets its lines, after the commit, which comes after this answer. If the
-  // statement fails, the commit fails too.
+  // The answer of this statement arrives before the commit. After the commit, requests that wait for these runs are
+  // woken, and the log gets its lines. If the statement fails, the commit fails too.
   granted.then(
     (runs) =>
       runs.forEach((run) => {

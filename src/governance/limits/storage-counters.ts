@@ -5,9 +5,14 @@ import { readStoredAmounts } from '../../db/queries/limits/read-usage.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
 
-/* Maintains the counters of stored data, outside the transactions that change them (docs/decisions/0074). */
+/*
+ * This file maintains the counters of stored data, outside the transactions that store the data (docs/decisions/0074).
+ */
 
-/** Stored data of an organization: MiB, pending approvals, rules and label rules. */
+/**
+ * The amounts that an organization stores: MiB of data, pending approvals, rules and label rules, and MiB of memory
+ * values.
+ */
 export interface StorageUsage {
   readonly storage_mb: number
   readonly pending_approvals: number
@@ -28,13 +33,14 @@ export async function readUsage(db: Db, organizationId: string): Promise<Storage
   }
 }
 
-/** The most organizations per round, and the most moves of one organization per transaction. */
+/** One round handles at most `mostOrganizations` organizations, and at most `mostMoves` rows of each. */
 const mostOrganizations = 1_000
 const mostMoves = 10_000
 
 /**
- * Adds the rows of `storage_moves` to the counters and deletes them, in one transaction. Locks an organization's row of
- * `chain_head` first, like every other transaction.
+ * Triggers write changes of the counters to `storage_moves`. This function adds these rows to the counters and deletes
+ * them, in one transaction for each organization. The transaction locks the organization's row of `chain_head` first,
+ * like every other transaction.
  */
 export async function gatherMoves(db: Db): Promise<void> {
   const { rows } = await sql<{ organization_id: string }>`
@@ -46,7 +52,7 @@ export async function gatherMoves(db: Db): Promise<void> {
     })
 }
 
-/** The difference between an organization's counters and the sum of its rows, in one snapshot. */
+/** Returns how much higher an organization's counters are than the sum of its rows. Reads both from one snapshot. */
 export async function readDrift(
   db: Db,
   organizationId: string,
@@ -55,18 +61,19 @@ export async function readDrift(
   return rows[0] ?? { bytes: 0, pending: 0 }
 }
 
-/** The most organizations whose rows are recounted per round. */
+/** One round recounts the rows of at most this many organizations. */
 const mostRecounted = 100
 
-/** Recounts the rows of the organizations that are due. */
+/** Recounts the rows of organizations that were not recounted for a day. */
 export async function recount(db: Db, log: Log): Promise<void> {
   for (let done = 0; done < mostRecounted && (await recountOne(db, log));) done += 1
 }
 
 /**
  * Recounts the organization with the oldest count, if this count is older than a day. Adds the difference to the
- * counters, so concurrent changes still count. Returns whether an organization was due. A difference is logged, because
- * it comes from a bug or from a process of an older version that wrote at the same time.
+ * counters and does not set them, so that concurrent changes still count. Returns whether there was such an
+ * organization. Logs a difference, because it comes from a bug, or from a process of an older version that wrote at the
+ * same time.
  */
 async function recountOne(db: Db, log: Log): Promise<boolean> {
   const { rows } = await sql<{ organization_id: string }>`

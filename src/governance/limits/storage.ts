@@ -10,26 +10,32 @@ import { exceededEntry, quotaExceeded, type Exceeded } from './run-quota.ts'
  * lock (docs/decisions/0074).
  */
 
-/** A guess, in seconds: storage becomes free when data is deleted or a limit is raised. */
+/**
+ * Refused callers are told to wait this many seconds. It is a guess: nobody knows when data is deleted or a limit is
+ * raised.
+ */
 const retryAfter = 60
 
-/** The limit that `more` additional bytes would exceed, else null. */
+/** Returns the storage limit if `more` additional bytes would exceed it, else null. */
 export function storageOver(tx: ChainTx, more = 0): Exceeded | null {
   const value = tx.policy.limits.storage_mb
   return tx.storedBytes + more <= value * 1024 ** 2 ? null : { limit: 'storage_mb', value, retryAfter }
 }
 
-/** The limit that a replacement would exceed if it is larger by `more` bytes than the old value, else null. */
+/**
+ * Returns the storage limit if a replacement would exceed it, else null. `more`: how many bytes longer the new value is
+ * than the old value.
+ */
 const storageOverBy = (tx: ChainTx, more: number): Exceeded | null =>
   more <= 0 ? null : storageOver(tx, more)
 
-/** The limit that one more pending approval would exceed, else null. */
+/** Returns the limit of pending approvals if one more approval would exceed it, else null. */
 export function approvalsOver(tx: ChainTx): Exceeded | null {
   const value = tx.policy.limits.pending_approvals
   return tx.pendingApprovals < value ? null : { limit: 'pending_approvals', value, retryAfter }
 }
 
-/** The limit that one more rule or label rule would exceed, else null. */
+/** Returns the limit of rules if one more rule or label rule would exceed it, else null. */
 export async function rulesOver(tx: ChainTx): Promise<Exceeded | null> {
   const value = tx.policy.limits.rules
   const [row] = await tx.send(sql<{ count: number }>`
@@ -42,8 +48,9 @@ export async function rulesOver(tx: ChainTx): Promise<Exceeded | null> {
 const smallEntry = 16 * 1024
 
 /**
- * Returns `Growth.bytes` for a change that is contained in its audit entry: 0 for a small entry, else the entry's
- * characters. Audit entries stay for ever, so without this limit many changes of one value could fill the disk.
+ * Returns `Growth.bytes` for a change whose audit entry contains the changed value: 0 for a small entry, else the
+ * entry's characters. Audit entries stay for ever. So without this limit, many changes of one value could fill the
+ * disk.
  */
 export const grownEntry = (characters: number): number => (characters <= smallEntry ? 0 : characters)
 
@@ -51,11 +58,12 @@ export interface Growth<R> {
   /** `action` of the audit entry that records a refusal, e.g. `create`. */
   readonly action: string
   /**
-   * Characters to store. A function returns the difference that a replacement makes. A difference of 0 or less is
-   * accepted even over the limit.
+   * The number of characters that the operation stores. For a replacement, pass a function that returns how many
+   * characters longer the new value is than the old value. A replacement that is not longer is accepted even over the
+   * limit.
    */
   readonly bytes?: number | ((tx: ChainTx) => Promise<number>)
-  /** Further limits to check. */
+  /** Checks further limits. Returns the limit that would be exceeded, else null. */
   readonly exceeded?: (tx: ChainTx) => Promise<Exceeded | null>
   readonly work: (tx: ChainTx, now: () => Promise<PresentCaller>) => Promise<R>
 }
@@ -78,7 +86,7 @@ export async function growAs<R>(
     tx.append(exceededEntry(over, action, actorOf(caller)))
     return { over }
   })
-  // Thrown after the commit, so that the refusal is audited.
+  // The error is thrown after the commit, so that the audit entry of the refusal is saved.
   if ('over' in ended) throw quotaExceeded(ended.over)
   return ended.result
 }

@@ -4,9 +4,9 @@ import { performance } from 'node:perf_hooks'
 const rememberedMilliseconds = 10_000
 /** Milliseconds between two measurements of whether the thread is busy. */
 const busyWindow = 100
-/** Milliseconds after which an organization's use counts half. */
+/** After this many milliseconds, the thread's work for a request counts only half. */
 const halfLife = 2_000
-/** An organization uses more than its part if its use is above this multiple of the mean. */
+/** An organization uses more than its part if its use is above this multiple of the mean use of all organizations. */
 const unfair = 1.3
 /**
  * An organization that uses less than this part of the thread's work is never slowed down, however many organizations
@@ -14,7 +14,7 @@ const unfair = 1.3
  */
 const leastUnfair = 0.25
 
-/** Milliseconds that the thread worked, halved after each half-life. */
+/** The milliseconds that the thread worked. Older work counts less: after each `halfLife`, it counts only half. */
 interface Used {
   amount: number
   at: number
@@ -26,7 +26,9 @@ function addTo(used: Used, amount: number, now: number): number {
   return used.amount
 }
 
-/** Returns a function that tells whether the thread worked for more than `share` of the time, in the latest measurement. */
+/**
+ * Returns a function that says whether the thread worked for more than `share` of the time in the latest measurement.
+ */
 export function createBusyThread(share: number): () => boolean {
   let before = performance.eventLoopUtilization()
   let lookedAt = 0

@@ -15,14 +15,14 @@ export const codeEvent = 'account.code'
 export const codeMinutes = 30
 /** After this many wrong codes, a new code is needed. */
 export const mostWrong = 5
-/** The most codes that are sent for one member in an hour. */
+/** A member can have at most this many codes sent in an hour. */
 export const mostCodes = 5
 /**
- * The most codes that are sent to one account in an hour, for all members together. The limit protects the owner of the
- * account, who may have asked for none.
+ * One account gets at most this many codes in an hour, for all members together. The limit protects the owner of the
+ * account, who perhaps asked for no code.
  */
 export const mostCodesToAccount = 10
-/** A repeated request within this many seconds sends no second code. */
+/** If a member asks for a code again within this many seconds, no second code is sent. */
 const repeatSeconds = 60
 
 interface Named {
@@ -30,24 +30,24 @@ interface Named {
   readonly userId: string
 }
 
-/** An account to which a code was sent that may still be typed in. */
+/** A Slack account to which a code was sent. The member can still type in this code. */
 export interface OpenClaim {
   readonly account: string
   readonly expiresAt: Date
 }
 
-/** The result of typing in a code. `no_code`: no code for this account may be typed in now. */
+/** The result of typing in a code. `no_code`: there is no code for this account that may be typed in now. */
 export type CodeOutcome = 'right' | 'wrong' | 'no_code'
 
 const isOpenSql = (now: Date) =>
   sql<boolean>`ended is null and wrong_codes < ${mostWrong} and expires_at > ${now}`
 
-/** The limit that one more code would exceed: the one for the member, or the one for the account. */
+/** The hourly limit that one more code would exceed: the limit for the member, or the limit for the account. */
 export type TooMany = 'of_member' | 'to_account'
 
 /**
- * Sends a code to the account and ends the member's earlier code, unless one of the hourly limits is reached. A repeated
- * request within a minute sends nothing, and `isNew` is false.
+ * Sends a code to the account and ends the member's earlier code. If an hourly limit is reached, changes nothing and
+ * returns the limit. A repeated request within a minute sends nothing, and `isNew` is false.
  */
 export async function claimAccount(
   tx: ChainTx,
@@ -137,7 +137,7 @@ export async function checkCode(
   return 'wrong'
 }
 
-/** Ends the open claims of a member, and requests the edit of their messages. */
+/** Ends the open claims of a member, and requests an edit of the Slack messages that brought the codes. */
 export async function endClaims(
   trx: Transaction<Database>,
   { organizationId, userId }: Named,
@@ -163,7 +163,7 @@ export async function endClaims(
     .execute()
 }
 
-/** The person's open claims by organization. An organization has at most one. */
+/** Returns the person's open claims by organization. The person has at most one open claim in an organization. */
 export async function openClaimsOf(db: Db, userId: string): Promise<ReadonlyMap<string, OpenClaim>> {
   const rows = await db
     .selectFrom('slack_claims')
@@ -178,7 +178,7 @@ export async function openClaimsOf(db: Db, userId: string): Promise<ReadonlyMap<
   )
 }
 
-/** The present content of the message with the code. */
+/** The present state of a claim, as the Slack message with its code shows it. */
 export interface SentClaim {
   readonly account: string
   readonly code: string

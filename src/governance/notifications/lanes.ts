@@ -3,24 +3,27 @@ import { takeDueLanes } from '../../db/queries/notifications/take-lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
 
 /*
- * Each organization has a lane: the right to send its messages, which one process has at a time. So the service's
+ * Each organization has a lane: the right to send its messages. Only one process has a lane at a time. So the service's
  * limits per organization hold, no two processes send one message, and a slow service delays no other organization.
  * `turn` identifies one use of a lane. A turn that is not renewed ends by itself.
  */
 
 /**
- * Longer than the time from a message's intent to the end of its request. So if a process dies, its message has arrived
- * before the next turn looks for it.
+ * A turn lasts this long unless it is renewed. Sending a message takes less time, from the record of the intent to the
+ * end of the request. So if a process dies, its message has arrived before the next turn looks for the message.
  */
 export const leaseSeconds = 45
 
-/** The right to send for an organization, which one process has at a time. */
+/** The right of one process to send the messages of an organization. */
 export interface Turn {
   readonly organizationId: string
   readonly turn: string
 }
 
-/** Takes the lanes of organizations with due messages. `turn` becomes the id of all turns that this call takes. */
+/**
+ * Takes the lanes of organizations with due messages, except the organizations in `own`. All turns that this call takes
+ * get the id `turn`.
+ */
 export async function takeLanes(
   db: Db,
   turn: string,
@@ -30,7 +33,7 @@ export async function takeLanes(
   return rows.map((row) => ({ organizationId: row.organization_id, turn }))
 }
 
-/** False if another process has the lane. */
+/** Renews a turn. Returns false if the turn no longer has the lane. */
 export async function renewLane(db: Db, { organizationId, turn }: Turn): Promise<boolean> {
   const { numAffectedRows } = await sql`
     update notification_lanes set leased_until = clock_timestamp() + make_interval(secs => ${leaseSeconds}::float8)

@@ -30,8 +30,8 @@ export interface NotificationFilters {
 }
 
 /**
- * Lists messages of an organization, newest first: messages to people, and deliveries to webhooks. Rows that share a
- * message have its state.
+ * Lists messages of an organization, newest first: messages to people, and deliveries to webhooks. Several rows can
+ * share one message. They all have the state of this message.
  */
 export async function listNotifications(
   db: Db,
@@ -58,7 +58,7 @@ export async function listNotifications(
 /** Returns the part of an id after its prefix. Ids of messages and deliveries sort together by this part. */
 const timePart = ({ id }: Pick<NotificationView, 'id'>): string => id.slice(id.indexOf('_') + 1)
 
-/** The same page with one row more, which shows whether another page follows. */
+/** Asks for one row more than the page shows. If this row exists, another page follows. */
 const withNext = ({ limit, cursor }: PageRequest): PageRequest => ({ limit: limit + 1, cursor })
 
 async function messagesOf(

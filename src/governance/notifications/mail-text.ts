@@ -3,16 +3,17 @@ import { inOneLine } from '../../policy/text.ts'
 import { votesOf, type VoteSettings } from './recipients.ts'
 import type { Subject } from './subjects.ts'
 
-/** A plain text mail without its recipient. */
+/** The subject and the text of a mail, without its recipient. */
 export interface ServiceText {
   readonly subject: string
   readonly text: string
 }
 
 /**
- * Makes a mail about an approval or call that waits for a person: its tool, requester, reason, expiry and link. If the
- * mail is about several items of a step, `count` is their number, and the link leads to their run. The mail never
- * contains a parameter. Each name is shortened to one line, so it cannot look like a line of the service or a header.
+ * Makes a mail about an approval or call that waits for a person. The mail has the tool, requester, reason, expiry and
+ * link, but never a parameter. If the mail is about several items of a step, `count` is their number, and the link
+ * leads to their run. Each name is shortened to one line, so that a name cannot look like a line of the service or like
+ * a mail header.
  */
 export function mailAbout(subject: Subject, { count, isReminder, base, settings }: MailOptions): ServiceText {
   const isUnknown = subject.kind === 'call'

@@ -13,28 +13,29 @@ export interface SentMessage {
   readonly event: string
   readonly state: NotificationState
   /**
-   * The message counted this many changes when its row was read. After sending, it shows all changes up to this number.
+   * The number of changes to the message's content when its row was read. Once the message is sent or edited, it shows
+   * all of these changes.
    */
   readonly wanted: number
   readonly attempts: number
   readonly failures: number
-  /** Seconds since an attempt to send the message that may have succeeded; null without such an attempt. */
+  /** Seconds since the last attempt to send the message, if this attempt may have succeeded. Otherwise null. */
   readonly sentSecondsAgo: number | null
   readonly place: NotificationPlace | null
   readonly shownHash: string | null
-  /** The recipient as a member now; null if the recipient has left. */
+  /** The recipient with the present role and Slack account; null if the recipient has left. */
   readonly person: Person | null
   readonly settings: GovernanceSettings
   /** The message's subjects, waiting ones first; empty for a message with a code. */
   readonly subjects: readonly Subject[]
-  /** The claim whose code the message contains; null for other messages, and if the claim was deleted. */
+  /** The claim whose code the message contains. null for other messages, and if the claim was deleted. */
   readonly claim: SentClaim | null
 }
 
-/** The message with this id; null if it was removed. */
+/** Reads the message with this id. Returns null if the message was removed. */
 export async function readSentMessage(db: Db, id: string): Promise<SentMessage | null> {
-  // `wanted` is read before the changes that it counts. So a change between the two reads is shown, and leads to one
-  // more check.
+  // `wanted` is read first, then the subjects. If a subject changes between the two reads, the message already shows
+  // the change, and the higher `wanted` only causes one more check.
   const row = await db
     .selectFrom('notifications as n')
     .innerJoin('organizations as o', 'o.id', 'n.organization_id')

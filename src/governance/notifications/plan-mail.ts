@@ -7,7 +7,7 @@ import type { NewNotification, Planner } from './planner.ts'
 import { canDecide, mostRecipients } from './recipients.ts'
 import type { Subject } from './subjects.ts'
 
-/** A person who can get mails, with their choices. */
+/** A person who can get mails, with the delay that the person has chosen. */
 export interface Reader {
   readonly userId: string
   readonly email: string
@@ -15,7 +15,7 @@ export interface Reader {
   readonly delaySeconds: number
 }
 
-/** Admins and owners with a confirmed address who have not turned mails off. */
+/** Returns the admins and owners with a confirmed address who have not turned mails off. */
 export async function readReaders(db: Db, organizationId: string): Promise<readonly Reader[]> {
   const rows = await db
     .selectFrom('memberships as m')
@@ -35,7 +35,8 @@ export async function readReaders(db: Db, organizationId: string): Promise<reado
 }
 
 /**
- * The time of the reminder: when a quarter of the time until the expiry is left, but at most an hour before the expiry.
+ * The time of the reminder in milliseconds: when a quarter of the subject's life is left, but at most an hour before
+ * the expiry. null for a subject that does not expire.
  */
 const reminderAt = ({ createdAt, expiresAt }: Subject): number | null =>
   expiresAt === null
@@ -43,9 +44,9 @@ const reminderAt = ({ createdAt, expiresAt }: Subject): number | null =>
     : expiresAt.getTime() - Math.min((expiresAt.getTime() - createdAt.getTime()) / 4, 3_600_000)
 
 /**
- * Plans mails to each person who can decide: one after the person's chosen delay, and a reminder before the expiry. No
- * mails are planned without a mail server, or while `mail_approval_notifications` is off. A due mail is sent only if
- * its subject still waits (send-mail.ts).
+ * Plans mails to each person who can decide: a first mail after the delay that the person has chosen, and a reminder
+ * before the expiry. No mails are planned without a mail server, or while `mail_approval_notifications` is off. A due
+ * mail is sent only if its subject still waits (send-mail.ts).
  */
 export const planMail =
   ({ tools }: Pick<Config, 'tools'>): Planner =>

@@ -8,15 +8,15 @@ import type { Subject, SubjectState } from './subjects.ts'
 export const mostSingleItems = 5
 
 /**
- * The requester is told of these ends of an approval. The other ends are the requester's own withdrawal, or a new
- * approval replaces the old one.
+ * The requester gets a message if an approval ends in one of these states. Otherwise, the requester has withdrawn the
+ * call, or a new approval has replaced the old one.
  */
 const toldEnds: ReadonlySet<SubjectState> = new Set(['approved', 'rejected', 'expired'])
 
 /**
  * Plans direct messages in Slack. People who can decide get a message when an approval or call waits. The requester
- * gets a message when an approval ends. No messages are planned while `slack_approval_notifications` is off or the
- * organization has no connection.
+ * gets a message when an approval ends. No messages are planned while `slack_approval_notifications` is off, or while
+ * the organization has no Slack connection.
  */
 export async function planSlack(
   trx: Transaction<Database>,
@@ -52,7 +52,7 @@ const rowOf = (event: string, subject: Subject, { userId }: Person): NewNotifica
   afterSeconds: 0,
 })
 
-/** The step whose items share a message; null for anything else. */
+/** Names the step whose items share a message. null: the subject has a message of its own. */
 const groupOf = ({ runId, stepId, itemIndex, itemCount }: Subject): string | null =>
   itemIndex !== null && (itemCount ?? 0) > mostSingleItems ? `${runId}/${stepId}` : null
 

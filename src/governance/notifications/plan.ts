@@ -16,15 +16,15 @@ import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects
  * subject and event, even after a crash.
  */
 
-/** The most organizations of one pass, and the most notices of one organization. */
+/** One pass handles at most this many organizations, and at most this many notices of each. */
 const mostOrganizations = 50
 const mostNotices = 200
-/** Rows of one statement. */
+/** One statement inserts at most this many rows. */
 const rowsAtOnce = 1_000
 
 /**
- * Writes the messages of all notices (commit point `notification.plan`). Returns the number of notices. If the notices
- * of one organization fail, the other organizations' notices are still planned.
+ * Turns the notices into rows of `notifications` (commit point `notification.plan`). Returns the number of notices. If
+ * this fails for one organization, the notices of the other organizations are still planned.
  */
 export async function planNotifications(
   context: { readonly db: Db; readonly sparseLog: SparseLog },
@@ -104,7 +104,7 @@ async function readChanged(
   return { subjects: [...approvals, ...onceEach(callSubjects)], runs }
 }
 
-/** Removes duplicates, because the newest attempt of a call may also have messages already. */
+/** Removes duplicates. A call is read twice if messages about its newest attempt already exist. */
 const onceEach = (subjects: readonly Subject[]): readonly Subject[] => [
   ...new Map(subjects.map((subject) => [`${subject.id} ${subject.round}`, subject])).values(),
 ]

@@ -12,9 +12,9 @@ export interface NewNotification {
   readonly kind: MessageKind
   readonly subject: string
   readonly round: number
-  /** The id of a person or of a webhook. */
+  /** The id of the person who gets the message. */
   readonly recipient: string
-  /** Rows of one channel, event, recipient and group share a message. */
+  /** Rows of one channel, event, recipient and group share a message. null: the row has a message of its own. */
   readonly groupKey: string | null
   /** The message is not sent before this many seconds from now. */
   readonly afterSeconds: number
@@ -33,8 +33,8 @@ export interface Changed {
 }
 
 /**
- * Returns the messages of one channel with their recipients. Messages that exist already may be among them and do not
- * change.
+ * Returns the messages of one channel with their recipients. The result may include messages that exist already. They
+ * do not change.
  */
 export type Planner = (
   trx: Transaction<Database>,

@@ -15,14 +15,14 @@ export interface Person {
   readonly userId: string
   readonly email: string
   readonly role: Role
-  /** Slack's id of the person; null: not linked. */
+  /** The id of the person's Slack account; null if no account is linked. */
   readonly slackAccount: string | null
 }
 
-/** The most people who get a message about one subject. */
+/** At most this many people get a message about one subject. */
 export const mostRecipients = 200
 
-/** The organization's admins and owners, and the members in `others`. */
+/** Returns the organization's admins and owners, and the members in `others`. */
 export async function readPeople(
   db: Db,
   organizationId: string,

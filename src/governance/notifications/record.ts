@@ -8,10 +8,10 @@ import { leaseSeconds, type Turn } from './lanes.ts'
 
 /*
  * Records in the database each step of sending or editing a Slack message. The id of a message is the id of its first
- * row.
+ * row in `notifications`.
  */
 
-/** A message with the counter of changes (`wanted`) as it was read. */
+/** A message, with the value of `wanted` (its counter of changes) when its row was read. */
 interface Named {
   readonly id: string
   readonly wanted: number
@@ -21,8 +21,8 @@ export const hashOfText = (text: string): string => createHash('sha256').update(
 
 /**
  * Commits that the message may be sent from now on (commit point `notification.intent`). Renews the lease, so that no
- * other process looks for the message before it has arrived. Returns false if the message must not be sent: another
- * process sends for the organization now, or none of its subjects waits any more.
+ * other process looks for the message before it has arrived. Returns false if the message must not be sent now, because
+ * this process has lost the lane or the message has changed.
  */
 export async function markIntent(
   db: Db,
@@ -39,8 +39,8 @@ export async function markIntent(
 }
 
 /**
- * Records that the message was sent (commit point `notification.sent`). `text` is null if the message of an earlier
- * attempt was found, because then its text is not known.
+ * Records that the message was sent (commit point `notification.sent`). `text` is null if an earlier attempt had
+ * already sent the message, because its text is then not known.
  */
 export async function markSent(
   db: Db,
@@ -89,7 +89,7 @@ export async function markUpdated(
   )
 }
 
-/** Records that the message needs no further work. Nothing is done for it until its next change. */
+/** Records that the message needs no work until its next change. */
 export async function markDone(db: Db, { id, wanted }: Named): Promise<void> {
   await db.updateTable('notifications').set({ shown: wanted }).where('id', '=', id).execute()
 }
@@ -102,7 +102,7 @@ const isTurn = ({ organizationId, turn }: Turn) =>
   sql<boolean>`exists (select from notification_lanes
     where organization_id = ${organizationId} and channel = 'slack' and turn = ${turn})`
 
-/** Gives up the message. A later change edits it, if it was sent before. */
+/** Gives up the message. If the message was sent earlier, its next change causes a new attempt to edit it. */
 export async function markFailed(
   db: Db,
   turn: Turn,
@@ -147,8 +147,8 @@ export async function markRetry(
 
 /** Removes the rows of a message that was not sent and is no longer of use. A new event plans the message again. */
 export async function removeUnsent(db: Db, message: Named): Promise<void> {
-  // Locks the message's row first. If another row has joined the message meanwhile, `wanted` is higher, and nothing is
-  // removed.
+  // The message's row is locked first. If another row has joined the message meanwhile, `wanted` is higher, and nothing
+  // is removed.
   await db.transaction().execute(async (trx) => {
     const row = await trx
       .selectFrom('notifications')

@@ -12,8 +12,8 @@ import { readReaders } from './plan-mail.ts'
 import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects.ts'
 
 /**
- * Sends one mail. Awaits `beforeDot` before the final dot of SMTP, because the mail may arrive after this byte. Rejects
- * unless the mail was certainly accepted.
+ * Sends one mail. Awaits `beforeDot` before it sends the final dot of SMTP, because the mail may arrive once the dot is
+ * sent. Rejects unless the mail server has certainly accepted the mail.
  */
 export type SendReminder = (
   mail: ServiceText & { readonly to: string },
@@ -26,23 +26,24 @@ interface Sending {
   readonly sparseLog: SparseLog
 }
 
-/** The most mails of one round, of one organization in a round, and of one organization in an hour. */
+/** The maximum numbers of mails: per round, per organization in a round, and per organization in an hour. */
 const mostOfRound = 20
 const mostOfOrganization = 5
 export const mostOfHour = 300
 /**
- * Seconds; longer than a delivery takes. If a worker dies before the dot, another worker sends the mail after this
- * time.
+ * Seconds for which one worker has a mail. Sending takes less time. If the worker dies before the final dot of SMTP,
+ * another worker sends the mail after this time.
  */
 const leaseSeconds = 300
-/** The most attempts for a mail that was certainly not sent. */
+/** The maximum number of attempts to send a mail, if it was certainly not sent before. */
 export const mostAttempts = 5
 
 /**
- * Sends due mails that are still of use. A mail is removed instead if its approval has ended, or if its reader has
- * voted, may no longer decide, or wants no mails. `intent_at` is committed before the final dot of SMTP, and a mail with
- * `intent_at` is never sent again. So each mail arrives at most once. If the server's answer is lost, the mail is
- * `failed` with `mail_outcome_unknown`.
+ * Sends the due mails. A mail is removed if its approval has ended, or if its recipient has voted, may no longer
+ * decide, or wants no mails.
+ *
+ * `intent_at` is committed before the final dot of SMTP, and a mail with `intent_at` is never sent again. So each mail
+ * arrives at most once. If the server's answer is lost, the mail becomes `failed` with `mail_outcome_unknown`.
  */
 export async function sendMails(context: Sending, send: SendReminder): Promise<void> {
   const due = await leaseMails(context.db)
@@ -60,7 +61,7 @@ export async function sendMails(context: Sending, send: SendReminder): Promise<v
 }
 
 async function leaseMails(db: Db): Promise<readonly LeasedMail[]> {
-  // These are mails of workers that died between the intent and the answer of the server.
+  // The workers of these mails died after the intent and before the answer of the mail server.
   await sql`
     update notifications set state = 'failed', last_error = 'mail_outcome_unknown', shown = wanted
     where channel = 'mail' and state = 'pending' and id = message_id and intent_at is not null
@@ -105,7 +106,7 @@ async function sendOne({ config, db }: Sending, mail: LeasedMail, send: SendRemi
       if (!mayLeave) throw new Error('another worker sends this mail')
     })
   } catch (error) {
-    // The lease had ended, and another worker records the mail's outcome.
+    // This worker's lease had ended, and another worker records the mail's outcome.
     if (!mayLeave) return
     await settle(db, mail, await afterFailure(db, mail, error))
     throw error
@@ -113,7 +114,10 @@ async function sendOne({ config, db }: Sending, mail: LeasedMail, send: SendRemi
   await atCommitPoint('mail.sent', () => settle(db, mail, { state: 'sent', error: null }))
 }
 
-/** Commits that the mail may be sent (commit point `mail.intent`). Returns false if another worker sends it. */
+/**
+ * Commits that the mail may be sent from now on (commit point `mail.intent`). Returns false if another worker sends the
+ * mail.
+ */
 function markIntent(db: Db, { id }: LeasedMail): Promise<boolean> {
   return atCommitPoint('mail.intent', async () => {
     const { numAffectedRows = 0n } = await sql`
@@ -123,7 +127,7 @@ function markIntent(db: Db, { id }: LeasedMail): Promise<boolean> {
   })
 }
 
-/** The subjects of the mail that still wait. */
+/** Returns the subjects of the mail that still wait. */
 async function waitingSubjects(db: Db, { id, organization_id }: LeasedMail): Promise<readonly Subject[]> {
   const rows = await db
     .selectFrom('notifications')
@@ -157,7 +161,7 @@ async function afterFailure(db: Db, { id, attempts }: LeasedMail, error: unknown
   const row = await db.selectFrom('notifications').select('intent_at').where('id', '=', id).executeTakeFirst()
   const { code, retryable } = error as { code?: unknown; retryable?: unknown }
   const isRefused = typeof code === 'string' && code.startsWith('mail_')
-  // Without a definite refusal after the intent, the mail may have arrived.
+  // After the intent, the mail may have arrived, unless the server has definitely refused it.
   if (row?.intent_at != null && !isRefused) return { state: 'failed', error: 'mail_outcome_unknown' }
   const name = isRefused ? code : 'mail_not_sent'
   return { state: attempts >= mostAttempts || retryable === false ? 'failed' : 'pending', error: name }

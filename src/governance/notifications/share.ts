@@ -7,10 +7,14 @@ type Unplaced = NewNotification & { readonly id: string }
 type Group = Pick<NewNotification, 'channel' | 'event' | 'kind' | 'groupKey'>
 
 /**
- * Gives each new row a message: a new one, or the newest message of its group. Items join a message that asks people to
- * decide while at least one of its items waits. The next item after this starts a new message, which people notice. An
- * item also starts a new message if the newest message can no longer be extended. Such a message is a mail on its way,
- * was given up, or went to an account that is no longer linked.
+ * Gives each new row a message: a new message, or the newest message of its group. A message that asks people to decide
+ * takes further items while at least one of its items waits. After that, the next item starts a new message, so that
+ * people notice it.
+ *
+ * An item also starts a new message if the newest message can no longer be extended:
+ * - The newest message is a mail that is being sent or was sent.
+ * - The newest message is `failed`.
+ * - The newest message went to a Slack account that is no longer linked.
  */
 export async function shareMessages(
   trx: Transaction<Database>,
@@ -40,8 +44,8 @@ export async function shareMessages(
 }
 
 /**
- * Returns the newest message of the group for each recipient, if it takes further items. The messages are locked, so
- * that they are not removed.
+ * Returns the newest message of the group for each recipient, if this message takes further items. Locks the messages,
+ * so that no other transaction removes them.
  */
 async function openMessages(
   trx: Transaction<Database>,

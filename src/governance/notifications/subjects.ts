@@ -35,7 +35,7 @@ export interface Subject {
   readonly kind: 'approval' | 'call'
   /** The id in the list of approvals. */
   readonly id: string
-  /** The attempt whose outcome is unknown; 0 for an approval. */
+  /** The number of the attempt whose outcome is unknown; 0 for an approval. */
   readonly round: number
   readonly asks: ApprovalKind | 'resolution'
   readonly state: SubjectState
@@ -63,11 +63,11 @@ export interface Subject {
   readonly expiresAt: Date | null
   /** Mail addresses of the people whose votes decided the approval. */
   readonly decidedBy: readonly string[]
-  /** The path of its page. */
+  /** The path of the subject's page in the console. */
   readonly path: string
 }
 
-/** Approvals of the organization as they are now. */
+/** Reads approvals of the organization in their present state. */
 export async function readApprovalSubjects(
   db: Db,
   organizationId: string,
@@ -132,8 +132,8 @@ function stateOf(row: Pick<ApprovalRow, 'status' | 'is_over' | 'superseded_by'>)
 }
 
 /**
- * Reads calls by their ids (`callId`), in the present state of the attempt `round`. If `round` is null, it is the
- * newest attempt.
+ * Reads calls by their ids (`callId`), with the present state of the attempt `round`. If `round` is null, the newest
+ * attempt is read.
  */
 export async function readCallSubjects(
   db: Db,

@@ -6,13 +6,13 @@ import type { Context } from '../context.ts'
 import { forgetGuesses } from './guesses.ts'
 import { forgetUsedCodes } from './used-codes.ts'
 
-/** The most events of one call. Organizations take turns. */
+/** One call records at most this many events. Organizations take turns. */
 const atOnce = 200
 
 /**
  * Appends account events (sign-ins, passwords, second factors) to the audit chains of the organizations that they
- * concern. Triggers store each event together with its change. The event's row is deleted in the transaction of its
- * audit entry, so each event is recorded exactly once.
+ * concern. Database triggers store each event in the transaction of the change. The event's row is deleted in the
+ * transaction of its audit entry, so each event is recorded exactly once.
  */
 export async function recordAccountEvents(
   context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>,
@@ -27,7 +27,10 @@ export async function recordAccountEvents(
   )
 }
 
-/** Deletes expired sessions and mailed tokens, and old records of wrong passwords. */
+/**
+ * Deletes what sign-ins have left behind: expired sign-in sessions and mailed tokens, old counts of requests and wrong
+ * passwords, and old used codes.
+ */
 export async function forgetEndedSignIns(db: Db): Promise<void> {
   for (const table of ['auth_sessions', 'auth_verifications'])
     await sql`delete from ${sql.table(table)} where expires_at < clock_timestamp() - interval '1 hour'`.execute(

@@ -3,9 +3,9 @@ import type { Context } from '../context.ts'
 import { takeGuess } from './guesses.ts'
 
 /**
- * Returns whether one more mail of this kind may be sent to an address. The limit is needed because strangers can
- * trigger such mails. It allows ten mails at once, then one every five minutes, counted like wrong passwords. Each kind
- * has its own count, so a stranger who uses up one kind cannot block the others.
+ * Counts a mail of this kind to an address, and returns whether it may be sent. The limit is needed because strangers
+ * can trigger such mails. An address gets ten mails at once, then one every five minutes (see `takeGuess`). Each kind
+ * of mail has its own count, so a stranger who uses up one kind cannot block the others.
  */
 export async function takeAccountMail(
   { config, db }: Pick<Context, 'config' | 'db'>,

@@ -11,14 +11,15 @@ export interface CreatedOwner {
   readonly organization_id: string
   readonly user_id: string
   readonly email: string
-  /** Shown only once, like the key, because only hashes are stored. */
+  /** Shown only once, like the key, because the database stores only hashes. */
   readonly password: string
   readonly api_key: string
 }
 
 /**
- * Creates the first organization with one owner, and a key with every scope of the role, for installations without a
- * `bootstrap.json`. Throws `conflict` if an organization has members, because its owners can invite others.
+ * Creates the first organization with one owner. The owner gets a key with every scope of the role. This is for
+ * installations without a `bootstrap.json`. Throws `conflict` if an organization has members, because its owners can
+ * invite others.
  */
 export async function createOwner(
   context: Pick<Context, 'combiner' | 'db'>,

@@ -9,8 +9,8 @@ export const mostGuesses = 10
 export const secondsForOneMore = 300
 
 /**
- * Uses one of the guesses left under `key`, before the password is checked. Returns null, or the seconds until the next
- * guess if none is left. The row is locked, so concurrent guesses in any process cannot exceed the limit.
+ * Uses one of the guesses left under `key`, before the password is checked. Returns null if a guess was left, else the
+ * seconds until the next guess. The row is locked, so concurrent guesses in any process cannot exceed the limit.
  */
 export async function takeGuess(db: Db, key: string): Promise<number | null> {
   const level = sql`greatest(0, g.level - extract(epoch from clock_timestamp() - g.at) / ${secondsForOneMore})`
@@ -30,7 +30,7 @@ export async function returnGuess(db: Db, key: string): Promise<void> {
   await sql`update password_guesses set level = greatest(0, level - 1) where key = ${key}`.execute(db)
 }
 
-/** Deletes rows whose level has fallen to zero. */
+/** Deletes the rows under which all guesses are available again. */
 export async function forgetGuesses(db: Db): Promise<void> {
   await sql`delete from password_guesses
     where at < clock_timestamp() - make_interval(secs => ${mostGuesses * secondsForOneMore})`.execute(db)

@@ -2,7 +2,9 @@ import type { Selectable } from 'kysely'
 import type { ApiKeysTable } from '../../db/schema/identity.ts'
 import { isAgentsOnly } from '../access/scopes.ts'
 
-/** An API key in the API's answers. Never contains the key, because only its hash is stored. */
+/**
+ * An API key in the API's answers. It never contains the secret, because the database stores only a hash of the secret.
+ */
 export interface KeyView {
   readonly id: string
   readonly organization_id: string
@@ -15,7 +17,7 @@ export interface KeyView {
   readonly expires_at: string | null
   readonly revoked_at: string | null
   readonly last_used_at: string | null
-  /** Time when the key was confirmed with a second factor of its person; null: never. */
+  /** Time when the key's person confirmed the key with a second factor; null: the key is not confirmed. */
   readonly factor_confirmed_at: string | null
   /** Whether the organization refuses this key until the key's person confirms it with a second factor. */
   readonly needs_confirmation: boolean

@@ -7,7 +7,7 @@ import { runAs, type Acting } from '../access/recheck.ts'
 export interface MailPreferences {
   readonly organization_id: string
   readonly mail: boolean
-  /** A mail is sent if nobody has decided after this many seconds. */
+  /** Seconds from the request until the mail. No mail is sent if somebody decides earlier. */
   readonly delay_seconds: number
 }
 

@@ -19,7 +19,7 @@ export interface MemberView {
   readonly joined_at: string
 }
 
-/** The organization's members, newest accounts first. */
+/** Lists the organization's members, newest accounts first. */
 export async function listMembers(db: Db, caller: Caller, page: PageRequest): Promise<Page<MemberView>> {
   const query = db
     .selectFrom('memberships as m')
@@ -64,8 +64,8 @@ export async function changeRole(
 }
 
 /**
- * Removes a member. Everybody may remove themselves, and an owner anybody. Throws the errors of `changeRole`, and
- * `insufficient_role` if the caller is not an owner and names another person. The member's keys stay, but have no
+ * Removes a member. Members may remove themselves, and owners may remove anybody. Throws the errors of `changeRole`,
+ * and `insufficient_role` if the caller is not an owner and names another person. The member's keys stay, but have no
  * access to this organization (docs/decisions/0012). The pending approvals of the member's agents are withdrawn, and
  * the member's personal connections are revoked.
  */

@@ -6,8 +6,8 @@ const cost = { N: 16_384, r: 16, p: 1 } as const
 const keyLength = 64
 
 /**
- * Returns `saltHex:keyHex` by scrypt over the NFKC form, with N=16384, r=16, p=1. The salt for scrypt is the hex text
- * itself, not the bytes that it encodes, because the sign-in library expects this.
+ * Returns `saltHex:keyHex`. The key is made by scrypt (N=16384, r=16, p=1) from the password in NFKC form. The salt for
+ * scrypt is the hex text itself, not the bytes that it encodes, because the sign-in library expects this.
  */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16).toString('hex')

@@ -4,7 +4,7 @@ import { isOfDomain, type SignUp } from '../../shared/sign-up-setting.ts'
 
 /**
  * Returns whether an account may be made with this address. The person has not yet proven that they receive mail at
- * this address. If only some addresses may sign up, the person must confirm the address before signing in
+ * this address. If only some addresses may sign up, the person must confirm the address before the first sign-in
  * (`mustConfirmFirst`).
  */
 export async function maySignUp(db: Db, signUp: SignUp, email: string): Promise<boolean> {
@@ -26,7 +26,7 @@ export function refusedToAll(signUp: SignUp, email: string): string | null {
   return `accounts are for addresses of ${signUp.domains.map((domain) => `\`${domain}\``).join(', ')}: use such a one`
 }
 
-/** Whether the address has an open invitation by a person who is still an owner. */
+/** Whether the address has an open invitation from a person who is still an owner. */
 async function isInvited(db: Db, email: string): Promise<boolean> {
   const { rows } = await isInvitedByOwner(email.toLowerCase()).execute(db)
   return rows[0]?.invited === true

@@ -18,13 +18,13 @@ import {
 import { hasSlack } from '../notifications/plan-slack.ts'
 
 export interface LinkedAccount {
-  /** Slack's id of the person, such as `U012ABCDEF`. */
+  /** The id of the account in Slack, such as `U012ABCDEF`. */
   readonly id: string
   /** Seconds since the account was linked, by the database's clock. */
   readonly linkedSecondsAgo: number
 }
 
-/** The Slack account of a member; null if none is linked. */
+/** Returns the Slack account of a member; null if none is linked. */
 export async function slackAccountOf(
   db: Db,
   member: { readonly organizationId: string; readonly userId: string },
@@ -42,7 +42,7 @@ export async function slackAccountOf(
   return row === undefined || id === null ? null : { id, linkedSecondsAgo: row.ago }
 }
 
-/** Answers a request to link an account. If `linked` is false, a code was sent to the account. */
+/** The answer to a request to link an account. If `linked` is false, a code was sent to the account. */
 export interface LinkAnswer {
   readonly user_id: string
   readonly external_id: string
@@ -57,11 +57,12 @@ export interface Account {
 }
 
 /**
- * Links a Slack account to a member. Members may link their own account, and an admin may link anybody's. An admin
- * needs no proof. Other members get a code in the Slack account, and link the account with this code. Linking the same
- * account again changes nothing. Throws `insufficient_role`, `not_found` for a non-member, `validation_error` for a
- * wrong code, and `rate_limited` after too many codes. Throws `conflict` if the account is linked to another member or
- * the code cannot be sent.
+ * Links a Slack account to a member. Members may link their own account, and an admin may link the account of any
+ * member. An admin needs no code. Other members first get a code in Slack, and then link the account with this code.
+ * Linking the same account again changes nothing.
+ *
+ * Throws `insufficient_role`, `not_found` for a non-member, `validation_error` for a wrong code, and `rate_limited`
+ * after too many codes. Throws `conflict` if the account is linked to another member, or if the code cannot be sent.
  */
 export async function linkSlackAccount(
   context: Acting,
@@ -88,7 +89,9 @@ export async function linkSlackAccount(
   return { ...answer, linked: false, code_expires_at: refusal.expiresAt.toISOString() }
 }
 
-/** Changes nothing if no account is linked. Throws the errors of `linkSlackAccount`. */
+/**
+ * Unlinks a member's Slack account. Changes nothing if no account is linked. Throws the errors of `linkSlackAccount`.
+ */
 export const unlinkSlackAccount = (context: Acting, caller: Caller, userId: string): Promise<void> =>
   runAs(context, caller, 'org.change', async (tx, now) => {
     const { role } = await now()

@@ -2,12 +2,15 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { sha256 } from '../../shared/canonical-json.ts'
 
-/** Longer than a code of an authenticator is accepted: in its own half minute, the one before and the one after. */
+/**
+ * Seconds for which a used code is remembered. A code of an authenticator is accepted for a shorter time: in its own
+ * half minute, in the one before, and in the one after.
+ */
 const livesSeconds = 180
 
 /**
  * Uses a code of the person's authenticator; each code is valid once (RFC 6238 section 5.2). Returns false if the code
- * was used before. If requests in any processes use a code at the same time, only one gets true.
+ * was used before. If several requests use a code at the same time, in any processes, only one gets true.
  */
 export async function takeCode(db: Db, userId: string, code: string): Promise<boolean> {
   const { rows } = await sql`

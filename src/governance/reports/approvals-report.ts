@@ -7,10 +7,10 @@ import { everyCategory } from '../../policy/gates.ts'
 import { readBounded } from '../bounded-read.ts'
 import { createdSince, startOf, type Period } from './period.ts'
 
-/** The most workflows that the report names. */
+/** The report names at most this many workflows. */
 const mostWorkflows = 200
 
-/** The most definitions that are in memory at once. */
+/** At most this many workflow definitions are in memory at once. */
 const definitionsAtOnce = 20
 
 interface CategoryCounts {
@@ -22,7 +22,7 @@ interface CategoryCounts {
 export interface ApprovalsReport {
   readonly period: Period
   readonly since: string | null
-  /** The workflows with the most approvals; approvals of agents' calls have no workflow. */
+  /** The workflows with the highest numbers of approvals. Approvals of agents' calls belong to no workflow. */
   readonly by_workflow: readonly {
     readonly workflow_id: string
     readonly name: string
@@ -32,11 +32,14 @@ export interface ApprovalsReport {
   }[]
   /** The number of all workflows with approvals, including those that `by_workflow` does not name. */
   readonly workflows: number
-  /** An approval counts once for each of its categories (docs/decisions/0099). */
+  /**
+   * Counts by category. An approval counts once in each category of its tools and of its workflow
+   * (docs/decisions/0099).
+   */
   readonly by_category: Readonly<Record<string, Readonly<CategoryCounts>>>
 }
 
-/** Reads both groupings from one snapshot. */
+/** Reads the counts by workflow and by category from one snapshot of the database. */
 export async function readApprovalsReport(
   db: Db,
   organizationId: string,
@@ -105,7 +108,10 @@ async function ofCalls(trx: Transaction<Database>, mine: RawBuilder<boolean>): P
   return rows.map(({ tool, ...count }) => ({ ...count, tools: [tool], categories: [] }))
 }
 
-/** The approval of a whole run has the categories of its workflow's version and of its steps' tools. */
+/**
+ * Counts the approvals of whole runs. Such an approval has the categories of its workflow's version and of its steps'
+ * tools.
+ */
 async function ofRuns(trx: Transaction<Database>, mine: RawBuilder<boolean>): Promise<Group[]> {
   const { rows } = await heldVersions(mine).execute(trx)
   const groups: Group[] = []
@@ -121,8 +127,8 @@ const versionKey = ({ workflow_id, version }: { workflow_id: string; version: nu
   `${workflow_id}/${version}`
 
 /**
- * Reads the categories in the definitions of workflows. The JSON is parsed here, because PostgreSQL cannot read JSON
- * with `\u0000`.
+ * Reads the categories from the definitions of these workflow versions. This function parses the JSON, because
+ * PostgreSQL cannot parse JSON that contains `\u0000`.
  */
 async function categoriesOf(
   trx: Transaction<Database>,

@@ -1,7 +1,7 @@
 import { sql, type RawBuilder, type Transaction } from 'kysely'
 import type { Database } from '../../db/schema/index.ts'
 
-/** The periods of a report; `all` is everything that is stored. */
+/** The periods that a report can cover; `all` covers everything that is stored. */
 export const periods = ['7d', '30d', '90d', 'all'] as const
 export type Period = (typeof periods)[number]
 
@@ -15,7 +15,7 @@ export async function startOf(trx: Transaction<Database>, period: Period): Promi
   return rows[0]?.start ?? null
 }
 
-/** The condition that a row of this organization was created in the period. */
+/** An SQL condition: the row belongs to the organization and was created at or after `since`. null: at any time. */
 export const createdSince = (organizationId: string, since: Date | null): RawBuilder<boolean> =>
   since === null
     ? sql<boolean>`organization_id = ${organizationId}`

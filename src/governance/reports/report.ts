@@ -8,21 +8,21 @@ import { readBounded } from '../bounded-read.ts'
 import type { Verdict } from '../../policy/types.ts'
 import { createdSince, startOf, type Period } from './period.ts'
 
-/** An approval within this many seconds may mean that nobody read the call. */
+/** Seconds. The report counts the approvals within this time, because their approver may not have read the call. */
 const quick = 10
-/** The most people and rules that a report names. */
+/** A report names at most this many people, and at most this many rules. */
 const mostPeople = 10
 const mostRules = 10
 
 /** How people decided on the calls that one rule held. */
 export interface HoldingRule {
   readonly rule_id: string
-  /** The rule's name at its newest approval. */
+  /** The name that the rule had at its newest approval. */
   readonly rule_name: string | null
   readonly held: number
   readonly approved: number
   readonly rejected: number
-  /** Whether at least one approval was approved and none was rejected. */
+  /** Whether people approved at least one of the rule's calls and rejected none. */
   readonly always_approved: boolean
   readonly median_decision_seconds: number | null
 }
@@ -32,7 +32,7 @@ export interface HoldingRule {
  */
 export interface GovernanceReport {
   readonly period: Period
-  /** Null for `all`. */
+  /** The start of the period; null for `all`. */
   readonly since: string | null
   /** Runs that were accepted. */
   readonly total_executions: number
@@ -45,25 +45,25 @@ export interface GovernanceReport {
   readonly pending: number
   readonly expired: number
   readonly cancelled: number
-  /** The share of approved ones among approved and rejected approvals, from 0 to 1; 0 if nothing was decided. */
+  /** Approved approvals as a share of all that were approved or rejected, from 0 to 1; 0 if nothing was decided. */
   readonly approval_rate: number
-  /** The mean time from the request to the decision, approved or rejected; 0 if nothing was decided. */
+  /** The mean time from a request to its approval or rejection; 0 if nothing was decided. */
   readonly avg_approval_time_minutes: number
   /** Number of decisions about calls of runs and agents, by verdict. */
   readonly decisions: Readonly<Record<Verdict, number>>
   readonly median_decision_seconds: number | null
   readonly p95_decision_seconds: number | null
   readonly approved_within_ten_seconds: number
-  /** From 0 to 1; null if nothing was approved. */
+  /** A share of the approved approvals, from 0 to 1; null if nothing was approved. */
   readonly share_approved_within_ten_seconds: number | null
   readonly top_approvers: readonly { readonly user_id: string; readonly approvals: number }[]
-  /** The rules that hold the most calls. */
+  /** The rules that held the most calls, in descending order. */
   readonly top_rules: readonly HoldingRule[]
-  /** Among the rules whose calls are always approved, those that hold the most calls. */
+  /** The rules that held the most calls among the rules whose calls were always approved. */
   readonly always_approved_rules: readonly HoldingRule[]
 }
 
-/** The report of one organization, from one snapshot. */
+/** Computes the report of one organization from one snapshot of the database. */
 export async function readReport(db: Db, organizationId: string, period: Period): Promise<GovernanceReport> {
   return readBounded(db, async (trx) => {
     const since = await startOf(trx, period)
@@ -95,7 +95,7 @@ async function countExecutions(
   trx: Transaction<Database>,
   mine: RawBuilder<boolean>,
 ): Promise<{ total_executions: number; gated_executions: number }> {
-  // An approval is never older than its run. So both counts need only rows of the period.
+  // An approval is never older than its run. So all approvals of the period's runs were created in the period too.
   const { rows } = await sql<{ total_executions: number; gated_executions: number }>`
     select (select count(*) from runs where ${mine}) as total_executions,
            (select count(*) from (select distinct run_id from approvals where ${mine} and run_id is not null) as held

@@ -9,16 +9,17 @@ interface PolicyRow {
 }
 
 /**
- * The position contains a time in milliseconds, a tool and a role, each on its own line. None of them contains a line
- * break.
+ * The form of a position in a cursor: a time in milliseconds, a tool and a role, each on its own line. None of them
+ * contains a line break.
  */
 const placeForm = /^\d{1,15}\n[^\n]+\n[^\n]*$/
 const placeOf = ({ created_at, tool_name, role }: PolicyRow): string =>
   `${created_at.getTime()}\n${tool_name}\n${role}`
 
 /**
- * Reads one page of policies, newest first. Policies of one moment are ordered by tool and role. Each pair of tool and
- * role exists once. An organization has at most some thousand policies, so no index is needed.
+ * Reads one page of policies, newest first. Policies that were created at the same time are ordered by tool and role;
+ * each pair of tool and role exists only once. An organization has at most some thousand policies, so the query needs
+ * no index.
  */
 export async function policyPage<DB, TB extends keyof DB, Row extends PolicyRow, T>(
   query: SelectQueryBuilder<DB, TB, Row>,

@@ -12,14 +12,17 @@ import { policyPage } from './policy-page.ts'
 import { refuseMore } from './row-limit.ts'
 import type { Page, PageRequest } from '../page.ts'
 
-/** The most overrides of one organization. The limit has the same reason as `mostToolPolicies`. */
+/**
+ * An organization has at most this many overrides, because each change of its rules, settings or policies reads all
+ * overrides again.
+ */
 export const mostRoleOverrides = 2_000
 
 export interface RoleOverrideInput {
   readonly tool_name: string
-  /** A role of members, or any other name, which then applies to no member. */
+  /** A role of members. Any other name is accepted too, but applies to no member. */
   readonly role: string
-  /** false blocks the tool for the role. true allows it where `default_tool_access` is `deny`. */
+  /** false blocks the tool for the role. true allows the tool for the role if `default_tool_access` is `deny`. */
   readonly allowed: boolean
 }
 
@@ -30,7 +33,7 @@ export interface RoleOverrideView extends RoleOverrideInput {
   readonly created_at: string
 }
 
-/** An organization's overrides with the members of their roles. */
+/** A query for an organization's overrides, each with the number of members who have its role. */
 const overridesIn = (db: Db, organizationId: string) =>
   db
     .selectFrom('role_policy_overrides as o')
@@ -42,7 +45,7 @@ const overridesIn = (db: Db, organizationId: string) =>
     )
     .where('o.organization_id', '=', organizationId)
 
-/** All overrides, newest first: at most one for each pair of tool and role. */
+/** One page of the overrides, newest first. Each pair of tool and role has at most one override. */
 export const listRoleOverrides = (
   db: Db,
   organizationId: string,
@@ -51,7 +54,7 @@ export const listRoleOverrides = (
 
 /**
  * Saves an override. Every process applies it from the next decision on. Throws `conflict` if the tool and role already
- * have an override, and `validation_error` above `mostRoleOverrides`.
+ * have an override, and `validation_error` if the organization already has `mostRoleOverrides` overrides.
  */
 export async function createRoleOverride(
   context: Acting,

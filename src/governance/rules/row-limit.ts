@@ -10,7 +10,9 @@ interface RowLimit {
   readonly instead: string
 }
 
-/** Throws `validation_error` if the organization has `most` rows already. Call it under the chain's lock. */
+/**
+ * Throws `validation_error` if the organization already has `most` rows in the table. Call it under the chain's lock.
+ */
 export async function refuseMore(
   tx: ChainTx,
   table: 'tool_policies' | 'role_policy_overrides',

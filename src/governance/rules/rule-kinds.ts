@@ -11,7 +11,7 @@ import {
 interface RuleKind<Body> {
   readonly table: 'rules' | 'label_rules'
   readonly id: 'rule' | 'labelRule'
-  /** First word of its audit event types. */
+  /** The first word of the audit event types of this kind. */
   readonly noun: 'rule' | 'label_rule'
   readonly word: string
   /** The segment for this kind in the API's paths. */

@@ -27,12 +27,15 @@ const secretFiles = [
   'id_ed25519',
 ]
 /**
- * These strings find the same files in the text of commands. `.env` has other forms here, so that `process.env` is not
- * found.
+ * These strings find the same files in the text of commands. `.env` matches only after a space, a slash or a quotation
+ * mark, so that `process.env` does not match.
  */
 const secretWords = [' .env', '/.env', "'.env", '".env', ...secretFiles.slice(1)]
 
-/** The rules that `install --starter-rules` saves for agents: in shadow mode (`observe`) or active (`careful`). */
+/**
+ * `service_hook.py install --starter-rules` saves these rules for agents. With the choice `observe` the rules are in
+ * shadow mode, and with `careful` they are active.
+ */
 const starterRules: readonly RuleTemplate[] = [
   {
     id: 'agents-send-company-data',

@@ -48,8 +48,8 @@ export interface Trial extends Pick<Decided, 'reason' | 'explanation'> {
  * Decides a call without making it. Nothing is recorded or changed. With `drafts`, only these rules decide, in their
  * order and under the organization's settings. A draft's id is its position, for example `draft_0`. Without `drafts`,
  * the saved rules decide. With `call.role`, role and tool policies are checked before the rules. Throws
- * `insufficient_role` for a role above the caller's, and `validation_error` for drafts that are together too large to
- * save.
+ * `insufficient_role` if `call.role` is above the caller's role, and `validation_error` if the drafts together are too
+ * large to save.
  */
 export async function tryRules(
   context: Ports,
@@ -88,8 +88,8 @@ const answerOf = (policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess'>, call: C
   call.role === undefined ? decide(policy.compiled, call) : judgeCall(policy, call, call.role)
 
 /**
- * Returns the side effect that the call names, else the side effect of the tool. An agent's call is classified like a
- * question of its hook.
+ * Returns the side effect that the call names, else the side effect of the tool. A call of an agent without a named
+ * side effect is classified like a call about which the agent's hook asks.
  */
 function classify(
   { source, tool, params, labels, side_effect: said }: TriedCall,

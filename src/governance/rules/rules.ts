@@ -28,7 +28,8 @@ export type RuleView = AnyBody & {
 
 /**
  * Saves a rule. Every process applies it from the next decision on. `body` must be validated already. Throws
- * `validation_error` if the organization has a rule with this name, or if its rules together would be too large.
+ * `validation_error` if another rule of the organization has this name, or if the organization's rules together would
+ * exceed a limit.
  */
 export async function createRule(
   context: Acting,
@@ -64,7 +65,7 @@ export async function createRule(
   })
 }
 
-/** Newest first. */
+/** One page of the organization's rules of this kind, newest first. */
 export async function listRules(
   db: Db,
   kind: RuleKindName,
@@ -103,8 +104,8 @@ export async function replaceRule(
 }
 
 /**
- * Changes single fields. The value null removes an optional field. Throws `validation_error` if the result is not a
- * valid rule.
+ * Changes the fields that `patch` names. The value null removes an optional field. Throws `validation_error` if the
+ * result is not a valid rule.
  */
 export async function patchRule(
   context: Acting,
@@ -127,7 +128,7 @@ interface RuleUpdate {
   readonly bodyAfter: (before: AnyBody) => AnyBody
 }
 
-/** A body that is not larger than the old one is accepted even over `storage_mb`. */
+/** Replaces a rule's body. A body that is no larger than the old body is accepted even above the limit `storage_mb`. */
 function update(
   context: Acting,
   kind: RuleKindName,
@@ -151,8 +152,8 @@ function update(
 }
 
 /**
- * Counts the bytes of the body without the status. `inactive` is longer than `active`, but a rule can always be made
- * inactive.
+ * Counts the bytes of the body without its status. The word `inactive` is longer than `active`, but it must always be
+ * possible to make a rule inactive, even above a limit.
  */
 const sizeOf = (body: AnyBody): number => Buffer.byteLength(JSON.stringify({ ...body, status: '' }))
 
@@ -210,7 +211,7 @@ async function saveRule(
 
 /**
  * Throws `validation_error` if another rule has the name. Changes of an organization's rules run one after another, so
- * the check is safe.
+ * no other change can take the name after this check.
  */
 async function refuseTakenName(tx: ChainTx, kind: RuleKindName, { id, body }: SavedRule): Promise<void> {
   const { table, word, path } = ruleKinds[kind]

@@ -21,8 +21,8 @@ export async function readGovernance(db: Db, organizationId: string): Promise<Go
 /**
  * Changes the named settings. An object (`category_flags`, `external_tools`) is replaced as a whole. Every process
  * applies the settings from the next decision on. The audit entry contains the old and new value of each changed
- * setting. Throws `conflict` if `require_mfa` is set by a caller who has no second factor, or whose session or key was
- * made without one. The setting would lock this caller out.
+ * setting. Throws `conflict` if the caller turns on `require_mfa` without a second factor, or with a sign-in session or
+ * API key that was made without a second factor. The setting would lock this caller out.
  */
 export async function changeGovernance(
   context: Acting,
@@ -84,7 +84,7 @@ async function requireSecondFactor(tx: ChainTx, { userId, keyId, hasFactor }: Pr
   throw new DomainError('conflict', message, [{ path: 'require_mfa', message }])
 }
 
-/** Settings contain words, numbers and tool names, but no secrets. */
+/** The changed settings, each with its old and new value. They may be audited, because settings contain no secrets. */
 function changesOf(before: GovernanceSettings, after: GovernanceSettings): Record<string, Json> {
   const names = Object.keys(after) as (keyof GovernanceSettings)[]
   return Object.fromEntries(

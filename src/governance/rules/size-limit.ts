@@ -9,15 +9,16 @@ import type { AnyBody } from './rule-kinds.ts'
  * policy reads all of them again.
  */
 
-/** The most bytes of JSON text, in the form that the database writes. */
+/** All rules together have at most this many bytes of JSON text, in the form in which the database writes the text. */
 export const mostRuleBytes = 4 * 1024 ** 2
 
-/** The most values in conditions, labels and tools. */
+/** All rules together have at most this many values in conditions, labels and tools. */
 export const mostRuleValues = 50_000
 
 /**
- * Call it after the write, under the organization's lock. Throws `validation_error`, which undoes the write, if the
- * rules are now too large. Over the limit, a rule can still be made smaller or inactive.
+ * Throws `validation_error` if the organization's rules together are now too large. Call it after the rule was written,
+ * in the same transaction and under the organization's lock: the error then undoes the write. Even above the limit, a
+ * rule can be made smaller or inactive.
  */
 export async function refuseLargeRules(tx: ChainTx, before: AnyBody | null, body: AnyBody): Promise<void> {
   const [row] = await tx.send(measureRules(tx.organizationId))
@@ -27,7 +28,7 @@ export async function refuseLargeRules(tx: ChainTx, before: AnyBody | null, body
   throw new DomainError('validation_error', message, [{ path: '', message }])
 }
 
-/** Throws `validation_error` for drafts that are together too large to save. */
+/** Throws `validation_error` if the drafts together are too large to save. */
 export function refuseLargeDrafts(drafts: readonly RuleBody[]): void {
   let [bytes, values] = [0, 0]
   for (const draft of drafts) {
@@ -40,13 +41,13 @@ export function refuseLargeDrafts(drafts: readonly RuleBody[]): void {
   throw new DomainError('validation_error', message, [{ path: 'rules', message }])
 }
 
-/** The exceeded limit as part of a message; null if none is exceeded. */
+/** The exceeded limit as part of a message; null if no limit is exceeded. */
 function overOf({ bytes, values }: { bytes: number; values: number }): string | null {
   if (bytes > mostRuleBytes) return `${mostRuleBytes / 1024 ** 2} MiB of text`
   return values > mostRuleValues ? `${mostRuleValues.toLocaleString('en-US')} values, labels and tools` : null
 }
 
-/** Returns whether a change does not make the policy larger. The status must stay the same or become `inactive`. */
+/** Returns true if the change makes the rule no larger, and its status stays the same or becomes `inactive`. */
 function isNoMore(before: AnyBody, body: AnyBody): boolean {
   const isAsActive = body.status === before.status || body.status === 'inactive'
   return isAsActive && sizeOf(body) <= sizeOf(before) && valuesOf(body) <= valuesOf(before)
@@ -56,7 +57,7 @@ function sizeOf(body: AnyBody): number {
   return Buffer.byteLength(JSON.stringify({ ...body, status: undefined }))
 }
 
-/** The number of values, counted as in the database. */
+/** The number of values, labels and tools of a rule, counted in the same way as `measureRules` counts them. */
 function valuesOf(body: AnyBody): number {
   const inLabels = Object.values(body.labels ?? {}).map((list) => list?.length ?? 0)
   const inParams = (body.params ?? []).map(({ value }) => (Array.isArray(value) ? value.length : 1))

@@ -17,8 +17,8 @@ import { refuseMore } from './row-limit.ts'
 import { refuseLimitedBlock, refuseLimits, refuseNoEffect } from './tool-policy-limits.ts'
 
 /**
- * The most policies of one organization, because each change of its rules, settings or policies reads all policies
- * again.
+ * An organization has at most this many policies, because each change of its rules, settings or policies reads all
+ * policies again.
  */
 export const mostToolPolicies = 2_000
 
@@ -29,14 +29,14 @@ export interface ToolPolicyInput {
   /** Without a role, the policy applies to the whole organization. */
   readonly role?: Role | undefined
 }
-/** The changed fields; `role` only selects the policy. */
+/** The fields to change. `role` is not changed: it only selects the policy. */
 export type ToolPolicyChanges = {
   readonly [Field in 'allowed' | 'restrictions' | 'role']?: ToolPolicyInput[Field] | undefined
 }
 
 export interface ToolPolicyView {
   readonly tool_name: string
-  /** null: the whole organization. */
+  /** null: the policy applies to the whole organization. */
   readonly role: Role | null
   readonly allowed: boolean | null
   readonly restrictions: Restrictions
@@ -45,7 +45,7 @@ export interface ToolPolicyView {
   readonly updated_at: string
 }
 
-/** All policies, newest first: at most one for each pair of tool and role. */
+/** One page of the policies, newest first. Each pair of tool and role has at most one policy. */
 export const listToolPolicies = (
   db: Db,
   organizationId: string,
@@ -59,8 +59,8 @@ export const listToolPolicies = (
 
 /**
  * Saves a policy. Every process applies it from the next decision on. Throws `conflict` if the tool and role already
- * have a policy. Throws `validation_error` for a policy without effect, for a limit that the tool does not support, or
- * above `mostToolPolicies`.
+ * have a policy. Throws `validation_error` if the policy has no effect, if it both blocks and limits the tool, if the
+ * tool does not support a limit, or if the organization already has `mostToolPolicies` policies.
  */
 export async function createToolPolicy(
   context: Acting,
@@ -107,8 +107,8 @@ export async function createToolPolicy(
 }
 
 /**
- * Changes a policy. Throws `not_found` if this tool and role have no policy. Throws `validation_error` for a limit that
- * the tool does not support, or if the policy would have no effect.
+ * Changes a policy. Throws `not_found` if this tool and role have no policy. Throws `validation_error` if the policy
+ * would have no effect, if the change both blocks and limits the tool, or if the tool does not support a limit.
  */
 export async function changeToolPolicy(
   context: Acting,
@@ -148,7 +148,8 @@ export async function changeToolPolicy(
         .executeTakeFirst()
       if (row === undefined) throw notFound('tool policy', tool)
       refuseNoEffect(tool, row, `; or delete the policy with \`DELETE ${pathOf(caller, tool, patch.role)}\``)
-      // Blocking a tool must also work over `storage_mb`, so this audit entry does not repeat long limits.
+      // Blocking a tool must be possible even above the limit `storage_mb`. So this audit entry contains long limits
+      // only if they were changed.
       return saved(tx, caller, 'updated', row, { showsLong: patch.restrictions !== undefined })
     },
   })

@@ -9,8 +9,8 @@ import { limitNames, type Restrictions } from '../../policy/tool-limits.ts'
 import { DomainError } from '../errors.ts'
 
 /**
- * A policy can contain these limits. Each tool supports some of them (`limitsOf`), and a policy with another limit is
- * refused.
+ * The limits that a policy can contain. Each tool supports some of them (`limitsOf`). A policy is refused if its tool
+ * does not support one of its limits.
  */
 export const restrictions = z.strictObject({
   read_only: z.boolean().optional(),
@@ -67,8 +67,8 @@ export const restrictions = z.strictObject({
 })
 
 /**
- * Throws `validation_error` for a limit that the tool does not support, because it would have no effect. The message
- * names the tools that support it.
+ * Throws `validation_error` for a limit that the tool does not support, because the limit would have no effect. The
+ * message names the tools that support the limit.
  */
 export function refuseLimits(tool: string, given: Restrictions): void {
   const takes = limitsOf(tool)
@@ -99,8 +99,9 @@ export function refuseNoEffect(
 }
 
 /**
- * Throws `validation_error` for a body that both blocks and limits its tool, because a block refuses every call. Limits
- * that were saved before stay while the tool is blocked. So `allowed` alone starts and ends a block.
+ * Throws `validation_error` for a body that both blocks and limits its tool: a block refuses every call, so the limits
+ * would have no effect. Limits that were saved earlier stay while the tool is blocked. So changing `allowed` alone is
+ * enough to start or end a block.
  */
 export function refuseLimitedBlock({
   allowed,
@@ -115,6 +116,9 @@ export function refuseLimitedBlock({
   throw new DomainError('validation_error', message, [{ path: 'restrictions', message }])
 }
 
-/** The only limits of agents' tools are `allowed` and `read_only`, because only their adapter sees the output. */
+/**
+ * The limits that a tool supports. A tool of agents supports only `read_only`, because only the agent's adapter sees
+ * the output of the tool.
+ */
 const limitsOf = (tool: string): readonly string[] =>
   Object.keys(getTool(tool)?.constraints ?? { read_only: {} })

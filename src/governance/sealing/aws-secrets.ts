@@ -11,7 +11,7 @@ const cachedMilliseconds = 60_000
 const mostCached = 1_000
 const connectMilliseconds = 3_000
 const answerMilliseconds = 5_000
-/** The most attempts for one request, the first included. */
+/** A request to AWS is tried at most this many times, including the first time. */
 const attempts = 2
 
 /** The cache's clock, in milliseconds. */
@@ -19,7 +19,7 @@ type Clock = Pick<Performance, 'now'>
 
 interface Version {
   readonly name: string
-  /** null: the newest. */
+  /** null: the newest version. */
   readonly version: string | null
 }
 
@@ -87,8 +87,8 @@ async function checkRights(client: ReturnType<typeof lazyClient>, prefix: string
 
 /**
  * Stores credentials in AWS Secrets Manager, one secret for each connection, named
- * `<prefix><organization>/<connection>`. The credentials for AWS itself come from the client's own chain: environment,
- * profile, role of the machine.
+ * `<prefix><organization>/<connection>`. The AWS client finds its own credentials in the usual places: environment
+ * variables, profile, role of the machine.
  */
 export function createAwsSecrets({ region, prefix }: AwsConfig, clock: Clock = performance): Secrets {
   const lazy = lazyClient(region)

@@ -20,11 +20,11 @@ export interface SealedColumn {
   /** Columns of the primary key, in order. */
   readonly key: readonly KeyColumn[]
   readonly column: string
-  /** `base64`: a text column. */
+  /** `bytes`: a column of type `bytea`. `base64`: a text column. */
   readonly stored: 'bytes' | 'base64'
-  /** The column in which an older version stored the same values in the clear. */
+  /** The column in which an older version stored the same values unencrypted. */
   readonly plain?: string
-  /** Other columns of the row that `place` needs. */
+  /** Further columns of the row that `place` reads. */
   readonly also?: readonly string[]
   place(row: Row): string
 }

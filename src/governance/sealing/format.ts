@@ -23,12 +23,12 @@ const idBytes = 8
 const ivBytes = 12
 const tagBytes = 16
 
-/** Bytes of version 2 before the body; `value_bytes` in the database relies on this number. */
+/** The number of bytes before the body in version 2. `value_bytes` in the database relies on this number. */
 export const sealedOverhead = 1 + idBytes + ivBytes + tagBytes
 
 /**
- * This many first bytes identify a sealed value, because they contain the iv. The number is a multiple of 3, for
- * base64.
+ * The first bytes of a sealed value identify it, because they contain the iv. This is their number. It is a multiple of
+ * 3, for base64.
  */
 export const fingerprintBytes = 36
 
@@ -39,7 +39,7 @@ export interface DataKey {
   readonly key: Buffer
 }
 
-/** A text sealed for its row, with its size before sealing. */
+/** A sealed text, with its number of bytes before sealing. */
 export interface SealedText {
   readonly sealed: Buffer
   readonly bytes: number
@@ -63,7 +63,7 @@ export function dataKeyOf(key: Buffer): DataKey {
   }
 }
 
-/** The first bytes of all values that this key sealed. */
+/** Returns the first bytes, which are the same for all values that this key has sealed. */
 export const headerOf = ({ id }: Pick<DataKey, 'id'>): Buffer =>
   Buffer.concat([Buffer.from([byDataKey]), Buffer.from(id, 'hex')])
 
@@ -71,10 +71,13 @@ export function sealWith(key: DataKey, place: string, plain: string): Buffer {
   return encrypt(key.key, headerOf(key), aad(headerOf(key), place), Buffer.from(plain))
 }
 
-/** Bytes that are encrypted before the thread handles other events. 20 MiB at once would stop it for 0.1 s. */
+/**
+ * A long text is sealed and opened in slices of this many bytes. The thread handles other events between two slices. A
+ * text of 20 MiB in one piece would stop the thread for 0.1 s.
+ */
 export const sliceBytes = 256 * 1024
 
-/** Returns what `sealWith` returns. The thread handles other events between two slices of a long text. */
+/** Seals like `sealWith`. The thread handles other events between two slices of a long text. */
 export async function sealInSlices(key: DataKey, place: string, plain: Uint8Array): Promise<Buffer> {
   const header = headerOf(key)
   const { cipher, iv } = cipherFor(key.key, aad(header, place))
@@ -88,7 +91,7 @@ export async function sealInSlices(key: DataKey, place: string, plain: Uint8Arra
   return sealed
 }
 
-/** Writes the result for each slice of `from` into `to`. GCM returns as many bytes as it gets. */
+/** Encrypts or decrypts `from` slice by slice into `to`. Both have the same length, because GCM adds no padding. */
 async function inSlices(cipher: CipherGCM | DecipherGCM, from: Uint8Array, to: Buffer): Promise<void> {
   for (let at = 0; at < from.length; at += sliceBytes) {
     await nextTurn()
@@ -105,13 +108,13 @@ export function keyIdOf(sealed: Buffer): string | null {
   return sealed.toString('hex', 1, 1 + idBytes)
 }
 
-/** Opens bytes of version 2 with the named key. Throws UnsealError. */
+/** Opens bytes of version 2 with this data key. Throws UnsealError. */
 export function openWith(key: DataKey, place: string, sealed: Buffer): string {
   const header = headerOfKey(key, sealed)
   return decrypt(key.key, header.length, aad(header, place), sealed).toString('utf8')
 }
 
-/** Returns what `openWith` returns. The thread handles other events between two slices of a long text. */
+/** Opens like `openWith`. The thread handles other events between two slices of a long text. */
 export async function openInSlices(key: DataKey, place: string, sealed: Buffer): Promise<string> {
   const header = headerOfKey(key, sealed)
   const { decipher, body } = decipherFor(key.key, header.length, aad(header, place), sealed)
@@ -173,7 +176,10 @@ function decrypt(key: Buffer, headerBytes: number, authenticated: Buffer, sealed
   return authentic(decipher, decipher.update(body))
 }
 
-/** Returns the opened bytes if they are authentic. GCM returns all of them before `final`, which checks the tag. */
+/**
+ * Returns the opened bytes if they are authentic. GCM gives out all bytes before `final` checks the tag, so no caller
+ * may use them earlier.
+ */
 function authentic(decipher: DecipherGCM, plain: Buffer): Buffer {
   try {
     decipher.final()

@@ -5,7 +5,7 @@ import type { Db } from '../../db/schema/index.ts'
 import type { Log } from '../../shared/log.ts'
 import { dataKeyOf, UnsealError, unwrap, wrap, type DataKey } from './format.ts'
 
-/** This database's values were sealed with another key. */
+/** Another key than DATA_ENCRYPTION_KEY has sealed the values of this database. */
 export class WrongKey extends Error {
   override readonly name = 'WrongKey'
   constructor() {
@@ -16,19 +16,19 @@ export class WrongKey extends Error {
 }
 
 /**
- * A process seals with a key for at most this time before it asks for a newer one. After `npm run rotate-key` has made
- * a key, it waits longer than this time.
+ * A process seals with a data key for at most this time before it asks for a newer key. `npm run rotate-key` makes a
+ * new key and then waits longer than this time.
  */
 export const leaseMilliseconds = 10_000
-/** From this age on, the next use of the key refreshes it in the background. */
+/** If the newest key was read longer ago than this, its next use reads the newest key again in the background. */
 const refreshMilliseconds = 3_000
 
 export interface KeyringOptions {
   readonly db: Db
-  /** The installation's key, then older ones that may still wrap data keys. */
+  /** The installation's key first. Older keys follow, with which data keys may still be wrapped. */
   readonly installationKeys: readonly [Buffer, ...Buffer[]]
   readonly log: Log
-  /** Milliseconds; default `performance.now`. */
+  /** Returns milliseconds. The default is `performance.now`. */
   readonly clock?: () => number
 }
 
@@ -38,8 +38,8 @@ export interface KeyringOptions {
  */
 export interface Keyring {
   /**
-   * Returns the key for new values, which was read at most `leaseMilliseconds` ago. The first process makes the first
-   * key. Throws WrongKey.
+   * Returns the key for new values, as the database contained it at most `leaseMilliseconds` ago. If the database has
+   * no key, makes the first one. Throws WrongKey.
    */
   current(): Promise<DataKey>
   /** Returns the key with this id. Throws UnsealError. */
@@ -49,10 +49,10 @@ export interface Keyring {
 }
 
 const placeOf = (id: string): string => `data-key/${id}`
-/** The place of `key_probe`, which only databases from before the data keys have. */
+/** The place of `key_probe`. Only a database of an older version, which had no data keys, contains `key_probe`. */
 const probePlace = 'installation'
 
-/** The row of `data_keys` for a key. */
+/** Returns the row of `data_keys` that stores a data key, wrapped with this installation key. */
 export function wrapped(installationKey: Buffer, { id, key }: DataKey): { id: string; wrapped: Buffer } {
   return { id, wrapped: wrap(installationKey, placeOf(id), key) }
 }
@@ -111,8 +111,8 @@ export function createKeyring({
       newest = opened(row)
     } catch (error) {
       if (!(error instanceof UnsealError)) throw error
-      // The newest key was wrapped with an installation key that this process does not have: the older data key still
-      // works.
+      // The newest key was wrapped with an installation key that this process does not have. If the process has an
+      // older data key, it continues with that key.
       if (newest === undefined) throw new WrongKey()
       log.error(
         { data_key: row.id },
@@ -160,7 +160,10 @@ function newestRow(db: Db) {
     .executeTakeFirst()
 }
 
-/** If two processes make the first key at the same time, one wins, because a generation is unique. */
+/**
+ * Makes the first key. If two processes do this at the same time, only one key is stored, because a generation is
+ * unique.
+ */
 async function makeFirst(db: Db, installationKeys: readonly [Buffer, ...Buffer[]]) {
   await checkProbe(db, installationKeys)
   await makeKey(db, installationKeys[0], 1)
@@ -169,7 +172,7 @@ async function makeFirst(db: Db, installationKeys: readonly [Buffer, ...Buffer[]
   return row
 }
 
-/** Makes a data key, unless its generation exists. */
+/** Makes a data key, unless a key of this generation exists. */
 export async function makeKey(db: Db, installationKey: Buffer, generation: number): Promise<void> {
   await db
     .insertInto('data_keys')
@@ -179,8 +182,8 @@ export async function makeKey(db: Db, installationKey: Buffer, generation: numbe
 }
 
 /**
- * A database of an older version contains `key_probe`: a known text, sealed with the installation's key. Throws
- * WrongKey.
+ * Checks the installation keys with `key_probe`: a known text that the installation's key has sealed. Only a database
+ * of an older version contains it. Throws WrongKey.
  */
 async function checkProbe(db: Db, keys: readonly Buffer[]): Promise<void> {
   const row = await db.selectFrom('installation').select('key_probe').executeTakeFirst()

@@ -1,19 +1,22 @@
 import { effectId, type EffectKey } from '../../contract/effect-key.ts'
 
 /*
- * A place names the row and column of a sealed value. Each value authenticates its place, so bytes that are moved to
- * another row or column cannot be opened there. A place never changes. No two values share a place, except the
- * parameters of a held call and of its approval, which are equal.
+ * A place is a text that names the row and column of a sealed value. Each value authenticates its place, so bytes that
+ * are moved to another row or column cannot be opened there. A place never changes. No two values share a place, except
+ * the parameters of a held call and of its approval, which are equal.
  */
 
-/** Resolved parameters of a step's call, in the rows of the call and of its approval. */
+/** The place of a call's resolved parameters. Both the call's row and the row of its approval store them. */
 export const paramsPlace = (key: EffectKey): string => effectId(key)
-/** The input of an agent's call, in its approval. */
+/** The place of the input of an agent's call. The row of the call's approval stores this input. */
 export const agentInputPlace = (approvalId: string): string => approvalId
-/** The present state of the thing that an approval's call would change, as its approvers saw it. */
+/**
+ * Before an approval is decided, its approvers see the present state of what the call would change. This is the place
+ * of that state.
+ */
 export const statePlace = (approvalId: string): string => `${approvalId}/state`
 export const outputPlace = (key: EffectKey): string => `${effectId(key)}/output`
-/** Values that belong to a call's error. */
+/** The place of values that belong to a call's error. */
 export const errorPlace = (key: EffectKey): string => `${effectId(key)}/error`
 export const inputsPlace = (runId: string): string => `${runId}/inputs`
 export const resultPlace = (runId: string): string => `${runId}/result`
@@ -28,22 +31,22 @@ export const connectionPlace = (
   field: ConnectionField,
 ): string => JSON.stringify(['connection', organizationId, connectionId, field])
 
-/** Address and secrets of a webhook. */
+/** The place of a webhook's address and secrets. */
 export const webhookPlace = (organizationId: string, webhookId: string): string =>
   JSON.stringify(['webhook', organizationId, webhookId])
 
-/** The text or the rows that were read from an uploaded file. */
+/** The place of the text or the rows that were read from an uploaded file. */
 export const filePlace = (organizationId: string, fileId: string, part: 'text' | 'rows'): string =>
   JSON.stringify(['file', organizationId, fileId, part])
-/** The PKCE verifier of an authorization whose answer has not arrived yet. */
+/** The place of the PKCE verifier of an authorization whose answer has not arrived yet. */
 export const verifierPlace = (stateHash: string): string => JSON.stringify(['connection-attempt', stateHash])
 
 /**
- * Identifies one use of an `Idempotency-Key`. Two values are stored for it: the answer, and the result of the operation
+ * Identifies one use of an `Idempotency-Key`. Each use stores two values: the answer, and the result of the operation
  * (`made`).
  */
 export interface IdempotencyUse {
-  /** Empty for a request that concerns only the caller and no organization. */
+  /** Empty for a request that concerns only the caller, not an organization. */
   readonly organizationId: string
   readonly userId: string
   readonly apiKeyId: string

@@ -5,26 +5,26 @@ import type { Row, SealedColumn } from './columns.ts'
 import { fingerprintBytes, headerOf, sealWith, UnsealError, type DataKey } from './format.ts'
 import { openKept, type Sealer } from './sealer.ts'
 
-/** Rows that one statement reads. */
+/** One statement lists at most this many rows. */
 const pageRows = 1_000
-/** The most rows, and about the most bytes, that one statement reseals. */
+/** One statement reseals at most this many rows. Their values have at most about this many bytes together. */
 const groupRows = 50
 const groupBytes = 4 * 1024 * 1024
-/** The longest pause between two groups; a pause is as long as the last group took. */
+/** After a group, the process pauses for as long as the group took, but at most this long. */
 const longestPauseMilliseconds = 1_000
 
 export interface Resealed {
   /** Values that were resealed with the key. */
   readonly sealed: number
-  /** Values that were locked or changed meanwhile, which the next pass reads again. */
+  /** Values that another transaction had locked or changed. The next pass reads them again. */
   readonly left: number
-  /** Rows whose values no key opens. */
+  /** Names of the rows whose values no key opens. */
   readonly unreadable: readonly string[]
 }
 
 /**
- * Reseals every value of a column that is not sealed with `key`. Skips locked rows instead of waiting. Changes a value
- * only if it is still the one that was read, so no concurrent write is lost.
+ * Reseals every value of a column that is not sealed with `key`. Skips locked rows and does not wait for them. Replaces
+ * a value only if nobody has changed it since it was read, so no concurrent change is lost.
  */
 export async function resealColumn(
   db: Db,
@@ -67,7 +67,7 @@ interface Value extends Row {
 
 interface Change {
   readonly row: Row
-  /** Identifies the value that was read. */
+  /** Identifies the value that was read: its first bytes, or the SHA-256 of an unencrypted value. */
   readonly was: Buffer
   readonly becomes: Buffer
 }

@@ -9,22 +9,22 @@ import {
 } from './format.ts'
 import { createKeyring, type Keyring, type KeyringOptions } from './keyring.ts'
 
-/** Seals one text for one place. */
+/** Seals one text for one place (places.ts). */
 export type Seal = (place: string, plain: string) => Buffer
 
 /** Encrypts values at rest (docs/encryption.md). */
 export interface Sealer {
   /**
-   * Returns a function that seals without waiting, with the present key. Use it at once: `npm run rotate-key` assumes
-   * that old keys are not used for long.
+   * Returns a function that seals synchronously with the present data key. Use the function at once, because `npm run
+   * rotate-key` assumes that processes stop using old keys soon.
    */
   sealing(): Promise<Seal>
   /**
-   * `place` names row and column and is authenticated, so sealed bytes cannot be moved to another row or column. Bytes
-   * must be UTF-8, because `open` returns a text.
+   * Seals a value. `place` names its row and column and is authenticated, so the sealed bytes cannot be moved to
+   * another row or column. Bytes must be UTF-8, because `open` returns a text.
    */
   seal(place: string, plain: string | Uint8Array): Promise<Buffer>
-  /** Throws UnsealError if the bytes were changed or moved, or sealed with an unknown key. */
+  /** Opens a sealed value. Throws UnsealError if the bytes were changed or moved, or sealed with an unknown key. */
   open(place: string, sealed: Buffer): Promise<string>
   /** Throws WrongKey if this process cannot open values that other processes have sealed. */
   check(): Promise<void>
@@ -56,18 +56,18 @@ export function sealerOf(keyring: Keyring): Sealer {
   }
 }
 
-/** Seals a text before a lock is taken; the result has its size, for limits. */
+/** Seals a text and returns it with its number of bytes, which limits need. Call this before you take a lock. */
 export async function sealText(sealer: Sealer, place: string, plain: string): Promise<SealedText> {
   return { sealed: await sealer.seal(place, plain), bytes: Buffer.byteLength(plain) }
 }
 
-/** A value in a row: sealed, or in the clear if an older version wrote it. */
+/** A value in a row: sealed, or unencrypted if an older version wrote it. */
 export interface Kept {
   readonly sealed: Buffer | null
   readonly plain: string | null
 }
 
-/** Returns the text of an optional value; null if there is none. Throws UnsealError. */
+/** Returns the text of an optional value, or null if there is no value. Throws UnsealError. */
 export async function openKept(sealer: Sealer, place: string, kept: Kept): Promise<string | null> {
   return kept.sealed === null ? kept.plain : sealer.open(place, kept.sealed)
 }

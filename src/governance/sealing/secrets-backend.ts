@@ -11,7 +11,7 @@ export interface SecretOwner {
 export interface KeptSecret {
   readonly backend: SecretsBackendName
   readonly credential_sealed: Buffer | null
-  /** The version in a backend outside the database; null: the newest. */
+  /** The version in a backend outside the database; null: the newest version. */
   readonly secret_version: string | null
 }
 
@@ -31,12 +31,15 @@ export interface Secrets {
    * Removes a secret to which no row refers any more. Does nothing if the secret is gone. Throws SecretsUnavailable.
    */
   remove(owner: SecretOwner): Promise<void>
-  /** `ok`, or a sentence for the operator, for each right that the service needs. */
+  /** Checks each right that the service needs. The answer is `ok`, or a sentence for the operator. */
   check(): Promise<{ readonly list_secrets: string; readonly get_secret: string }>
   close(): void
 }
 
-/** The backend is away or refuses. No byte of the call has left for the service, and the same call may work later. */
+/**
+ * The backend refuses or does not answer. Nothing was sent to the service that a tool calls, and the same call may work
+ * later.
+ */
 export class SecretsUnavailable extends Error {
   override readonly name = 'SecretsUnavailable'
 }

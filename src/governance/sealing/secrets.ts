@@ -4,14 +4,17 @@ import { connectionPlace } from './places.ts'
 import type { Sealer } from './sealer.ts'
 import { SecretGone, type SecretOwner, type Secrets } from './secrets-backend.ts'
 
-/** Creates this process's backend for new credentials. If it is AWS, credentials in the database can still be read. */
+/**
+ * Creates the backend that this process uses for new credentials. If this backend is AWS, the process can still read
+ * credentials in the database.
+ */
 export function createSecrets(config: Config['secrets'], sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
   const database = createDatabaseSecrets(sealer)
   if (config.backend === 'db') return database
   const aws = createAwsSecrets(config)
   return {
     ...aws,
-    // A credential that was stored before the setting changed is still in its row.
+    // A credential that was stored before SECRETS_BACKEND changed is still in the connection's row.
     replace: (owner, text, old) => (old.backend === 'db' ? database : aws).replace(owner, text, old),
     read: (owner, kept) => (kept.backend === 'db' ? database : aws).read(owner, kept),
   }
@@ -20,7 +23,7 @@ export function createSecrets(config: Config['secrets'], sealer: Pick<Sealer, 's
 const placeOf = ({ organizationId, connectionId }: SecretOwner): string =>
   connectionPlace(organizationId, connectionId, 'credential')
 
-/** Credentials in the connection's row, sealed with a data key. */
+/** Stores credentials in the connection's row, sealed with a data key. */
 function createDatabaseSecrets(sealer: Pick<Sealer, 'seal' | 'open'>): Secrets {
   const keep: Secrets['keep'] = async (owner, text) => ({
     backend: 'db',

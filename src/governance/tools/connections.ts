@@ -19,10 +19,11 @@ export interface ToolStanding {
   /** Whether the person or the organization has the connection that the tool needs; true if the tool needs none. */
   readonly connected: boolean
   /**
-   * The reason why the tool does not work, as one clause; null if the tool works. It never names other organizations.
+   * The reason why the tool does not work, as one clause; null if the tool works. The text never names other
+   * organizations.
    */
   readonly unavailable: string | null
-  /** The error code of a call. */
+  /** The error code of a call to the tool. If absent, the code is `tool_not_available`. */
   readonly code?: typeof toolNotAvailable | typeof connectionExpired | typeof connectionLacksScope
 }
 
@@ -56,8 +57,8 @@ function connectionStanding(
     return ofIntegration(tool.name, tool.connection, liveConnection(connections, tool.connection, userId))
   const { ownService } = tool
   const own = ownService === undefined ? null : liveConnection(connections, ownService.integration, userId)
-  // If the person's own connection has expired, the installation's is not used instead, because the call would act as
-  // another account.
+  // If the person's own connection has expired, the installation's connection does not replace it, because the call
+  // would act as another account.
   if (ownService !== undefined && own !== null) return ofIntegration(tool.name, ownService.integration, own)
   const connected = installation.installationTools === 'all' || connections.installation.has(tool.name)
   const orOwn = ownService === undefined ? '' : `, or people a service of their own ${connectIt(tool.name)}`
@@ -95,7 +96,7 @@ function ofIntegration(tool: string, integration: Integration, live: LiveConnect
 
 const connectIt = (tool: string): string => `with \`POST /tools/${tool}/connect\``
 
-/** For a call without a connection. */
+/** The message for a call that needs a connection but has none. */
 export const notConnectedMessage = (tool: string, integration: Integration): string =>
   `\`${tool}\` has no connection to \`${integration}\`: the person who runs the workflow can make one, or an admin for the organization, ${connectIt(tool)}`
 
@@ -105,7 +106,7 @@ export function lacksMessage(tool: string, integration: Integration, rights: rea
   return `the connection of \`${tool}\` to \`${integration}\` was made without a right that it needs${named}: connect it again ${connectIt(tool)}, and grant this right`
 }
 
-/** For a call whose service refused its credential. */
+/** The message for a call whose service no longer accepts the credential of its connection. */
 export const expiredMessage = (tool: string, integration: Integration): string =>
   `the connection of \`${tool}\` to \`${integration}\` has expired: connect it again ${connectIt(tool)}`
 
@@ -158,8 +159,8 @@ export interface ConnectionsView {
 
 /**
  * Implements `npm run connect-installation`: connects an organization to a tool of the installation, or disconnects it
- * (commit point `org.change`). Every process applies the change from the next decision on. Throws `not_found`, and
- * `bad_request` for a tool that is not of the installation.
+ * (commit point `org.change`). Every process applies the change from the next decision on. Throws `not_found` for an
+ * unknown organization, and `bad_request` if the tool is not a tool of the installation.
  */
 export async function setConnection(
   context: Pick<Context, 'combiner'>,

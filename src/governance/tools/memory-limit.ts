@@ -3,7 +3,9 @@ import type { Database } from '../../db/schema/index.ts'
 import type { Label } from '../../policy/types.ts'
 import type { Exceeded } from '../limits/run-quota.ts'
 
-/** A guess: memory becomes free when values are deleted. */
+/**
+ * A refused caller may try again after this many seconds. This is a guess: memory becomes free when values are deleted.
+ */
 const retryAfterSeconds = 60
 
 interface Entry {
@@ -14,7 +16,8 @@ interface Entry {
 
 /**
  * Returns the limit that storing `text` under `key` would exceed, else null. Values, keys and labels count for
- * `memory_mb`. A smaller value is accepted even over the limit. Call it under the organization's lock.
+ * `memory_mb`. A change that does not enlarge the organization's memory is accepted even above the limit. Call it under
+ * the organization's lock.
  */
 export async function memoryOver(
   trx: Transaction<Database>,
@@ -27,7 +30,9 @@ export async function memoryOver(
   return { limit: 'memory_mb', value: limit, retryAfter: retryAfterSeconds }
 }
 
-/** Bytes by which storing `text` under `key` would enlarge the memory; below 0 if it gets smaller. */
+/**
+ * Bytes by which storing `text` under `key` would enlarge the organization's memory; below 0 if it would get smaller.
+ */
 export const memoryGrowth = async (
   trx: Transaction<Database>,
   organizationId: string,

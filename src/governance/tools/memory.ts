@@ -18,7 +18,7 @@ import { memoryPlace } from '../sealing/places.ts'
 import { openKept, type Kept } from '../sealing/sealer.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 
-/** A value in the memory, with the labels of its key. */
+/** A value in the organization's memory, with the labels of its key. */
 export interface MemoryView {
   readonly key: string
   readonly value: Json
@@ -44,7 +44,8 @@ export async function readMemory(
 }
 
 /**
- * Returns the revision of a key. Each write has a different revision. A key without a row has the revision `absent`.
+ * Returns the revision of a key. Each write gives the key a new revision. A key without a row has the revision
+ * `absent`.
  */
 export const memoryRevision = (row: { readonly revision: number } | undefined): string =>
   row === undefined ? 'absent' : String(row.revision)
@@ -61,9 +62,10 @@ async function openMemory(
 }
 
 /**
- * Stores a value under a key and replaces the old one. The key keeps its labels, even those of a deleted value.
+ * Stores a value under a key and replaces the old value. The key keeps its labels, even those of a deleted value.
  * Everybody may add labels, but only an admin may remove labels. If `labels` is null, the present labels stay. Throws
- * `insufficient_role` with the labels that would be removed, and `quota_exceeded` if no storage is left.
+ * `insufficient_role` if labels would be removed by a person who is not an admin; the error names these labels. Throws
+ * `validation_error` for too many labels, and `quota_exceeded` if no storage is left.
  */
 export async function setMemory(
   context: Pick<Context, 'combiner' | 'config' | 'sealer'>,
@@ -122,7 +124,7 @@ function requireRemover(role: Role, lost: readonly Label[]): void {
   throw new DomainError('insufficient_role', message, [{ path: 'labels', message }])
 }
 
-/** The row of a key; a deleted value has only labels. */
+/** The row of a key. The row of a deleted value has only labels. */
 function keptUnder(tx: ChainTx, key: string) {
   return tx.trx
     .selectFrom('memory')
@@ -133,8 +135,8 @@ function keptUnder(tx: ChainTx, key: string) {
 }
 
 /**
- * Deletes a value. The key keeps its labels, so a later value under this key has them again. If an admin deletes a
- * second time, the labels are deleted too. Throws `not_found` if nothing is left to delete.
+ * Deletes a value. The key keeps its labels, so a later value under this key has them again. If an admin deletes the
+ * key once more, its labels are deleted too. Throws `not_found` if nothing is left to delete.
  */
 export async function deleteMemory(context: Acting, caller: Caller, key: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {

@@ -7,8 +7,9 @@ export interface FreeSpace {
 }
 
 /**
- * The free bytes beside the logs, and beside the data folder of `npm start` with its PostgreSQL. A folder that does not
- * exist is left out: a process that is started alone writes its logs to stderr and keeps no files.
+ * Returns the free bytes on the disk of the log folder, and on the disk of the data folder of `npm start`, which
+ * contains PostgreSQL. Leaves out a folder that is not set or does not exist. A process that is started alone has
+ * neither folder: it logs to stderr and keeps no files.
  */
 export async function freeSpace({
   logFolder,

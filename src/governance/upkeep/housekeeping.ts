@@ -6,8 +6,8 @@ import { keptHours } from '../idempotency.ts'
 import { pruneStarts } from '../runs/values/load-starts.ts'
 
 /**
- * Records that this process lives. `/health` checks for a recent row of a worker. It also checks whether the database
- * refused to write the heartbeat of its own process.
+ * Records that this process lives. `/health` checks that a worker has a recent row. If the database refuses this write,
+ * `/health` of the same process reports that too.
  */
 export async function beat(
   context: Pick<Context, 'config' | 'db' | 'writeTrouble'>,
@@ -36,8 +36,9 @@ export async function leave(context: Pick<Context, 'config' | 'db'>): Promise<vo
 }
 
 /**
- * Deletes idempotency keys of runs after `keptHours`, heartbeat rows of dead processes, authorizations that nobody has
- * answered in time, and claims of Slack accounts after a day.
+ * Deletes idempotency keys of runs after `keptHours`, and counts of started calls of ended runs. Also deletes heartbeat
+ * rows of dead processes, authorizations of connections that nobody finished in time, and claims of Slack accounts
+ * after a day.
  */
 export async function prune(db: Db): Promise<void> {
   await sql`
@@ -52,8 +53,8 @@ export async function prune(db: Db): Promise<void> {
 }
 
 /**
- * Runs `work` repeatedly until stopped. Each round begins `seconds` after the end of the last one. A failure is logged,
- * and the rounds go on. The first success after a failure is logged too.
+ * Runs `work` repeatedly until `stop` is called. Each round begins `seconds` after the end of the previous round. A
+ * failure is logged, and the rounds go on. The first success after a failure is logged too.
  */
 export function every(
   context: Pick<Context, 'log' | 'metrics' | 'sparseLog'>,

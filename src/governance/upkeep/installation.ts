@@ -3,12 +3,12 @@ import { isConnectionError } from '../../db/errors.ts'
 
 const retryMilliseconds = 1_000
 
-/** A database that the service cannot use until a person changes it. */
+/** The error for a database that the service cannot use until a person changes it. */
 export class UnfitDatabase extends Error {
   override readonly name = 'UnfitDatabase'
 }
 
-/** Returns an error with advice for known SQLSTATEs, and every other error unchanged. */
+/** Returns an `UnfitDatabase` with advice for known SQLSTATEs, and every other error unchanged. */
 function unfit(error: unknown, role: string): unknown {
   if (!(error instanceof Error)) return error
   const { code } = error as { code?: unknown }
@@ -39,8 +39,9 @@ function unfit(error: unknown, role: string): unknown {
 
 /**
  * Checks that this process can open values that other processes sealed. The very first process makes the first data
- * key. Waits while the database is away. Throws WrongKey, or UnfitDatabase for a wrong login, role, right or table.
- * Such a process must not run, because every call would fail.
+ * key. While the database cannot be reached, waits and tries again. Throws `WrongKey` if the values were sealed with
+ * another key. Throws `UnfitDatabase` for a wrong login, role, right or table. After either error the process must not
+ * run, because every call would fail.
  */
 export async function checkInstallation(context: Pick<Context, 'config' | 'sealer'>): Promise<void> {
   for (;;) {

@@ -1,7 +1,7 @@
 import { longestWaits, type LongestWait } from '../../db/queries/upkeep/find-longest-waits.ts'
 import type { Context } from '../context.ts'
 
-/** The most rows that one reading looks at. */
+/** One query reads at most this many pending approvals, and at most this many open runs. */
 const mostRows = 10_000
 /** A wait that is shorter than this is not logged, because somebody probably decides soon. */
 const leastSeconds = 60
@@ -9,9 +9,9 @@ const leastSeconds = 60
 const againMilliseconds = 3_600_000
 
 /**
- * Returns a function that logs the approvals and the unknown outcome that have waited longest for a person. It writes
- * one line for each kind of approval and one for unknown outcomes. It logs a kind when another item has become the
- * oldest, and once an hour. The metrics contain only the time of the longest wait, not the item.
+ * Returns a function that logs what has waited longest for a person: one line for each kind of approval, and one line
+ * for unknown outcomes. It logs a kind when another item has become the oldest of this kind, and once an hour. The
+ * metrics contain only the time of the longest wait, so the log must name the item.
  */
 export function longestWaitsTeller({ db, log }: Pick<Context, 'db' | 'log'>): () => Promise<void> {
   const told = new Map<LongestWait['kind'], { readonly what: string; readonly at: number }>()

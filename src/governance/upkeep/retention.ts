@@ -4,15 +4,20 @@ import { removeOldNotifications } from '../../db/queries/upkeep/remove-notificat
 import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 
-/** The most runs whose data one transaction removes. */
+/** One transaction removes at most this many rows, or the data of at most this many runs. */
 const batch = 50
 
 /**
- * Removes the data of runs that ended before RETENTION_DAYS: inputs, sealed parameters, outputs, result and events.
- * Also removes uploaded files that no run has used since that time. Also removes sealed inputs of agents' calls,
- * revoked connections, and messages about ended things, if the decision, revocation or end was before that time. Runs,
- * steps, decisions, approvals and the audit log stay for ever, with hashes of the removed data. Returns the number of
- * runs whose data was removed. Concurrent processes take different runs.
+ * Removes data that is older than RETENTION_DAYS. If RETENTION_DAYS is 0, all of it stays:
+ *
+ * - inputs, sealed parameters, outputs, results and events of runs that ended before that time;
+ * - uploaded files that no run has used since that time;
+ * - sealed inputs of agents' calls that were decided before that time;
+ * - connections that were revoked before that time;
+ * - messages that are older, unless they are about something that still waits.
+ *
+ * Runs, steps, decisions, approvals and the audit log stay for ever, with hashes of the removed data. Returns the
+ * number of runs whose data was removed. Several processes may do this at the same time: they take different runs.
  */
 export async function removeOldData(context: Pick<Context, 'config' | 'db'>): Promise<number> {
   const { retentionDays } = context.config
@@ -49,7 +54,8 @@ export async function removeOldData(context: Pick<Context, 'config' | 'db'>): Pr
 }
 
 /**
- * Without `keep_decision_params`, an agent's input is stored only while its approval is pending (docs/decisions/0051).
+ * Removes agents' inputs in organizations that have switched `keep_decision_params` off. They keep an input only while
+ * its approval is pending (docs/decisions/0051).
  */
 async function removeUnkept(db: Db): Promise<void> {
   await inBatches(() =>
@@ -67,8 +73,8 @@ async function inBatches(remove: () => Promise<{ readonly numAffectedRows?: bigi
 }
 
 /**
- * Removes messages with all rows that share them. A message stays while one of its subjects still waits, because the
- * end of the wait edits it.
+ * Removes old messages, with all rows of `notifications` that share a message. A message about something that still
+ * waits stays, because the service edits the message when the wait ends.
  */
 const removeNotifications = (db: Db, days: number) => removeOldNotifications(days, batch).execute(db)
 

@@ -4,9 +4,9 @@ import type { Db } from '../../db/schema/index.ts'
 import type { Context } from '../context.ts'
 import { freeSpace } from './disk-space.ts'
 
-/** The most rows that one count reads. */
+/** Each count reads at most this many rows. */
 const mostRows = 10_000
-/** Milliseconds for which several scrapers share one reading. */
+/** For this many milliseconds, all scrapers get the numbers of one reading. */
 const keptMilliseconds = 5_000
 /** If the database does not answer within this time, it counts as down for this scrape. */
 const patience = '2s'
@@ -29,8 +29,9 @@ interface State {
 }
 
 /**
- * Sets the gauges that need the database or the disk before each scrape. The database is read at most every five
- * seconds. One statement reads at most 10,000 rows for each count, through indexes.
+ * Before each scrape, sets the gauges whose numbers must be read: from this process, the database and the disk. The
+ * database and the disk are read at most every five seconds. One statement reads at most 10,000 rows for each count,
+ * through indexes.
  */
 export function measureState(
   context: Pick<Context, 'combiner' | 'config' | 'db' | 'metrics' | 'pool'>,
@@ -56,8 +57,8 @@ async function setDiskFree({ config, metrics }: Pick<Context, 'config' | 'metric
 }
 
 /**
- * Sets the gauges. If the database has not answered, the gauges are removed, so that no old number looks like a present
- * one.
+ * Sets the gauges. If the database has not answered, removes the gauges, so that an old number does not look like a
+ * present number.
  */
 function set({ metrics }: Pick<Context, 'metrics'>, state: State | null): void {
   const { openRuns, oldestRun, slotWaits, pendingApprovals, oldestApproval, unknownOutcomes, outbox, oldestMessage } = metrics // prettier-ignore

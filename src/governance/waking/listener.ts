@@ -2,7 +2,7 @@ import pg from 'pg'
 import type { Config } from '../../shared/config.ts'
 import type { Log } from '../../shared/log.ts'
 
-/** The connection of this process that listens. */
+/** The database connection on which this process receives notifications (LISTEN). */
 export interface Listener {
   close(): Promise<void>
 }
@@ -14,7 +14,7 @@ export interface ListenerOptions {
 
 export interface ListenerEvents {
   onMessage(payload: string): void
-  /** This is called each time the connection opens. Earlier notifications may be lost. */
+  /** Called each time the connection opens. Notifications that were sent before that may be lost. */
   onOpen(): void
 }
 
@@ -23,7 +23,10 @@ export const notifyChannel = 'countersign_runs'
 const firstDelay = 100
 const longestDelay = 5_000
 
-/** Opens the connection, and opens it again whenever it is lost (after 0.1 s, doubling up to 5 s). Never throws. */
+/**
+ * Opens the connection, and opens it again whenever it is lost. The delay before that is 0.1 s at first, doubles with
+ * each failure, and is at most 5 s. Never throws.
+ */
 export function openListener(options: ListenerOptions, events: ListenerEvents): Listener {
   let closed = false
   let delay = firstDelay

@@ -4,24 +4,24 @@ import type { Log } from '../../shared/log.ts'
 import { notifyChannel, openListener, type Listener } from './listener.ts'
 
 /**
- * Wakes everything that waits for a change of a run or an approval, in every process.
+ * Wakes the subscribers that wait for a change of a run or an approval, in every process.
  *
- * After a commit, `touch` wakes this process's subscribers at once, and those of other processes by NOTIFY. One
- * statement carries all collected ids. The statement is sent 20 ms after the previous one. If a run has ended, it is
- * sent after 4 ms, because a caller may wait for this end. The statement runs outside the deciding transaction, because
- * NOTIFY in that transaction would serialise all commits of the instance. Notifications can be lost, so each process
- * also compares the event counters of all awaited runs once a second. A wake-up only means that the subscriber must
- * read again.
+ * After a commit, `touch` wakes the subscribers of this process at once, and the subscribers of other processes by
+ * NOTIFY. One statement carries all collected ids. It is sent 20 ms after the previous statement. If a run has ended,
+ * it is sent after 4 ms, because a caller may wait for this end. The statement runs outside the deciding transaction,
+ * because NOTIFY in that transaction would make all commits of the database wait for each other. Notifications can be
+ * lost. So each process also reads the event counters of all awaited runs once a second. A wake-up only means that the
+ * subscriber must read again.
  */
 export interface Notifier {
   /**
-   * Wakes all subscribers of these runs, in all processes. `hasEnded`: one of them has ended. Never throws, never
-   * waits.
+   * Wakes all subscribers of these runs and approvals, in all processes. `hasEnded`: one of the runs has ended. Never
+   * throws, never waits.
    */
   touch(runIds: ReadonlySet<string>, hasEnded?: boolean): void
   /**
-   * Calls `wake` whenever the run may have changed. Returns the function that ends the subscription. Subscribe before
-   * you read.
+   * Calls `wake` whenever the run or approval may have changed. Returns the function that ends the subscription.
+   * Subscribe before you read the run, so that you miss no change.
    */
   subscribe(runId: string, wake: () => void): () => void
   close(): Promise<void>
@@ -34,9 +34,9 @@ export interface NotifierOptions {
   readonly pollMilliseconds?: number
 }
 
-/** Milliseconds between two notifications: usually, and if a run has ended. */
+/** Milliseconds between two NOTIFY statements. `atEnd` counts if a run has ended. */
 const betweenMilliseconds = { usually: 20, atEnd: 4 }
-/** A payload must be below 8,000 bytes; ids are ASCII. */
+/** PostgreSQL accepts payloads below 8,000 bytes. Ids are ASCII, so each character is one byte. */
 const payloadBytes = 7_500
 /** If the ids need more payloads than this, `*` is sent, and every subscriber reads again. */
 const mostPayloads = 8
@@ -49,7 +49,7 @@ export function createNotifier(options: NotifierOptions): Notifier {
 class PostgresNotifier implements Notifier {
   readonly #options: NotifierOptions
   readonly #subscribers = new Map<string, Set<() => void>>()
-  /** Event counters of runs and states of approvals in the last poll. */
+  /** The event counter of each run, and the status of each approval, in the last poll. */
   readonly #seen = new Map<string, string>()
   readonly #pending = new Set<string>()
   #flushTimer: NodeJS.Timeout | null = null
@@ -97,7 +97,8 @@ class PostgresNotifier implements Notifier {
     this.#stopPolling()
     if (this.#flushTimer !== null) {
       clearTimeout(this.#flushTimer)
-      // Send the rest before stopping, so others do not wait for their poll.
+      // Sends the collected ids before stopping. Otherwise other processes would notice the changes only when they
+      // poll.
       this.#flush()
     }
     await this.#sending
@@ -151,7 +152,7 @@ class PostgresNotifier implements Notifier {
     const payloads = payloadsOf(this.#options.config.processId, [...this.#pending])
     this.#pending.clear()
     try {
-      // The statement stores nothing, so it does not wait for the disk.
+      // The statement stores nothing, so its commit need not wait for the disk.
       await this.#options.pool.query(
         `select pg_notify($1, payload), set_config('synchronous_commit', 'off', true) from unnest($2::text[]) as p(payload)`,
         [notifyChannel, payloads],
@@ -183,7 +184,7 @@ class PostgresNotifier implements Notifier {
   }
 }
 
-/** `origin:id,id,...`, each below the limit of a payload. */
+/** Splits the ids into payloads `origin:id,id,...`, each below the limit of a payload. */
 export function payloadsOf(origin: string, runIds: readonly string[]): string[] {
   const payloads: string[] = []
   let current = ''

@@ -14,30 +14,33 @@ import type { WebhookRow } from './webhook-view.ts'
  * after another, and ends the lease. The lease of a dead worker ends by itself. Another worker then sends all
  * unrecorded deliveries, some of them for the second time, with the same `webhook-id`.
  *
- * After a failure the whole webhook pauses. So a dead address costs one attempt for each pause, however many messages
- * wait. A process sends for a limited number of webhooks at the same time. Each organization gets a few of these
- * places, and failing or slow webhooks get at most half.
+ * After a failure the whole webhook pauses. So an address that never answers costs only one attempt for each pause,
+ * even if many messages wait. A process sends for a limited number of webhooks at the same time. At most a few of these
+ * belong to one organization, and at most half of them are failing or slow.
  */
 
-/** The most webhooks for which one process sends at the same time, and how many of these may be failing or slow. */
+/**
+ * One process sends for at most `mostAtOnce` webhooks at the same time. At most `mostFailingAtOnce` of these are
+ * failing or slow.
+ */
 export const mostAtOnce = 40
 export const mostFailingAtOnce = 20
 /**
- * All processes together send for at most this many webhooks of one organization at the same time. For short moments it
- * can be more.
+ * All processes together send for at most this many webhooks of one organization at the same time. For a short moment,
+ * there can be more.
  */
 export const mostOfOrganization = 3
 
 /**
- * The most deliveries under one lease. A webhook is leased at most once a second, so this limits the rate of requests to
- * one address.
+ * A worker sends at most this many deliveries under one lease. A webhook is leased at most once a second, so this
+ * limits the rate of requests to one address.
  */
 export const mostDeliveries = 20
-/** Milliseconds of a lease after which no further delivery is sent. */
+/** Once a lease is this many milliseconds old, its worker begins no further delivery. */
 const sendingMilliseconds = 5_000
-/** Seconds until the next lease after an internal error of the service. */
+/** Seconds until the webhook can be leased again after an internal error of the service. */
 const pauseAfterError = 60
-/** Longer than any sending. */
+/** The length of a lease. It is longer than a worker sends under one lease. */
 const leaseSeconds = (sendingMilliseconds + 3 * attemptMilliseconds) / 1_000
 /** If an answer takes longer than this many milliseconds, the webhook counts as slow. */
 const slowMilliseconds = 3_000
@@ -47,7 +50,10 @@ type Leased = Pick<WebhookRow, 'id' | 'organization_id'>
 /** The services that sending needs. */
 export type Sending = Pick<Context, 'combiner' | 'db' | 'metrics' | 'outgoing' | 'sealer'>
 
-/** Leases due webhooks. The webhooks that have waited longest come first. */
+/**
+ * Leases due webhooks. An `ailing` webhook is failing or slow; every other webhook is `sound`. The webhooks that have
+ * waited longest come first.
+ */
 export async function leaseWebhooks(
   { db }: Pick<Context, 'db'>,
   kind: 'sound' | 'ailing',
@@ -91,13 +97,19 @@ export async function sendDue(context: Sending, webhook: Leased, signal: AbortSi
   }
 }
 
-/** Reads the webhook again, so that a changed address or secret is used from the next attempt on. */
+/**
+ * Returns the next due delivery, or null. Reads the webhook again each time, so that a changed address or secret is
+ * used from the next attempt on.
+ */
 async function nextDelivery({ db }: Pick<Context, 'db'>, webhookId: string): Promise<DueDelivery | null> {
   const { rows } = await nextDueDelivery(webhookId).execute(db)
   return rows[0] ?? null
 }
 
-/** Seconds until the next attempt at one message, by the number of failed attempts; the last number repeats. */
+/**
+ * Seconds until the next attempt to send one message: the first number after the first failure, and so on. The last
+ * number repeats.
+ */
 const retries = [5, 30, 120, 600, 1_800, 3_600]
 
 /** Seconds for which a webhook pauses after this number of failures in a row: 5, 10, 20, … up to ten minutes. */
@@ -110,7 +122,7 @@ interface Recorded {
   readonly waits: number
 }
 
-/** Commit point `webhook.record`. */
+/** Records how an attempt ended (commit point `webhook.record`). */
 async function recordAttempt(
   { db }: Pick<Context, 'db'>,
   webhookId: string,
@@ -133,12 +145,11 @@ async function recordAttempt(
   return rows[0] ?? { failures: 1, waits: 0 }
 }
 
-/**
- * Ends the lease, and sets the time of the next lease: when the next delivery is due, but not before the pause is over.
- */
+/** Ends the lease. The webhook can be leased again when its next delivery is due, but not before the pause is over. */
 async function giveBack({ db }: Pick<Context, 'db'>, webhookId: string, pause: number): Promise<void> {
   await db.transaction().execute(async (trx) => {
-    // The deliveries are read after the lock, because an event may add one at the same time (fan-out.ts).
+    // The row is locked before the deliveries are read, because an event may add a delivery at the same time
+    // (fan-out.ts).
     await sql`select from webhooks where id = ${webhookId} for update`.execute(trx)
     await sql`
       update webhooks set leased_until = null, due_at = (

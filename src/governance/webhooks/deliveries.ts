@@ -9,7 +9,7 @@ import { readPage, viewPage, type Page, type PageRequest } from '../page.ts'
 import { deliveryView, type DeliveryView } from './webhook-view.ts'
 import { findWebhook, auditWebhook } from './webhooks.ts'
 
-/** Seconds after which a failing delivery is given up. */
+/** If a delivery still fails this many seconds after its event, it is given up. */
 export const giveUpSeconds = 24 * 3_600
 
 /** Lists the deliveries of a webhook, newest first. Throws `not_found`. */

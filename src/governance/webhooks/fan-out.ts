@@ -8,15 +8,15 @@ import type { Context } from '../context.ts'
 import { giveUpSeconds } from './deliveries.ts'
 import { messageOf, type EventRow } from './message.ts'
 
-/** The most events of one transaction. */
+/** One transaction handles at most this many events. */
 const batch = 100
 
 /** A webhook has at most this many waiting deliveries. Further deliveries fail at once. */
 export const mostWaiting = 10_000
 
 /**
- * Writes the messages of new events, and one delivery for each of their webhooks that is still active (commit point
- * `webhook.fan_out`). Concurrent processes take different events. Returns the number of events.
+ * Writes the messages of new events (commit point `webhook.fan_out`). For each event, also writes one delivery for each
+ * of its webhooks that is still active. Concurrent processes take different events. Returns the number of events.
  */
 export async function fanOut(context: Pick<Context, 'config' | 'db'>): Promise<number> {
   for (let total = 0; ;) {

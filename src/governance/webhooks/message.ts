@@ -1,7 +1,7 @@
 import type { EventData, WebhookEvent } from '../../contract/webhook-events.ts'
 import { inOneLine } from '../../policy/text.ts'
 
-/** An event, with the fields of its message from the workflow, run and approval that it names. */
+/** An event with the data for its message: fields of the workflow, run and approval that the event names. */
 export interface EventRow {
   readonly id: string
   readonly organization_id: string
@@ -10,7 +10,7 @@ export interface EventRow {
   readonly created_at: Date
   readonly workflow_id: string | null
   readonly workflow_name: string | null
-  /** The person of the run or approval. */
+  /** The person who requested the run or the approval. */
   readonly requested_by: string | null
   readonly approval: ApprovalPart | null
 }
@@ -66,7 +66,10 @@ function linkOf({ data }: EventRow): string | null {
   return data.session_id === undefined ? null : `/console/sessions/${data.session_id}`
 }
 
-/** The most characters of one field, because an agent chooses the names of its tools. */
+/**
+ * Each text in a message has at most this many characters. The limit is needed because an agent chooses the names of
+ * its tools.
+ */
 const mostCharacters = 300
 
 function short(text: string): string {

@@ -3,10 +3,10 @@ import { OutgoingError, type Outgoing } from '../../shared/outgoing/outgoing.ts'
 import { retryAfterOf } from '../../shared/outgoing/retry-after.ts'
 import { formerSecret, type WebhookTarget } from './target.ts'
 
-/** The longest time of one attempt, in milliseconds; Standard Webhooks asks for 15 to 30 seconds. */
+/** One attempt takes at most this many milliseconds. Standard Webhooks asks for 15 to 30 seconds. */
 export const attemptMilliseconds = 15_000
 
-/** The most bytes that are read of an answer's body, so that the connection can be used again. */
+/** At most this many bytes of an answer's body are read. They are read so that the connection can be used again. */
 const answerBytes = 16 * 1024
 
 export interface Sent {
@@ -18,17 +18,20 @@ export interface Sent {
 export interface Attempt {
   readonly delivered: boolean
   readonly status: number | null
-  /** The reason of a failure, which names at most the host of the address; null if the message was delivered. */
+  /**
+   * The reason of a failure; null if the message was delivered. The reason contains no part of the address except its
+   * host.
+   */
   readonly error: string | null
-  /** Seconds that the receiver asks to wait; null: it names no time. */
+  /** Seconds that the receiver asks to wait; null: the receiver names no time. */
   readonly retryAfter: number | null
   /** The receiver says that it wants no more messages (410). */
   readonly isGone: boolean
 }
 
 /**
- * Sends a message once. Any status from 200 to 299 means that the message was received. A redirect is not followed.
- * Throws the signal's reason if it is aborted.
+ * Sends a message once. Any status from 200 to 299 means that the message was received. A redirect is not followed. If
+ * `signal` is aborted, throws the reason of the signal.
  */
 export async function sendMessage(
   outgoing: Pick<Outgoing, 'fetchWithin'>,
@@ -74,8 +77,8 @@ const failed = (error: string | null): Attempt => ({
 })
 
 /**
- * Returns the headers of Standard Webhooks. While the former secret is still valid, there is one signature by each
- * secret.
+ * Returns the headers of Standard Webhooks. While the former secret is still valid, they have two signatures: one by
+ * the new secret and one by the former.
  */
 export function signatureOf(
   target: WebhookTarget,

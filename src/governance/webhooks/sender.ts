@@ -4,7 +4,10 @@ import { leaseWebhooks, mostAtOnce, mostFailingAtOnce, sendDue, type Sending } f
 
 /** Sends the deliveries of webhooks in this process. */
 export interface WebhookSender {
-  /** Writes the deliveries of new events, and begins to send for due webhooks. Does not wait until they are sent. */
+  /**
+   * Writes the deliveries of new events, and begins to send for due webhooks. Does not wait until the deliveries are
+   * sent.
+   */
   round(): Promise<void>
   /** Stops sending. A request that is in progress may be sent again later. */
   stop(): Promise<void>

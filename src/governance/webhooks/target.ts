@@ -8,18 +8,18 @@ import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
 import { DomainError } from '../errors.ts'
 
 /**
- * Contains the address and the secrets of a webhook. They are sealed in its row, because an address often contains a
+ * The address and the secrets of a webhook. They are sealed in the webhook's row, because an address often contains a
  * token.
  */
 export interface WebhookTarget {
   readonly url: string
   /** `whsec_` and the key in base64. */
   readonly secret: string
-  /** The secret before the last rotation, which also signs until `until` (ISO 8601). */
+  /** The secret before the last rotation. It also signs until the time `until` (ISO 8601). */
   readonly former?: { readonly secret: string; readonly until: string }
 }
 
-/** 256 bits; Standard Webhooks asks for 192 to 512. */
+/** Returns a new secret with 256 bits. Standard Webhooks asks for 192 to 512. */
 export const newWebhookSecret = (): string => `whsec_${randomBytes(32).toString('base64')}`
 
 interface Row {
@@ -28,13 +28,13 @@ interface Row {
   readonly target_sealed: Buffer
 }
 
-/** Throws UnsealError. */
+/** Opens the sealed address and secrets of a webhook. Throws UnsealError. */
 export async function openTarget(sealer: Pick<Sealer, 'open'>, row: Row): Promise<WebhookTarget> {
   const text = await sealer.open(webhookPlace(row.organization_id, row.id), row.target_sealed)
   return JSON.parse(text) as WebhookTarget
 }
 
-/** The former secret while it still signs in addition to the new one; null afterwards. */
+/** Returns the former secret while it still signs in addition to the new secret; null afterwards. */
 export const formerSecret = ({ former }: WebhookTarget, now = new Date()): typeof former | null =>
   former !== undefined && new Date(former.until) > now ? former : null
 
@@ -44,8 +44,8 @@ interface Reaching {
 }
 
 /**
- * Parses an address into the form that is stored. Throws `validation_error` for an address to which no request may go.
- * A host name is resolved and its IP addresses are checked whenever a request is sent.
+ * Parses an address into the form that is stored. Throws `validation_error` for an address to which no request may be
+ * sent. If the address has a host name, its IP addresses are checked only when a request is sent.
  */
 export function readAddress({ config, outgoing }: Reaching, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null

@@ -5,12 +5,12 @@ import type { Db } from '../../db/schema/index.ts'
 export const keptDays = 30
 export const keptDeliveries = 1_000
 
-/** The most rows of one statement. */
+/** One statement changes at most this many rows. */
 const batch = 1_000
 
 /**
- * Ends waiting deliveries after their last day. Removes old deliveries, deliveries of deleted webhooks, and events
- * without deliveries. Concurrent processes take different rows.
+ * Marks a waiting delivery as failed if it was not delivered within a day (`give_up_at`). Removes old deliveries,
+ * deliveries of deleted webhooks, and events without deliveries. Concurrent processes take different rows.
  */
 export async function removeOldDeliveries(db: Db): Promise<void> {
   await inBatches(() => expire(db))
@@ -26,7 +26,8 @@ export async function removeOldDeliveries(db: Db): Promise<void> {
                  ) as d limit ${batch})`,
     ),
   )
-  // An event also has no deliveries if its webhooks were deleted before the deliveries were written.
+  // An event also has no deliveries if its webhooks were deleted before the deliveries were written. Such an event is
+  // removed too.
   await inBatches(async () => {
     const { numAffectedRows = 0n } = await sql`
       delete from webhook_events where id in (

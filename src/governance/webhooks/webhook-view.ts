@@ -4,16 +4,16 @@ import { formerSecret, type WebhookTarget } from './target.ts'
 
 export type WebhookRow = Selectable<WebhooksTable>
 
-/** A webhook as the API shows it; without its secrets. */
+/** A webhook as the API shows it, without its secrets. */
 export interface WebhookView {
   readonly id: string
   readonly organization_id: string
   readonly url: string
   readonly events: readonly string[]
   readonly active: boolean
-  /** The reason why the service turned the webhook off. */
+  /** The reason why the service turned the webhook off; null if it did not. */
   readonly disabled_reason: string | null
-  /** Time of the first failed attempt since the last success. */
+  /** The time of the first failed attempt since the last success; null if there is no such failure. */
   readonly failing_since: string | null
   /** The time until which the former secret also signs. */
   readonly former_secret_until: string | null
@@ -34,11 +34,11 @@ export const webhookView = (row: WebhookRow, target: WebhookTarget): WebhookView
   created_by: row.created_by,
 })
 
-/** One event for one webhook, as the API shows it. */
+/** The delivery of one event to one webhook, as the API shows it. */
 export interface DeliveryView {
   readonly id: string
   readonly webhook_id: string
-  /** The `webhook-id` of its requests. */
+  /** The `webhook-id` of the delivery's requests. */
   readonly event_id: string
   readonly event_type: string
   readonly state: 'waiting' | 'delivered' | 'failed'

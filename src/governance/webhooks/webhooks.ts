@@ -14,7 +14,7 @@ import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
 import { newWebhookSecret, openTarget, readAddress, type WebhookTarget } from './target.ts'
 import { webhookView, type WebhookRow, type WebhookView } from './webhook-view.ts'
 
-/** The most webhooks of one organization. */
+/** An organization has at most this many webhooks. */
 export const mostWebhooks = 20
 
 export type Managing = Acting & { readonly db: Db; readonly sealer: Sealer; readonly outgoing: Outgoing }
@@ -27,8 +27,8 @@ export interface WebhookInput {
 export type NewWebhook = WebhookView & { readonly secret: string }
 
 /**
- * Creates a webhook. It gets the events of all later transactions. Throws `validation_error` for an address that may
- * not be reached or above `mostWebhooks`, and the errors of `growAs`.
+ * Creates a webhook. It gets the events of all later transactions. Throws `validation_error` if no request may be sent
+ * to the address, or if the organization already has `mostWebhooks` webhooks. Also throws the errors of `growAs`.
  */
 export async function createWebhook(
   context: Managing,
@@ -66,7 +66,7 @@ export async function createWebhook(
   })
 }
 
-/** Newest first. */
+/** Lists an organization's webhooks, newest first. */
 export async function listWebhooks(
   { db, sealer }: Pick<Managing, 'db' | 'sealer'>,
   organizationId: string,
@@ -80,7 +80,7 @@ export async function listWebhooks(
   return { data, next_cursor: rows.next_cursor }
 }
 
-/** Throws `not_found`. */
+/** Returns a webhook as the API shows it. Throws `not_found`. */
 export async function readWebhook(
   { db, sealer }: Pick<Managing, 'db' | 'sealer'>,
   organizationId: string,
@@ -90,7 +90,7 @@ export async function readWebhook(
   return webhookView(row, await openTarget(sealer, row))
 }
 
-/** Throws `not_found`. */
+/** Returns the row of a webhook. Throws `not_found`. */
 export async function findWebhook(db: Db, organizationId: string, id: string): Promise<WebhookRow> {
   const row = await db
     .selectFrom('webhooks')
@@ -110,8 +110,8 @@ export interface WebhookChange {
 }
 
 /**
- * Changes a webhook. The change holds from the next event and the next attempt on. Throws `not_found`, and
- * `validation_error` for an address that may not be reached.
+ * Changes a webhook. The change takes effect from the next event and the next attempt on. Throws `not_found`, and
+ * `validation_error` for an address to which no request may be sent.
  */
 export async function changeWebhook(
   context: Managing,
@@ -198,7 +198,7 @@ const seal = (
   target: WebhookTarget,
 ): Promise<Buffer> => sealer.seal(webhookPlace(organizationId, id), JSON.stringify(target))
 
-/** Each event once, in the order of the documentation. */
+/** Returns each chosen event once, in the order of the documentation. */
 const inOrder = (events: readonly string[]): string[] =>
   chosenEvents.filter((event) => events.includes(event))
 

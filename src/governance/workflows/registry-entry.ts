@@ -22,7 +22,7 @@ export interface TemplateView {
   readonly approved_at: string
   readonly deprecated_by: string | null
   readonly deprecated_at: string | null
-  /** The reason for its deprecation. */
+  /** The reason for the template's deprecation. */
   readonly reason: string | null
   readonly replacement_id: string | null
   readonly archived_by: string | null
@@ -54,7 +54,7 @@ export async function entryOf(tx: ChainTx, workflowId: string): Promise<EntryRow
 
 /**
  * Throws `conflict` if the workflow is a template in use. Members may delete workflows, but only owners may end a
- * template, after its deprecation has warned its users.
+ * template, and only after a deprecation has warned the users of the template.
  */
 export async function requireNoTemplate(tx: ChainTx, workflowId: string): Promise<void> {
   const entry = await entryOf(tx, workflowId)

@@ -34,8 +34,8 @@ const moves = {
 } as const satisfies Record<Move, { from: RegistryState | 'draft'; to: RegistryState }>
 
 /**
- * Makes a version of the workflow a template. Throws `personal_workflow` in a personal organization, `bad_transition`
- * unless the workflow is a draft, `validation_error` for a missing version.
+ * Makes a version of the workflow a template. Throws `personal_workflow` if the organization is personal,
+ * `bad_transition` if the workflow is not a draft, and `validation_error` if the version does not exist.
  */
 export function approveTemplate(
   context: Acting,
@@ -70,7 +70,10 @@ export function approveTemplate(
   )
 }
 
-/** Makes every later use return a warning. Throws `validation_error` for a replacement that cannot be used. */
+/**
+ * Deprecates a template: every later use returns a warning. Throws `validation_error` for a replacement that cannot be
+ * used.
+ */
 export function deprecateTemplate(
   context: Acting,
   caller: Caller,
@@ -193,8 +196,8 @@ async function requireVersion(tx: ChainTx, workflowId: string, version: number) 
 }
 
 /**
- * Throws unless the replacement is a workflow of the organization, not archived, and not itself replaced by this
- * template.
+ * Throws `validation_error` if the replacement is the template itself, is not a workflow of the organization, is
+ * archived, or is itself replaced by this template.
  */
 async function requireReplacement(tx: ChainTx, workflowId: string, replacementId: string): Promise<void> {
   const path = 'replacement_id'

@@ -3,7 +3,10 @@ import { readBounded } from '../bounded-read.ts'
 import { pageOf, readCursor, type Page, type PageRequest } from '../page.ts'
 import { templateView, type TemplateView } from './registry-entry.ts'
 
-/** The organization's templates, the latest approval first; archived ones only on request. */
+/**
+ * One page of the organization's templates. The template that was approved last comes first. Archived templates are
+ * included only on request.
+ */
 export async function listTemplates(
   db: Db,
   organizationId: string,

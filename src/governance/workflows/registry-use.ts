@@ -20,9 +20,9 @@ export interface UsedTemplate extends WorkflowView {
 }
 
 /**
- * Makes a new workflow in the caller's organization from a template's frozen version. Name and description default to
- * those of the template. Throws `not_found` if the workflow is not a template, `conflict` if the template is archived,
- * `validation_error` if the definition names something that no longer exists.
+ * Makes a new workflow in the caller's organization from the frozen version of a template. The default name and
+ * description are those of the template. Throws `not_found` if the workflow is not a template, `conflict` if the
+ * template is archived, and `validation_error` if the definition names something that no longer exists.
  */
 export async function useTemplate(
   context: Acting,

@@ -86,7 +86,7 @@ export async function rollBack(
   })
 }
 
-/** Returns 0 for text that is not a version number. No version has this number. */
+/** The number in the text; 0 if the text is not a version number. No version has the number 0. */
 function versionNumber(text: string): number {
   return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : 0
 }

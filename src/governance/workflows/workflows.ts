@@ -32,7 +32,7 @@ export interface WorkflowSummary {
 }
 export interface WorkflowView extends WorkflowSummary {
   readonly definition: WorkflowDefinition
-  /** Only in the answer to saving a definition, and only if there are warnings. */
+  /** Only in the answer to a request that saved a definition, and only if there are warnings. */
   readonly warnings?: readonly ErrorDetail[]
 }
 
@@ -48,7 +48,7 @@ export interface WorkflowChange {
   readonly message?: string | undefined
 }
 
-/** Saves a workflow and deploys its first version. Throws `validation_error` that names the wrong steps. */
+/** Saves a workflow and deploys its first version. Throws a `validation_error` that names the wrong steps. */
 export async function createWorkflow(
   context: Acting,
   caller: Caller,
@@ -93,7 +93,7 @@ export async function insertWorkflow(
   return { ...summaryOf(row), definition: input.definition }
 }
 
-/** Newest first. */
+/** One page of the organization's workflows, newest first. */
 export async function listWorkflows(
   db: Db,
   organizationId: string,
@@ -182,8 +182,8 @@ function warningsOf(
 }
 
 /**
- * Deletes a workflow. Runs in progress go on, because they use a frozen version. Throws `conflict` while the workflow
- * is a template in use.
+ * Deletes a workflow. Runs in progress go on, because they use a frozen version. Throws `conflict` if the workflow is a
+ * template in use.
  */
 export async function deleteWorkflow(context: Acting, caller: Caller, id: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx) => {

@@ -2,13 +2,13 @@ import { normalized } from './unicode.ts'
 
 const id = /^[CGDUW][A-Z\d]{7,20}$/
 const archive = /^https:\/\/[a-z\d-]+\.slack\.com\/archives\/([CGD][A-Z\d]{7,20})(?:\/p\d{1,20})?\/?$/
-/** Letters without capitals, digits, `-` and `_`. */
+/** A channel's name: lower-case letters, letters of scripts without upper case, digits, `-` and `_`. */
 const called = /^#?([\p{Ll}\p{Lo}\p{Lm}\p{M}\p{Nd}_-]{1,80})$/u
 
 /**
- * The channel that a text names, in the form of policies: `@me`, an id, or `#name`. A link becomes its id. null for
- * everything else, such as look-alike characters. A name and an id are never equal, because only the vendor knows which
- * channel has which name.
+ * The channel that a text names, in the form that policies use: `@me`, an id, or `#name`. A link becomes the id in it.
+ * null for everything else, such as look-alike characters. A name and an id are never equal, because only Slack knows
+ * which channel has which name.
  */
 export function channelOf(text: string): string | null {
   if (text === '@me' || id.test(text)) return text

@@ -3,8 +3,8 @@ import { normalized } from './unicode.ts'
 import type { Json, JsonObject } from '../types.ts'
 
 /*
- * One path has many spellings that open the same file: `/srv//www/x`, `/srv/./www/x`, `/a/../srv/www/x`. Rules
- * compare text, so they see such a path as given and also in its plain form (docs/decisions/0058).
+ * One file has many paths that open it: `/srv//www/x`, `/srv/./www/x`, `/a/../srv/www/x`. Rules compare text, so they
+ * see such a path as given and also in its plain form (docs/decisions/0058).
  */
 
 const pathArguments = [
@@ -44,8 +44,8 @@ export function withPlainPaths(tool: string, params: JsonObject): JsonObject | n
 }
 
 /**
- * The arguments with relative paths resolved against the client's working folder; the given form stays beside the
- * resolved one. A path that climbs above the root stays unresolved, so that `withPlainPaths` refuses it.
+ * Resolves relative paths in the arguments against the client's working folder. The given path stays beside the
+ * resolved path. If a path climbs above the root, it stays unresolved, so that `withPlainPaths` refuses it.
  */
 export function resolvedIn(folder: unknown, tool: string, params: JsonObject): JsonObject {
   if (typeof folder !== 'string' || !folder.startsWith('/') || agentTool(tool)?.opensPaths !== true)
@@ -60,7 +60,7 @@ export function resolvedIn(folder: unknown, tool: string, params: JsonObject): J
   return resolved
 }
 
-/** Excludes home folders (`~`), whose location is unknown here, and Windows drives. */
+/** False for home folders (`~`), whose location is unknown here, and for Windows drives. */
 const isRelative = (path: string): boolean => !/^\s*(?:[/~\\]|[A-Za-z]:|$)/.test(path)
 
 /** Finds paths that may not be plain: dots and slashes, white space around the path, and characters outside ASCII. */
@@ -74,7 +74,11 @@ function plainOrThrow(given: string): string {
   return plain
 }
 
-/** A text that is not plain becomes an object with both forms. An object gets the plain forms of its texts added. */
+/**
+ * Adds the plain form to each path that is not plain. A text becomes an object with both forms. In a list, each entry
+ * is treated in this way. An object keeps its fields and gets the plain forms of its texts as additional fields. Throws
+ * UnsafePath for a path without a plain form.
+ */
 function withPlain(given: Json): Json {
   if (typeof given === 'string') {
     const plain = plainOrThrow(given)

@@ -1,6 +1,6 @@
 import { normalHost } from './hosts.ts'
 
-/** Longer links are not read as file links, so that long texts stay cheap. */
+/** Maximum length of a link. Longer texts are not read as links to files, so that long texts stay cheap. */
 const longestLink = 4096
 
 // The scheme is optional. User info and odd slashes are read only after a scheme, as browsers do.
@@ -45,7 +45,7 @@ function idInPath(path: string, markers: readonly string[]): string | null {
     .flatMap((part) => part.split(/[\\/]/))
     .map((segment) => segment.split(/[;:=]/, 1)[0] ?? '')
     .filter((segment) => segment !== '')
-  // Links of any domain may start with a prefix such as `/a/acme.com/`.
+  // The path may start with a prefix for an account's domain, such as `/a/acme.com/`.
   if (segments[0] === 'a') segments.splice(0, 2)
   for (const marker of markers) {
     const at = segments.indexOf(marker)
@@ -80,19 +80,22 @@ export function fileIdOf(text: string): string | null {
 /** The id of a calendar, without white space around it. */
 export const calendarIdOf = (text: string): string => text.trim()
 
-/** Text in the form used for comparison: a Google link becomes its file id. */
+/** Returns the text in the form used for comparison: a Google link becomes its file id. */
 export function comparable(text: string): string {
   return googleFileId(text) ?? text
 }
 
-/** Whether text that starts with `prefix` could become a Google link. May be wrongly true, never wrongly false. */
+/**
+ * Whether a text that starts with `prefix` could become a Google link. The answer may be wrongly true, and never
+ * wrongly false.
+ */
 export function couldBecomeGoogleLink(prefix: string): boolean {
   const start = prefix
     .replace(/[\t\n\r]/g, '')
     .trimStart()
     .toLowerCase()
   if (start === '' || /^(?:http|[\\/])/.test(start) || 'http'.startsWith(start)) return true
-  // The host has characters that must be decoded first.
+  // The host has characters that must be decoded first, so it could become any host.
   if (/^[a-z0-9.]*[^ -~]|^[a-z0-9.]*%/.test(start)) return true
   return [...fileHosts, ...apiHosts].some((host) => host.startsWith(start) || start.startsWith(host))
 }

@@ -1,6 +1,6 @@
 import { getPublicSuffix } from 'tldts'
 
-/** From RFC 1035, without the trailing dot. */
+/** Maximum length of a host name (RFC 1035), without the trailing dot. */
 const longestHost = 253
 /** Maximum length before normalization, with room for percent-encoding and punycode. */
 const longestText = 1024
@@ -9,9 +9,9 @@ const plainHost = /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[
 const suffixOptions = { allowPrivateDomains: true, extractHostname: false, validateHostname: false }
 
 /**
- * The host in the form used for comparison: lower case, punycode, no trailing dots. null if it is not a domain with
- * at least two labels or an IP literal. Node's URL parser converts IDN, ideographic full stops, full-width letters,
- * percent-encoding and odd spellings of IP addresses.
+ * Returns the host in the form used for comparison: lower case, punycode, no trailing dots. Returns null if the text is
+ * neither a domain with at least two labels nor an IP literal. Node's URL parser converts IDN, ideographic full stops,
+ * full-width letters, percent-encoding and odd spellings of IP addresses.
  */
 export function normalHost(text: string): string | null {
   if (text.length === 0 || text.length > longestText) return null
@@ -32,7 +32,7 @@ export function normalHost(text: string): string | null {
   return isDotted && host.length <= longestHost && /^[a-z0-9._-]+$/.test(host) ? host : null
 }
 
-/** A loop, because a regex for the end of a text takes quadratic time. */
+/** Uses a loop, because a regex for the end of a text takes quadratic time. */
 function withoutEndDots(text: string): string {
   let end = text.length
   while (text[end - 1] === '.') end--

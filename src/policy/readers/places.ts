@@ -7,29 +7,36 @@ import { asGithubLink, partOfRepository, repositoryOf } from './repositories.ts'
 import { boardIdOf, cardIdOf, partOfId } from './trello-ids.ts'
 
 /*
- * What a parameter of a catalogue tool names, and how its text is read. Rules, tool policies and the tools themselves
- * use the same readers. So a rule compares the place that a call reaches, however its text spells the place.
+ * The kinds of places that a parameter of a catalogue tool can name, such as a repository, and the readers of their
+ * texts. Rules, tool policies and the tools themselves use the same readers. So a rule compares the place that a call
+ * reaches, however the call spells the place.
  */
 
 interface Reader {
   /** The place in the form used for comparison; null for a text that the tools refuse. */
   read(text: string): string | null
-  /** A part of a text in a rule, in the form in which it stands in a place. */
+  /**
+   * Converts a text of a rule that `contains` or `startswith` compares with a part of a place. The result has the form
+   * that `read` gives places.
+   */
   part(text: string): string
-  /** A text of a rule that `read` cannot read, read as its author surely meant it. */
+  /**
+   * Reads a text of a rule that `read` cannot read, if its meaning is clear all the same. null: the meaning is not
+   * clear.
+   */
   guess?(text: string): string | null
   /**
-   * The text of a rule, read as a link to the host of the connection. Rules do not know this host, so the reading counts
-   * only where it restricts.
+   * Reads a text of a rule as a link to the host of the organization's connection. Rules do not know this host, so the
+   * result is used only where it restricts.
    */
   ifOfConnection?(text: string): string
-  /** Other spellings of the place that a part of a text is looked for in. */
+  /** Other spellings of a place. `contains` and `startswith` also compare these. */
   others?(place: string): readonly string[]
 }
 
 const asWritten = (text: string): string => text
 
-/** Links of Jira's sites are read without their host. The tools refuse links to another site than the connected one. */
+/** Links to Jira are read without their host. The tools refuse links to another site than the connected one. */
 const readers = {
   repository: { read: repositoryOf, part: partOfRepository, ifOfConnection: asGithubLink },
   channel: {
@@ -71,7 +78,7 @@ export function placeWithin(kind: PlaceKind, text: string, budget: Budget): stri
 export class WantedPlaces {
   readonly #texts: readonly string[]
   readonly #isNegative: boolean
-  /** Whether the rule restricts more with each further place. */
+  /** Whether each further place makes the rule restrict more calls. */
   readonly #isWide: boolean
   readonly #wholes = new Map<PlaceKind, ReadonlySet<string>>()
   readonly #parts = new Map<PlaceKind, ReadonlySet<string>>()
@@ -101,7 +108,7 @@ export class WantedPlaces {
     return known
   }
 
-  /** What the texts are in a place that contains them or starts with them. */
+  /** The texts in the form in which `contains` and `startswith` look for them in a place. */
   parts(kind: PlaceKind): ReadonlySet<string> {
     let known = this.#parts.get(kind)
     if (known === undefined) {
@@ -118,14 +125,14 @@ export class WantedPlaces {
     return this.#texts.flatMap((text) => [text, ifOfConnection(text)])
   }
 
-  /** A guess only adds places, so a list of exceptions gets none. */
+  /** A guess can only add a place, so a list of exceptions gets no guesses. */
   #read(kind: PlaceKind, text: string): string | null {
     const reader: Reader = readers[kind]
     return reader.read(text) ?? (this.#isNegative ? null : (reader.guess?.(text) ?? null))
   }
 }
 
-/** The spellings of a place that a part of a text is looked for in. */
+/** All spellings of a place, for `contains` and `startswith`. */
 export function spellingsOf(kind: PlaceKind, place: string): readonly string[] {
   const reader: Reader = readers[kind]
   return [place, ...(reader.others?.(place) ?? [])]

@@ -1,11 +1,11 @@
 import type { Budget } from '../budget.ts'
 
-/** Longer texts are not read. */
+/** Maximum number of characters of a text that readers accept. Longer texts are not read. */
 export const longestText = 4096
 
 /**
- * A reader of texts that spends budget in proportion to its work, so that a plan with thousands of long texts ends
- * early. Make it once for a module, because a budget keeps the results of each reader.
+ * Makes a reader of texts that spends budget in proportion to the length of each text. So a plan with thousands of long
+ * texts uses up its budget early. Make each reader once per module, because a budget keeps results by reader.
  */
 export const priced =
   <T>(read: (text: string) => T) =>

@@ -2,7 +2,7 @@ import type { Budget } from '../budget.ts'
 import { normalHost } from './hosts.ts'
 import { hidesAddress, otherReadings } from './text-variants.ts'
 
-/** A host in normal form. null: the text cannot be read as a host. It counts as outside every domain. */
+/** A host in normal form. null: the text cannot be read as a host, and counts as outside every domain. */
 export type Host = string | null
 
 const plainAddress = /^[A-Za-z0-9._+-]+@([a-z0-9][a-z0-9.-]*[a-z])$/
@@ -73,8 +73,9 @@ function asBrowsersJoin(text: string): string {
 }
 
 /**
- * Whether every program reads a text as one link, so that the comma of `https://acme.com/?q=1,2` separates nothing.
- * False while the authority may continue (`https://acme.com,.evil.net`), or if a part could be an address or a name.
+ * Whether every program reads a text as one link, so that the comma in `https://acme.com/?q=1,2` does not separate two
+ * addresses. False while the authority may continue (`https://acme.com,.evil.net`), or if a part could be an address or
+ * a name.
  */
 function isLoneLink(text: string, start: string): boolean {
   const rest = start.slice(urlStart.exec(start)?.[0].length ?? 0)
@@ -82,8 +83,8 @@ function isLoneLink(text: string, start: string): boolean {
 }
 
 /**
- * The hosts that come first in every completion of `prefix`; null if none is certain. A host is certain only once a
- * link's authority has ended.
+ * Returns the hosts that are certain in each text with this beginning; null if none is certain. A host is certain only
+ * once the authority of the link has ended, e.g. with `/`.
  */
 export function settledHosts(prefix: string): Host[] | null {
   const authority = /^https?:\/\/([A-Za-z0-9.-]+)(?::\d+)?[/?#]/i.exec(prefix)
@@ -111,7 +112,7 @@ function split(text: string): string[] {
 
 function hostsInPiece(piece: string, budget: Budget): Host[] {
   const bare = withoutWrapping(piece)
-  // Each `@` and `<` below is read for hosts, in a link up to three times.
+  // The code below reads hosts at each `@` and `<`, up to three times in a link.
   budget.spend(2 + 4 * countOf(bare, '@') + 2 * countOf(bare, '<') + 2 * countOf(bare, ':'))
   const link = urlStart.exec(bare)?.[0]
   const text = /^mailto:/i.test(bare) ? decode(bare) : bare
@@ -158,7 +159,8 @@ const opening = new Set('<"\'(')
 const closing = new Set('>"\')')
 
 /**
- * Removes brackets, quotes and white space around a piece. A loop, because a regex for the end takes quadratic time.
+ * Removes brackets, quotes and white space around a piece. Uses a loop, because a regex for the end takes quadratic
+ * time.
  */
 function withoutWrapping(piece: string): string {
   const isBlank = (char: string) => char.trim() === ''
@@ -174,7 +176,7 @@ function hostsInLink(rest: string): Host[] {
   const hosts: Host[] = []
   const strict = rest.split(/[/?#]/, 1)[0] ?? ''
   const browser = rest.split(/[/\\?#]/, 1)[0] ?? ''
-  // No reader accepts user info with white space or control characters as written.
+  // No program accepts user info with white space or control characters as it is written.
   if (/[\s\p{Cc}]/u.test(strict.slice(0, strict.lastIndexOf('@') + 1))) hosts.push(null)
   for (const authority of strict === browser ? [strict] : [strict, browser]) {
     const parts = authority.split('@')
@@ -184,8 +186,8 @@ function hostsInLink(rest: string): Host[] {
 }
 
 /**
- * The host after every `@`. Parsers disagree on which of them gets the mail (`"x@evil.net y"@acme.com`), so all hosts
- * count. Text that some parsers join to the host makes the address unreadable.
+ * The host after every `@`. Parsers disagree on which host gets the mail (`"x@evil.net y"@acme.com`), so all hosts
+ * count. If some parsers would join the text after a host to this host, the address is unreadable.
  */
 function hostsAfterAt(text: string): Host[] {
   const hosts: Host[] = []
@@ -204,9 +206,9 @@ function hostsAfterAt(text: string): Host[] {
 const glued = /^\s*[.([\\]|^[&=|{}^`~$!*+%]|^["'][^\s,;<>"')]/
 
 /**
- * `b%evil.net@acme.com` and `evil.net!b@acme.com` ask acme.com to forward the mail. Returns the hosts to which
- * acme.com would forward it. Also returns null, because not every server forwards. `before` is the text before an
- * `@`.
+ * `b%evil.net@acme.com` and `evil.net!b@acme.com` ask acme.com to forward the mail. Returns the hosts to which acme.com
+ * would forward it. Also returns null (an unreadable host), because not every server forwards such mail. `before` is
+ * the text before an `@`.
  */
 function hostsOnTheWay(before: string): Host[] {
   const end = before.endsWith('"') ? before.length - 1 : before.length

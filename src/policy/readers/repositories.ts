@@ -2,8 +2,8 @@ import { longestText } from './priced.ts'
 import { normalized } from './unicode.ts'
 
 /**
- * Longer searches are not read, and GitHub refuses them. Up to this length, reading a search of unclosed quotes is
- * cheap.
+ * Maximum number of characters of a search. GitHub refuses longer searches, so they are not read. Up to this length,
+ * even a search with many unclosed quotes is read fast.
  */
 const longestSearch = 256
 
@@ -32,15 +32,18 @@ export function repositoryOf(text: string): string | null {
   return `${ofWhom.toLowerCase()}/${bare}`
 }
 
-/** The part of a repository that a part of a text names, in lower case: `acme/` for `https://github.com/Acme/`. */
+/**
+ * Reads a text that has only a part of a repository, as `startswith` may compare it. Returns this part in lower case:
+ * `acme/` for `https://github.com/Acme/`.
+ */
 export function partOfRepository(text: string): string {
   return text.replace(/^(?:https:\/\/)?(?:www\.)?github\.com\/(?=.)/i, '').toLowerCase()
 }
 
 /**
- * A link of any host that begins with an owner, as a link of github.com. Other texts stay as they are. Only the
- * connection of an organization knows its host, such as that of GitHub Enterprise. Without a scheme, the host must have
- * a dot or a colon, which no owner has.
+ * Converts a link to a repository on any host into a link of github.com. Other texts stay as they are. Only the
+ * connection of an organization knows its host, such as that of GitHub Enterprise. A text without a scheme counts as a
+ * link only if its host has a dot or a colon, which no owner has.
  */
 export function asGithubLink(text: string): string {
   const [, scheme = '', host = '', rest = ''] = linkOfAnyHost.exec(text) ?? []
@@ -49,7 +52,10 @@ export function asGithubLink(text: string): string {
 
 const linkOfAnyHost = /^(https?:\/\/)?([^/?#\\]+)\/([^/?#\\]+\/.*)$/is
 
-/** What a link into a repository names besides the repository. null: the link has a `%` that encodes nothing. */
+/**
+ * The issue, pull request, file and branch that a link names inside a repository. null: the link has a `%` that encodes
+ * nothing.
+ */
 export interface LinkedInside {
   readonly number?: number
   readonly path?: string | null
@@ -75,7 +81,10 @@ function decoded(text: string): string | null {
   }
 }
 
-/** A repository of a policy: `owner/name`, or `owner/*` for all repositories of the owner. In lower case. */
+/**
+ * Reads a repository in a tool policy: `owner/name`, or `owner/*` for all repositories of the owner. Returns it in
+ * lower case; null for everything else.
+ */
 export function ruleRepository(text: string): string | null {
   const all = /^([^/]+)\/\*$/.exec(text)
   if (all !== null) return new RegExp(`^${owner}$`, 'i').test(all[1] ?? '') ? text.toLowerCase() : null
@@ -119,19 +128,20 @@ const scopeWord = /(repo|org|user|owner|enterprise|saved)\s*:\s*"?([^\s"()]*)/gi
 const boundary = /^(?:repo|org|user|owner):[^"()]+$/i
 
 /**
- * The repositories that a query covers in GitHub's code search. null if this is uncertain: alternatives (`OR`),
- * negation, parentheses, regular expressions, an unclosed quote, or characters that another program could read as
- * other characters. Every repository that the query names counts, even where GitHub would only look for this text.
+ * The repositories that a query covers in GitHub's code search. null if this is uncertain: the query has alternatives
+ * (`OR`), negation, parentheses, regular expressions, an unclosed quote, or characters that another program could read
+ * as other characters. Every repository that the query names counts, even where GitHub would only look for this text.
  */
 export function searchScope(query: string): SearchScope | null {
   if (query.length > longestSearch || normalized(query, 'NFKC') !== query) return null
   if (/[^\S ]/.test(query) || query.search(unseen) >= 0) return null
-  // Removes phrases, which are only text to look for. Words stay, and so do qualifiers, without the quotes of their
+  // Removes phrases, which are only text to look for. Words stay. Qualifiers stay too, without the quotes of their
   // values.
   const bare = query.replace(phrase, (quoted, qualifier: string | undefined) =>
     qualifier === undefined ? ' ' : quoted.replaceAll('"', ''),
   )
-  // A regular expression (`path:/[ repo:acme/app ]/`) may hide a qualifier, which then bounds nothing.
+  // Inside a regular expression (`path:/[ repo:acme/app ]/`), a qualifier may be only text that does not limit the
+  // search.
   if (/["()|]|(?:^| )(?:or|not)(?= |$)|(?:^|[ :])-?\//i.test(bare)) return null
   const names: string[] = []
   for (const [, word = '', value = ''] of query.matchAll(scopeWord)) {

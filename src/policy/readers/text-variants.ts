@@ -16,7 +16,8 @@ export function otherReadings(text: string): string[] {
 
 /**
  * Whether a text has an encoded word where only an address may stand (`=?utf-8?q?b=40evil.net=3e?=@acme.com`), or an
- * encoded word that cannot be decoded. Programs that decode first would deliver to the hidden address.
+ * encoded word that cannot be decoded. A program that decodes the word before it looks for the address would deliver to
+ * the hidden address.
  */
 export function hidesAddress(text: string): boolean {
   if (!text.includes('=?')) return false

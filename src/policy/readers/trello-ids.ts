@@ -1,4 +1,7 @@
-/** An id, or the short id that links have. A short id differs by case, and the two ids of a card are never equal. */
+/**
+ * A long id, or the short id that links have. Upper and lower case differ in a short id. The long and the short id of
+ * one card are never equal here.
+ */
 const id = /^(?:[\da-f]{24}|[\dA-Za-z]{8})$/
 const cardLink = /^https:\/\/trello\.com\/c\/([\dA-Za-z]{8})(?:[/?#][!-~]*)?$/
 const boardLink = /^https:\/\/trello\.com\/b\/([\dA-Za-z]{8})(?:[/?#][!-~]*)?$/
@@ -14,5 +17,8 @@ export const cardIdOf = (text: string): string | null => idIn(text, cardLink)
 /** The id of the board that a text names: an id, or `https://trello.com/b/<id>/…`. null for everything else. */
 export const boardIdOf = (text: string): string | null => idIn(text, boardLink)
 
-/** The part of an id that a part of a text names: `AbC` for `https://trello.com/c/AbC`. */
+/**
+ * Reads a text that has only a part of an id, as `startswith` may compare it. Returns this part: `AbC` for
+ * `https://trello.com/c/AbC`.
+ */
 export const partOfId = (text: string): string => text.replace(/^https:\/\/trello\.com\/[bc]\/(?=.)/, '')

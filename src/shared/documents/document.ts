@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/* What the service reads out of an uploaded file. */
+/* The content that the service reads from an uploaded file. */
 
 const documentKinds = ['pdf', 'docx', 'xlsx', 'csv', 'text'] as const
 export type DocumentKind = (typeof documentKinds)[number]
@@ -16,7 +16,7 @@ export const mediaTypeOf: Readonly<Record<DocumentKind, string>> = {
 /** Maximum size of an uploaded file, and of the text (UTF-8) that is read from one file, in bytes. */
 export const maxDocumentSize = 25 * 1024 * 1024
 
-/** A file that cannot be read. The message says why and what to do, and contains nothing of the file. */
+/** A file that cannot be read. The message says why and what to do, and shows no content of the file. */
 export class DocumentRefused extends Error {
   override readonly name = 'DocumentRefused'
 }
@@ -29,12 +29,12 @@ export interface ParsedDocument {
   readonly rows: Buffer | null
 }
 
-/** A text that can be stored and sent as JSON: no NUL and no half of a surrogate pair. */
+/** Makes a text that can be stored and sent as JSON: NUL and halves of surrogate pairs are replaced. */
 export const soundText = (text: string): string => text.replaceAll('\0', ' ').toWellFormed()
 
 const count = z.int().min(0)
 
-/** The first line that the parser's process writes. */
+/** The first line of the output of the parser process, as JSON. */
 export const reply = z.discriminatedUnion('ok', [
   z.strictObject({
     ok: z.literal(true),

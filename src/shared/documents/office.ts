@@ -4,20 +4,23 @@ import readExcel from 'read-excel-file/universal'
 import { DocumentRefused, maxDocumentSize } from './document.ts'
 import { tableOf, type Cell, type Table } from './table.ts'
 
-/* Word and Excel files: ZIP archives of XML. Runs in the parser's process only. */
+/* Word and Excel files: ZIP archives of XML. This module runs only in the parser process. */
 
 /** Maximum size of all unpacked parts together, in bytes. */
 export const mostUnpacked = 100 * 1024 * 1024
 const mostParts = 10_000
-/** Maximum for all sheets together. The library holds every cell in memory, and takes minutes for a million rows. */
+/**
+ * Maximum number of rows of all sheets together. The library holds every cell in memory, and takes minutes for a
+ * million rows.
+ */
 export const mostSheetRows = 100_000
 export const mostSheetCells = 1_000_000
 
 export type OfficeParts = { readonly kind: 'docx' | 'xlsx'; readonly parts: Unzipped }
 
 /**
- * Unpacks the XML parts of a file, and tells from them whether it is a Word or an Excel file. The buffer of a part
- * has the size that the archive states. A part that unpacks to more bytes is cut, and is then not valid XML.
+ * Unpacks the XML parts of a file, and finds out whether it is a Word or an Excel file. The buffer of a part has the
+ * size that the archive states. If a part unpacks to more bytes, it is cut, and is then not valid XML.
  */
 export function unpackOffice(bytes: Uint8Array): OfficeParts {
   let [unpacked, count] = [0, 0]
@@ -54,7 +57,7 @@ function unzip(
   }
 }
 
-/** The parts as an archive for the library, not compressed. */
+/** Packs the parts into an archive without compression, because the libraries read archives. */
 const packed = (parts: Unzipped): Uint8Array => zipSync(parts, { level: 0 })
 
 export async function textOfDocx(parts: Unzipped): Promise<string> {
@@ -68,7 +71,10 @@ interface Workbook {
   readonly table: Table
 }
 
-/** Every sheet as CSV below its name, and the first sheet as a table. A formula counts as the value saved with it. */
+/**
+ * Every sheet as CSV below its name, and the first sheet as a table. For a formula, the cell has the value that was
+ * saved with the formula.
+ */
 export async function readXlsx(parts: Unzipped): Promise<Workbook> {
   refuseLargeSheets(parts)
   const sheets = await readExcel(new Uint8Array(packed(parts)).buffer)
@@ -89,8 +95,8 @@ export async function readXlsx(parts: Unzipped): Promise<Workbook> {
 }
 
 /**
- * Counts rows and cells in the XML, before the library reads it. A file that hides rows from this count is stopped by
- * the sandbox's limits.
+ * Counts rows and cells in the XML, before the library reads the XML. If a file hides rows from this count, the limits
+ * of the sandbox stop its reading.
  */
 function refuseLargeSheets(parts: Unzipped): void {
   let [rows, cells] = [0, 0]

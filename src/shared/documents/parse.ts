@@ -3,8 +3,9 @@ import { DocumentRefused, reply, type ParsedDocument, type Reply } from './docum
 import { runInSandbox, SandboxDied, type SandboxOptions } from './sandbox.ts'
 
 /**
- * Reads an uploaded file. The file's content decides its type; the name only tells CSV from other text. Everything
- * but plain text is read in a process of its own (sandbox.ts). Throws DocumentRefused, or the signal's reason.
+ * Reads an uploaded file. The content of the file decides its type. Only for text, the name or the media type decides
+ * whether it is CSV. Everything but plain text is read in a process of its own (sandbox.ts). Throws DocumentRefused, or
+ * the signal's reason.
  */
 export async function parseDocument(
   bytes: Buffer,
@@ -31,7 +32,7 @@ const program = new URL(`./parser-process${import.meta.url.endsWith('.ts') ? '.t
 
 type Way = 'pdf' | 'office' | 'csv' | 'text'
 
-/** How the file is read. Throws DocumentRefused for a file that has none of these types. */
+/** Decides how the file is read. Throws DocumentRefused for a file that has none of these types. */
 function kindOf(bytes: Buffer, name: string, mediaType: string | null): Way {
   if (bytes.length === 0) throw new DocumentRefused('the file is empty')
   const kind = binaryKind(bytes)
@@ -56,14 +57,17 @@ function binaryKind(bytes: Buffer): 'pdf' | 'office' | null {
   return null
 }
 
-/** Whether the bytes are UTF-8 without NUL. No text contains NUL. */
+/** True if the bytes are UTF-8 and contain no NUL, which no text file contains. */
 const isText = (bytes: Buffer): boolean => !bytes.includes(0) && isUtf8(bytes)
 
-/** Without the byte order mark. */
+/** The bytes without a byte order mark at the beginning. */
 const withoutMark = (bytes: Buffer): Buffer =>
   bytes.subarray(0, 3).equals(Buffer.from([0xef, 0xbb, 0xbf])) ? bytes.subarray(3) : bytes
 
-/** Reads the output of the parser's process. The output is hostile too, if the file has taken over that process. */
+/**
+ * Reads the output of the parser's process. The output may be an attack too, if the file has taken control of that
+ * process.
+ */
 function partsOf(output: Buffer): ParsedDocument {
   const end = output.indexOf('\n')
   if (end < 0) throw new SandboxDied('the output is cut')

@@ -2,12 +2,12 @@ import type { Table } from './table.ts'
 import type { DocumentKind, Reply } from './document.ts'
 
 /*
- * Reads one file from standard input and writes its content to standard output. The output is a `Reply` as one line
- * of JSON, then the text, then the rows. The file is hostile: sandbox.ts starts this process without rights, and ends
- * it.
+ * Reads one file from standard input and writes its content to standard output. The output is a `Reply` as one line of
+ * JSON, then the text, then the rows. The file may be an attack: sandbox.ts starts this process without rights, and
+ * kills it at the end.
  */
 
-// The libraries write warnings, which would mix with the output.
+// The libraries write warnings, and these would get into the output.
 for (const name of ['log', 'info', 'warn', 'debug'] as const) console[name] = () => {}
 
 interface Read {

@@ -1,7 +1,7 @@
 import { getDocumentProxy } from 'unpdf'
 import { DocumentRefused, maxDocumentSize } from './document.ts'
 
-/* PDF files. Runs in the parser's process only. */
+/* PDF files. This module runs only in the parser process. */
 
 export const mostPages = 5_000
 

@@ -6,20 +6,21 @@ import { fileURLToPath } from 'node:url'
 import { projectRoot } from '../project-root.ts'
 
 /*
- * Starts one of our programs, which reads a hostile file. docs/files.md says which protection exists on which system:
- * - Node's `--permission`. The program can read only our code and its packages, and can write no file. It cannot
- *   start another process, worker thread, add-on or inspector. Node calls this a seat belt, so the limits below do
- *   not rely on it.
+ * Starts a program of ours in a process without rights. The program reads a file that may be an attack. docs/files.md
+ * says which protection exists on which system:
+ * - Node's `--permission`. The program can read only our code and its packages, and can write no file. It cannot start
+ *   another process, worker thread, add-on or inspector. Node does not promise that this stops malicious code, so the
+ *   limits below do not rely on it.
  * - An empty environment, and a heap limit.
- * - Where there is a POSIX shell: limits of processor time, memory and written files, by the kernel.
- * - Where `unshare` may make namespaces (Linux): no network.
+ * - If the system has a POSIX shell: the kernel limits processor time, memory and written files.
+ * - If `unshare` may make namespaces (Linux): the program has no network.
  */
 
 export interface SandboxLimits {
   readonly processorSeconds: number
   readonly seconds: number
   readonly heapMiB: number
-  /** All writable memory; V8 and its threads take 600 MiB of it before any work. Only Linux enforces it. */
+  /** Limit of all writable memory. V8 and its threads take 600 MiB before any work. Only Linux enforces this limit. */
   readonly memoryMiB: number
   readonly outputBytes: number
 }
@@ -32,7 +33,7 @@ export const usualLimits: SandboxLimits = {
   outputBytes: 64 * 1024 * 1024,
 }
 
-/** The program gave no complete output: it died, or used up a limit. */
+/** The program gave no complete output: it died, or it reached a limit. */
 export class SandboxDied extends Error {
   override readonly name = 'SandboxDied'
 }
@@ -40,11 +41,11 @@ export class SandboxDied extends Error {
 export interface SandboxOptions {
   readonly limits?: Partial<SandboxLimits>
   readonly signal?: AbortSignal
-  /** For tests: the id of the process. */
+  /** For tests: called with the id of the started process. */
   readonly started?: (pid: number) => void
 }
 
-/** The output of the program for this input. Throws SandboxDied, or the signal's reason. */
+/** Runs the program with this input, and returns its output. Throws SandboxDied, or the signal's reason. */
 export async function runInSandbox(
   program: URL,
   args: readonly string[],
@@ -85,7 +86,8 @@ function outputOf(child: ChildProcess, input: Uint8Array, most: number, kill: ()
         kill()
       } else pieces.push(piece)
     })
-    // A program that ends early does not read all of its input.
+    // A program that ends early does not read all of its input. This error does not matter, because the exit code
+    // decides.
     child.stdin?.on('error', () => {})
     child.stdin?.end(input)
     child.once('error', (cause) => reject(new SandboxDied('the program could not be started', { cause })))
@@ -96,7 +98,7 @@ function outputOf(child: ChildProcess, input: Uint8Array, most: number, kill: ()
   })
 }
 
-/** Gives the process a low priority, because questions of people and agents come first. */
+/** Gives the process a low priority, because requests of people and agents come first. */
 function lowerPriority(pid: number): void {
   try {
     setPriority(pid, constants.priority.PRIORITY_LOW)
@@ -139,7 +141,7 @@ const shell = '/bin/sh'
 const withoutNetwork = ['unshare', '--map-root-user', '--net', '--'] as const
 
 let isCut: boolean | undefined
-/** Whether this system lets the process make a namespace without network. */
+/** True if this system lets the process make a namespace without a network. */
 export function canCutNetwork(): boolean {
   const [command, ...args] = [...withoutNetwork, 'true'] as const
   isCut ??=

@@ -7,11 +7,11 @@ import { soundText } from './document.ts'
 export const mostRows = 10_000
 export const mostColumns = 200
 /**
- * Maximum cells of one table. Cells and rows together are fewer than the 100,000 values that one input of a run
- * holds.
+ * Maximum number of cells of one table. An input of a run may have 100,000 values, and the cells and rows of a table
+ * together are fewer.
  */
 export const mostCells = 80_000
-/** Maximum characters of all rows as JSON. Each row repeats the names of the columns. */
+/** Maximum number of characters of all rows as JSON. Each row repeats the names of the columns. */
 export const mostRowsLength = 8 * 1024 * 1024
 
 export type Cell = string | number | boolean | null
@@ -19,7 +19,7 @@ export type TableRow = Readonly<Record<string, Cell>>
 
 export type Table =
   | { readonly rows: readonly TableRow[] }
-  /** `isBroken`: the text is no table; otherwise the table is only too large. */
+  /** `isBroken` is true if the text is no table, and false if the table is only too large. */
   | { readonly problem: string; readonly isBroken: boolean }
 
 const soundCell = (cell: Cell | undefined): Cell =>
@@ -28,8 +28,8 @@ const soundCell = (cell: Cell | undefined): Cell =>
 const tooLarge = (problem: string): Table => ({ problem, isBroken: false })
 
 /**
- * The names of the columns. A column without a name is `column_3`; a name that is taken gets a number, as in
- * `name_2`.
+ * Returns the names of the columns. A column without a name gets its position, such as `column_3`. A repeated name gets
+ * a number, such as `name_2`.
  */
 function columnsOf(header: readonly Cell[]): string[] {
   const taken = new Set<string>()
@@ -48,7 +48,7 @@ export class TableBuilder {
   readonly #rows: TableRow[] = []
   #length = 0
 
-  /** Adds a line. Returns the problem once the table is too large, else null. */
+  /** Adds a line. If the table is now too large, returns a sentence that says so, else null. */
   add(line: readonly Cell[]): string | null {
     if (this.#columns === null) {
       if (line.length > mostColumns) return `the table has more than ${mostColumns} columns`
@@ -59,7 +59,7 @@ export class TableBuilder {
     if ((this.#rows.length + 1) * this.#columns.length > mostCells)
       return `the table has more than ${mostCells} cells`
     const cells = this.#columns.map((name, index) => [name, soundCell(line[index])] as const)
-    // fromEntries defines properties, so a column `__proto__` is a plain one.
+    // `fromEntries` defines own properties, so a column with the name `__proto__` is a field like any other.
     const row = Object.fromEntries(cells)
     this.#length += JSON.stringify(row).length + 1
     if (this.#length > mostRowsLength)
@@ -73,7 +73,7 @@ export class TableBuilder {
   }
 }
 
-/** The table of rows that are in memory. */
+/** Makes a table from lines that are already in memory. */
 export function tableOf(lines: Iterable<readonly Cell[]>): Table {
   const table = new TableBuilder()
   for (const line of lines) {
@@ -83,10 +83,13 @@ export function tableOf(lines: Iterable<readonly Cell[]>): Table {
   return { rows: table.rows }
 }
 
-/** Characters that are parsed before the process handles other events. */
+/** The parser gets this many characters, and then the process handles other events. */
 const pieceLength = 64 * 1024
 
-/** The table of a CSV text. Reads the whole text, so that a broken line is found in a large table too. */
+/**
+ * Reads a CSV text as a table. It reads the whole text, also if the table is too large, so that it finds every broken
+ * line.
+ */
 export async function tableOfCsv(text: string, signal?: AbortSignal): Promise<Table> {
   const table = new TableBuilder()
   let problem: string | null = null
@@ -116,7 +119,7 @@ export async function tableOfCsv(text: string, signal?: AbortSignal): Promise<Ta
   return problem === null ? { rows: table.rows } : tooLarge(problem)
 }
 
-/** The separator that the first line has most often outside quotes. */
+/** The separator that occurs most often in the first line, outside quotes. */
 function delimiterOf(text: string): string {
   const first = /^[^\r\n]*/.exec(text.slice(0, pieceLength))?.[0].replaceAll(/"[^"]*"/g, '') ?? ''
   const counts = [',', ';', '\t'].map((sign) => [sign, first.split(sign).length] as const)

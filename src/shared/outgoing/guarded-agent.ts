@@ -16,7 +16,7 @@ export class ConnectFailed extends Error {
 
 export interface GuardedAgentOptions {
   readonly hosts: readonly NamedHost[]
-  /** For tests; default: the system's. */
+  /** For tests. The default is the look-up of the system. */
   readonly lookup?: LookupFunction
 }
 
@@ -25,11 +25,12 @@ const idleMilliseconds = 10_000
 
 /**
  * Opens connections only to public addresses, and to hosts that the operator named. The address is checked when the
- * socket is opened. The check uses the same answer of the name server as the connection. So a name that changes its
- * address between two look-ups gains nothing.
+ * socket is opened. The check uses the same answer of the name server as the connection. So an attacker gains nothing
+ * from a name whose address changes between two look-ups.
  */
 export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgentOptions): Agent {
-  // HTTP/1.1 only. On a shared connection, an aborted request would leave the result of other requests in doubt.
+  // The agent uses only HTTP/1.1. If several requests shared a connection, an aborted request would leave the result of
+  // the other requests in doubt.
   const common = { timeout: connectMilliseconds, allowH2: false } as const
   const anywhere = buildConnector({ ...common, lookup })
   const inPublic = buildConnector({ ...common, lookup: publicOnly(lookup) })
@@ -47,7 +48,7 @@ export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgen
       const host = bareHost(options.hostname)
       const port = Number(options.port || (options.protocol === 'http:' ? 80 : 443))
       if (isNamed(hosts, host, port)) return anywhere(options, callback)
-      // A literal address is never looked up.
+      // A host that is an IP address is never looked up, so `publicOnly` would not check it.
       if (isIP(host) !== 0 && !isPublicAddress(host)) return callback(new RefusedAddress(refusal), null)
       return inPublic(options, callback)
     },

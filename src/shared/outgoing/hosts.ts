@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import type { z } from 'zod'
 
-/** A host that connections may reach although it is private or speaks plain HTTP. */
+/** Connections may reach this host although it is private or has no TLS. */
 export interface NamedHost {
   /** Lower case; an IPv6 address without brackets. */
   readonly host: string
@@ -36,7 +36,7 @@ export function connectionHosts(text: string, context: z.RefinementCtx): NamedHo
   return named
 }
 
-/** The host without the brackets of an IPv6 address, and in the form in which addresses are compared. */
+/** Returns the host without the brackets of an IPv6 address, and in the one form in which hosts are compared. */
 export function bareHost(host: string): string {
   const bare = host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host
   return isIP(bare) === 6 ? ipaddr.parse(bare).toString() : bare.toLowerCase()
@@ -59,7 +59,8 @@ export const portOf = (url: URL): number => Number(url.port || (url.protocol ===
 export function isPublicAddress(address: string): boolean {
   const withoutZone = address.split('%', 1)[0] ?? ''
   if (!ipaddr.isValid(withoutZone)) return false
-  // Turns `::ffff:10.0.0.1` into `10.0.0.1`. The ranges of other embeddings (6to4, Teredo, NAT64) are not `unicast`.
+  // `process` turns `::ffff:10.0.0.1` into `10.0.0.1`. Other IPv6 addresses that contain an IPv4 address (6to4, Teredo,
+  // NAT64) are not in the range `unicast`.
   const read = ipaddr.process(withoutZone)
   if (read.range() !== 'unicast' || read.toString() === azureMetadata) return false
   // All IPv6 addresses outside `2000::/3` are reserved, such as `::127.0.0.1` and `fec0::1`.
@@ -67,5 +68,5 @@ export function isPublicAddress(address: string): boolean {
 }
 
 const publicIPv6 = ipaddr.IPv6.parse('2000::')
-/** A public address which inside Azure is a service of the host. */
+/** This address counts as public. Inside Azure it leads to a service of the host machine. */
 const azureMetadata = '168.63.129.16'

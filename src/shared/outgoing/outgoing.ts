@@ -7,7 +7,7 @@ import { isNamed, portOf, type NamedHost } from './hosts.ts'
 export type OutgoingProblem =
   'host_refused' | 'redirect_refused' | 'unreachable' | 'timeout' | 'answer_too_large' | 'connection_lost'
 
-/** A request that got no usable answer. The message names at most the host. */
+/** A request that got no usable answer. The message shows no part of the address but the host. */
 export class OutgoingError extends Error {
   override readonly name = 'OutgoingError'
   readonly problem: OutgoingProblem
@@ -20,7 +20,7 @@ export class OutgoingError extends Error {
   }
 }
 
-/** The form of the global `fetch`, as vendors' clients take it. */
+/** The type of the global `fetch`, which the client libraries of services expect. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>
 
 export interface Bounds {
@@ -28,23 +28,26 @@ export interface Bounds {
   readonly addresses: readonly string[]
   /** Milliseconds for the whole exchange. */
   readonly milliseconds: number
-  /** Largest body of an answer, unpacked. */
+  /** Maximum bytes of the body of an answer, unpacked. */
   readonly bytes: number
-  /** Only status and headers of an answer matter: the rest of its body is dropped after `bytes`, or after a second. */
+  /**
+   * true: only status and headers of the answer are used. The body is read and dropped, at most `bytes` bytes and for
+   * at most a second.
+   */
   readonly dropsBody?: true
   /**
-   * No redirect is followed, because each redirect of this service leads away from the resource that was decided
-   * about.
+   * false: no redirect is followed. Each redirect of this service leads to another resource than the one that the
+   * decision was about.
    */
   readonly followsRedirects?: false
   readonly signal?: AbortSignal
-  /** Is called right before the request leaves. If it throws, nothing leaves. */
+  /** Called right before each request is sent. If this function throws, nothing is sent. */
   readonly beforeSending?: () => void
-  /** Waits until there is memory for a large answer. Rejects with the signal's reason if it is aborted. */
+  /** Resolves when there is memory for a large answer. Rejects with the signal's reason if the signal is aborted. */
   readonly reserve?: (bytes: number, signal: AbortSignal) => Promise<{ release(): void }>
 }
 
-/** Answers up to this size are read without reserving memory. */
+/** Answers up to this many bytes are read without reserving memory. */
 const smallBytes = 256 * 1024
 /** Copies of an answer that are in memory at the same time: its chunks, one buffer, and two texts. */
 const copiesOfAnswer = 4
@@ -52,14 +55,17 @@ const copiesOfAnswer = 4
 /** All requests to services that an organization connects go through this interface. */
 export interface Outgoing {
   /**
-   * Why no request may go to this address, as one clause; null if requests may go there. Names are not looked up
-   * before a request is sent.
+   * Returns the reason why no request may go to this address, as one clause; null if requests may go there. Does not
+   * look the name up: this happens when a request is sent.
    */
   refusalOf(address: string): string | null
   /**
-   * A `fetch` for one credential. Its requests go only to `addresses`. It follows a redirect only within `addresses`,
-   * and only for GET and HEAD. The answer's body has been read, and JSON in it is small enough to be parsed. Throws
-   * OutgoingError.
+   * Returns a `fetch` for the requests with one credential:
+   * - It sends requests only to the addresses in `bounds`.
+   * - It follows a redirect only to such an address, and only for GET and HEAD.
+   * - It resolves when the whole body has been read, or dropped as `dropsBody` says. If the body is JSON, it is small
+   *   enough to be parsed.
+   * - It throws OutgoingError, or the error of the aborted signal in `bounds`.
    */
   fetchWithin(bounds: Bounds): Fetch
   close(): Promise<void>
@@ -150,7 +156,7 @@ function redirectOf({ status, headers }: Answered, from: URL): URL | null {
   return URL.canParse(location, from.href) ? new URL(location, from) : new URL('about:blank')
 }
 
-/** A redirected write may already have happened, so it is never sent again. */
+/** Only GET and HEAD are sent again after a redirect. Another request may already have had its effect. */
 const mayFollow = ({ method }: Sent, { addresses, followsRedirects }: Bounds, next: URL): boolean =>
   followsRedirects !== false &&
   (method === 'GET' || method === 'HEAD') &&
@@ -180,7 +186,10 @@ async function readWhole(answer: Answered, url: URL, bounds: Bounds, signal: Abo
   }
 }
 
-/** Milliseconds for which an unneeded body is read. If the body is read to its end, the connection stays open. */
+/**
+ * Milliseconds for which an unneeded body is read. If the body ends within this time, the connection stays open for the
+ * next request.
+ */
 const dropMilliseconds = 1_000
 
 async function dropBody({ status, statusText, headers, body }: Answered, bytes: number): Promise<Response> {
@@ -204,13 +213,13 @@ async function dropBody({ status, statusText, headers, body }: Answered, bytes: 
 const tooLarge = (url: URL, why: string): OutgoingError =>
   new OutgoingError('answer_too_large', `the answer of \`${url.host}\` ${why}`, true)
 
-/** The most bytes that the body can have. */
+/** Maximum number of bytes that the body can have, from its headers and `bounds`. */
 function expectedBytes({ headers }: Answered, { bytes }: Bounds): number {
   const declared = headers.get('content-encoding') === null ? headers.get('content-length') : null
   return declared !== null && /^\d{1,12}$/.test(declared) ? Math.min(Number(declared), bytes) : bytes
 }
 
-/** Whether a client could parse the body as JSON. Clients may do so whatever content type the answer claims. */
+/** True if the client library could parse the body as JSON. It may do so whatever content type the answer has. */
 function isJson(body: Buffer): boolean {
   const first = body.find((byte) => !whitespace.has(byte))
   return first === 0x5b || first === 0x7b
@@ -218,7 +227,7 @@ function isJson(body: Buffer): boolean {
 
 const whitespace: ReadonlySet<number> = new Set([0x09, 0x0a, 0x0d, 0x20])
 
-/** Headers that describe the bytes on the wire. They do not describe the body, which is unpacked here. */
+/** These headers describe the bytes that arrive. They are removed, because the body is unpacked here. */
 const describesWire: ReadonlySet<string> = new Set([
   'content-encoding',
   'content-length',
@@ -248,8 +257,8 @@ function problemOf(error: unknown, url: URL, limit: AbortSignal): OutgoingError 
 }
 
 /**
- * The error and its causes, outermost first. `fetch` wraps the error that happened. If several addresses were tried,
- * each address has its own error.
+ * The error and its causes, outermost first. `fetch` puts the original error into `cause`. If several addresses were
+ * tried, each address has its own error.
  */
 function causesOf(error: unknown): readonly unknown[] {
   const causes = [error]

@@ -1,11 +1,11 @@
-/** The longest wait that a service may ask for, in seconds. */
+/** A service can ask for a wait of at most this many seconds. A longer wait is shortened. */
 export const longestRetryAfter = 3_600
 
 /**
- * Seconds to wait before the next request, as the service asks; null if it does not ask. Reads `Retry-After` in
- * seconds or as a date. Else reads the end of an exhausted rate limit: `X-RateLimit-Remaining: 0` with
- * `X-RateLimit-Reset` in epoch seconds. For several limits, both headers are lists: `0, 14` with the seconds of each
- * limit, `1, 1419704`.
+ * Returns the seconds to wait before the next request, as the service asks; null if it does not ask. Reads
+ * `Retry-After` in seconds or as a date. Without this header, reads when an exhausted rate limit ends:
+ * `X-RateLimit-Remaining: 0`, with `X-RateLimit-Reset` in epoch seconds. A service with several limits sends lists: the
+ * remaining requests `0, 14`, and the seconds until the end of each limit, `1, 1419704`.
  */
 export function retryAfterOf(headers: Pick<Headers, 'get'>, now = Date.now()): number | null {
   const asked = headers.get('retry-after')?.trim()

@@ -1,14 +1,17 @@
 import { LRUCache } from 'lru-cache'
 
-/** A token, and for how long it may be used from now on. */
+/** A token, and the seconds for which it may be used from now on. */
 export interface Minted {
   readonly token: string
   readonly freshSeconds: number
 }
 
-/** Access tokens that this process can request anew. Calls for the same token at the same time share one request. */
+/**
+ * A cache of access tokens that this process can request anew. Calls for the same token at the same time share one
+ * request.
+ */
 export interface TokenCache {
-  /** The token, and whether this call has waited for a new token. A failed request is not cached. */
+  /** Returns the token, and whether this call has waited for a new token. A failed request is not cached. */
   take(
     name: string,
     mint: () => Promise<Minted>,
@@ -24,7 +27,7 @@ export function createTokenCache(): TokenCache {
     max: mostTokens,
     async fetchMethod(_name, _stale, { options, context: mint }) {
       const { token, freshSeconds } = await mint()
-      // A ttl of 0 would mean forever.
+      // A `ttl` of 0 would mean that the token never expires.
       options.ttl = Math.max(freshSeconds * 1_000, 1)
       return token
     },

@@ -3,7 +3,7 @@ import type { Program, Shell } from '../types.ts'
 import { expressionEnd, textEnd } from './expressions.ts'
 import { has, readOptions } from './options.ts'
 
-/** Letters of the long options that matter. */
+/** The one-letter forms of the long options that matter here. */
 const letters: Readonly<Record<string, string>> = {
   source: 'e',
   file: 'f',
@@ -12,7 +12,10 @@ const letters: Readonly<Record<string, string>> = {
   load: 'l',
 }
 
-/** awk: a script if its program runs commands (`system`, pipes), connects to a machine, or comes from a file. */
+/**
+ * Reads the arguments of awk. The command counts as a script if the awk program runs commands (`system`, pipes), or
+ * comes from a file. It counts as egress if the awk program connects to another machine.
+ */
 export const awk: Program = (args, shell, _, name) => {
   const read = readOptions(args, {
     flags: 'bcCghIkMnNOPrsStV',
@@ -22,7 +25,7 @@ export const awk: Program = (args, shell, _, name) => {
       'version help posix traditional csv re-interval optimize no-optimize sandbox characters-as-bytes use-lc-numeric bignum gen-pot lint lint-old dump-variables debug profile pretty-print non-decimal-data trace',
   })
   const options = read.options.map(([option, value]) => [letters[option] ?? option, value] as const)
-  // Unknown letters may take the rest of the word as a value, like `-d`, so any word can be the program.
+  // An unknown letter may take the rest of the word as its value, as `-d` does. So any argument can be the program.
   const unsure = read.unsure || has(read, 'W')
   if (!unsure && has(read, 'S', 'sandbox')) return
   const sources = options.flatMap(([option, value]) => (option === 'e' ? [value ?? ''] : []))
@@ -36,7 +39,7 @@ export const awk: Program = (args, shell, _, name) => {
   }
 }
 
-/** `-W` takes a long option as its value, including `exec` and `source`. */
+/** Whether an option loads code from a file. The value of `-W` is a long option, such as `exec` or `source`. */
 const loadsFile = ([name, value]: readonly [string, string | undefined]): boolean =>
   /^[fEl]$/.test(name) ||
   (name === 'i' && value !== 'inplace') ||
@@ -56,24 +59,29 @@ function readSource(source: string, shell: Shell, name: string): void {
 }
 
 /**
- * After a value, a slash means division. After one of the words in `noValue`, a slash starts an expression. The end
- * of a line ends a statement.
+ * After a value, a slash means division. After one of the words in `noValue`, a slash starts a regular expression. A
+ * newline ends a statement, so a slash after it starts a regular expression too.
  */
 const value = /[\w)\].] ?$|\+\+ ?$|-- ?$/
 const noValue = /(?<![A-Za-z_])(print|printf|return|else|do|in|case|exit|delete) ?$/
 const beforeCondition = /(?<![A-Za-z_])(if|while|for) ?$/
 
-/** Splits an awk program into its code (without texts, expressions and comments) and its texts. */
+/**
+ * Splits an awk program into its code and its string literals. `code` has no literals, regular expressions and
+ * comments.
+ */
 function apart(source: string): { code: string; texts: string[] } {
   const texts: string[] = []
   let code = ''
-  /** The end of the code so far, with runs of white space shortened. */
+  /** The last characters of `code`, with white space shortened. */
   let tail = ''
   const add = (text: string): void => {
     code += text
     tail = (tail + text).replaceAll(/[ \t\r]+/g, ' ').slice(-16)
   }
-  /** For each open parenthesis, and for the last closed one: whether it contains a condition. */
+  /**
+   * `open`: for each open parenthesis, whether it contains a condition. `condition`: the same for the last closed one.
+   */
   const open: boolean[] = []
   let condition = false
   const beginsExpression = (): boolean => {

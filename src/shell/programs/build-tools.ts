@@ -6,9 +6,10 @@ import { fed } from './interpreters.ts'
 const byName = (names: string, program: Program): Record<string, Program> =>
   Object.fromEntries(names.split(' ').map((name) => [name, program]))
 
-/** make and cmake, runners of named tasks, compilers. */
+/** Readers for make and cmake, for programs that run named tasks, and for compilers. */
 export const buildTools: Readonly<Record<string, Program>> = {
-  // `make` with any target counts as a build, but text that it evaluates does not.
+  // `make` with any target counts as harmless, because it is a build. But text in the command that make evaluates
+  // counts as a script.
   ...byName('make gmake', make),
   cmake: (args, shell) => {
     if (args.some((arg) => arg.startsWith('-P'))) shell.note('script', '`cmake` runs a script')
@@ -40,8 +41,8 @@ export const buildTools: Readonly<Record<string, Program>> = {
 }
 
 /**
- * Reads a makefile given in the command, and code among the arguments. Builds often set variables. A variable counts
- * as code only if make would run it at once, or if it is a command that sends data out.
+ * Reads a makefile that is in the command, and arguments that contain code. Builds often set variables. So a value
+ * counts as code only if make would run it at once, or if it is a command that sends data out.
  */
 function make(args: readonly string[], shell: Shell, call: Call): void {
   const given = args.flatMap((arg, at) => [
@@ -73,7 +74,7 @@ function make(args: readonly string[], shell: Shell, call: Call): void {
   }
 }
 
-/** `$(shell ...)` in a text that make evaluates. */
+/** Reads each `$(shell ...)` in a text that make evaluates. */
 function evaluatedByMake(text: string, shell: Shell): void {
   for (const [, code = ''] of text.matchAll(/\$[({]shell\s+([^)}]*)/g)) {
     shell.note('script', '`make` is given code')

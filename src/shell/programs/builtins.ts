@@ -6,11 +6,13 @@ import type { Program, Shell } from '../types.ts'
 import { fed } from './interpreters.ts'
 import { optionsOfMapfile, optionsOfRead, readOptions, valueOf } from './options.ts'
 
-/** A variable or one of its elements. An unquoted subscript could also be a pattern. */
+/**
+ * Matches the name of a variable, or a name with a subscript (`a[1]`). An unquoted subscript can become the mark `one`.
+ */
 const element = new RegExp(`^(\\w+)(\\[.*\\]|${one})?$`, 's')
 const isCode = (text: string): boolean => /\$\(|`/.test(text)
 
-/** Notes arguments that a builtin evaluates again as expressions or names. */
+/** Finds arguments that a builtin evaluates again, as expressions or names. */
 function evaluated(args: readonly string[], shell: Shell): void {
   const text = args.find((arg) => runsWhenEvaluated(arg))
   if (text === undefined) return
@@ -19,7 +21,10 @@ function evaluated(args: readonly string[], shell: Shell): void {
   if (sender !== undefined) shell.note('egress', `\`${sender}\` sends data out`)
 }
 
-/** `export`, `declare` and similar, for assignments that are only visible after quotes are removed. */
+/**
+ * Reads the arguments of `export`, `declare` and similar builtins. Finds assignments that are visible only after quotes
+ * are removed: `export "x=y"`.
+ */
 const declares: Program = (args, shell) => {
   evaluated(args, shell)
   if (args.some((arg) => /^-[a-zA-Z]*n/.test(arg)))
@@ -38,7 +43,8 @@ const declares: Program = (args, shell) => {
 }
 
 /**
- * Variables that a builtin sets to a text that it reads or builds. Normal commands never set search paths like this.
+ * Sets variables for a builtin such as `read`, which sets them to a text that it reads or builds. A search path such as
+ * PATH then counts as a script, because normal commands never set it in this way.
  */
 const assignsTo = (names: readonly string[], shell: Shell): void => {
   evaluated(names, shell)
@@ -115,7 +121,8 @@ export const builtins: Readonly<Record<string, Program>> = {
     const name = valueOf(readOptions(args, { flags: 'fn', values: 'p' }), 'p')
     if (name !== undefined) assignsTo([name], shell)
   },
-  // With `nocasematch`, patterns in `${x/a/b}` ignore case. It is stored in `BASHOPTS`, which cannot be set directly.
+  // With this option, patterns in `${x/a/b}` ignore case. A definition of `BASHOPTS` records that the option may be
+  // set. A command cannot assign `BASHOPTS` itself.
   shopt: (args, shell) => {
     if (args.some((arg) => arg === 'nocasematch' || !isPlain(arg))) shell.sets('BASHOPTS')
   },
@@ -123,7 +130,7 @@ export const builtins: Readonly<Record<string, Program>> = {
     if (args[0] === '-v') assignsTo(args.slice(1, 2), shell)
     else if (args[0]?.startsWith('-v') === true) assignsTo([args[0].slice(2)], shell)
   },
-  // zsh: `repeat 3 command`, and `print -z`, which puts a command on the person's input line
+  // zsh: `repeat 3 command`, and `zmv`, which evaluates its arguments
   repeat: (args, shell, call) => shell.run(args.slice(1), call),
   zmv: (args, shell) => evaluated(args, shell),
   // commands that run later
@@ -146,7 +153,7 @@ function completes(args: readonly string[], shell: Shell): void {
   const read = readOptions(args, { flags: 'abcdefgjksuvDEIpr', values: 'oAGWFCXPSV' })
   const code = valueOf(read, 'C')
   if (code !== undefined) shell.code(code)
-  // The words of -W are expanded like those of a command.
+  // The shell expands the value of `-W` like the words of a command.
   const words = valueOf(read, 'W')
   if (words !== undefined && isCode(words)) shell.code(`: ${words}`)
   if (valueOf(read, 'F') !== undefined) shell.run([valueOf(read, 'F') ?? ''])

@@ -1,12 +1,12 @@
 import { loads, runsValue } from '../tables/command-options.ts'
 import type { Shell } from '../types.ts'
 
-/** Pagers and similar programs that people often set to print a text. */
+/** Harmless values: pagers and similar programs, which people often choose to print the output. */
 const harmless = /^(cat|less|more|most|never|builtin|)(\s+-[\w-]+)*$/
 
 /**
- * Reads options with which a program of `tables/command-options.ts` runs or loads code. The program's other arguments
- * may have another reader.
+ * Reads the options with which a program runs or loads code (`tables/command-options.ts`). Another function may read
+ * the program's other arguments.
  */
 export function readCommandOptions(name: string, args: readonly string[], shell: Shell): void {
   for (const code of valuesRun(name, args)) {
@@ -22,7 +22,7 @@ export function readCommandOptions(name: string, args: readonly string[], shell:
     shell.note('script', `\`${name}\` loads code`)
 }
 
-/** A long option with its next word, as if joined by an equals sign. */
+/** Joins a long option and the next word with an equals sign: `--name value` becomes `--name=value`. */
 const withValue = (arg: string, next: string | undefined): string =>
   /^--[\w-]+$/.test(arg) && next !== undefined ? `${arg}=${next}` : arg
 
@@ -33,7 +33,7 @@ function valuesRun(name: string, args: readonly string[]): string[] {
       const next = args[at + 1] ?? ''
       if (option.length > 1) {
         if (arg === `-${option}`) return [next]
-        // Most programs accept the beginning of the name.
+        // Most programs accept the beginning of a long option.
         const [, name = '', value] = /^--([\w-]+)(?:=(.*))?$/s.exec(arg) ?? []
         return name === option || (name.length > 3 && option.startsWith(name)) ? [value ?? next] : []
       }

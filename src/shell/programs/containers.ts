@@ -21,8 +21,8 @@ const hostOf = (args: readonly string[], at: number): string =>
   /^(-H|--host)$/.test(args[at] ?? '') ? (args[at + 1] ?? '') : ''
 
 /**
- * docker and similar programs: running something in a container is a script, and the command for the container is
- * read too.
+ * Reads the arguments of docker and similar programs. Running a command in a container counts as a script. This command
+ * is read too.
  */
 export const container: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args, valued)
@@ -49,7 +49,7 @@ export const container: Program = (args, shell, call, name) => {
   }
 }
 
-/** The command follows the name of the container or image. */
+/** Reads a command that runs in a container. In `args`, it follows the name of the container or image. */
 function inside(args: readonly string[], shell: Shell, call: Call, name: string): void {
   shell.note('script', `\`${name}\` runs something in a container`)
   const read = readOptions(args, inContainer)
@@ -61,7 +61,7 @@ function inside(args: readonly string[], shell: Shell, call: Call, name: string)
     shell.note('egress', 'what runs in the container sends data out')
 }
 
-/** kubectl and oc. */
+/** Reads the arguments of kubectl and oc. */
 export const cluster: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args, valued)
   if (path !== undefined) return shell.note('egress', `\`${name} ${path}\` sends data out`)

@@ -3,12 +3,12 @@ import type { Program, Shell } from '../types.ts'
 import { has, readOptions } from './options.ts'
 import { sendingPath, starts } from './paths.ts'
 
-/** Addresses of buckets in any store. */
+/** Matches the address of a bucket in any object store. */
 const bucket = /^(s3|s3a|gs|b2|az|abfss?|wasbs?|oss|cos|obs|https?|r2|swift|hf):\/\//i
 
 /**
- * A copy to a bucket is egress, a copy from a bucket is a write. An unknown target may be a bucket. If the target is
- * unknown and a source is a bucket, the copy is only a script, because its direction is uncertain.
+ * Judges a copy. A copy to a bucket counts as egress, and a copy from a bucket as harmless. An unknown target counts as
+ * a bucket. But if a source is a bucket or unknown, the direction is uncertain, and the copy counts as a script.
  */
 function copies(
   operands: readonly string[],
@@ -20,7 +20,7 @@ function copies(
   const sources = operands.slice(0, -1)
   if (isRemote(target)) return shell.note('egress', `\`${name}\` copies to a bucket`)
   if (target !== '' && isPlain(target.slice(0, 1))) return
-  // xargs appends more words, so a bucket before the last word can be the target.
+  // xargs may append words after the target. So a bucket that is not the first operand can be the target.
   if (sources.slice(1).some(isRemote)) return shell.note('egress', `\`${name}\` copies to a bucket`)
   if (sources.some(isRemote) || sources.some((word) => !isPlain(word.slice(0, 1))))
     shell.note('script', `where \`${name}\` copies to is only known when it runs`)
@@ -38,7 +38,7 @@ const awsCopy = {
 }
 
 export const aws: Program = (args, shell) => {
-  // `aws` sends the content of files named in arguments.
+  // `aws` sends the content of a file that an argument names: `file://path`.
   if (args.some((arg) => /^(--[\w-]+=)?fileb?:\/\//.test(arg)))
     shell.note('egress', '`aws` sends what is in a file')
   for (const at of starts(args, globals)) {
@@ -70,7 +70,7 @@ export const gcloud: Program = (args, shell) => {
     )
 }
 
-/** gsutil, s5cmd and similar: a verb, then sources and a target. */
+/** Reads the arguments of gsutil, s5cmd and similar programs: a verb, then sources and a target. */
 export const copier: Program = (args, shell, _, name) => {
   const path = sendingPath(name, args)
   if (path !== undefined && name !== 's3cmd' && name !== 'b2')
@@ -85,18 +85,24 @@ export const copier: Program = (args, shell, _, name) => {
   if (/^(signurl|presign|put|pipe|upload|share)/.test(args[verb] ?? ''))
     return shell.note('egress', `\`${name}\` sends data out`)
   if (name === 'rclone') copies(operands, shell, name, (word) => bucket.test(word) || /^:?[^/:]+:/.test(word))
-  // `mc` writes the name of a store like a folder.
+  // For `mc`, the first folder of a path can be a store: `store/bucket/file`.
   else if (name === 'mc' || name === 'mcli')
     copies(operands, shell, name, (word) => !/^[./~]/.test(word) && word.includes('/'))
   else if (name === 'b2' && args[verb] === 'file') shell.note('egress', '`b2` sends data out')
   else copies(operands, shell, name)
 }
 
-/** Whether a host comes before a path, as rsync, tar and borg read it: a colon before the first slash. */
+/**
+ * Whether a word names a host before a path, as rsync, tar and borg read it. A colon before the first slash ends the
+ * host.
+ */
 const hasHost = (word: string): boolean =>
   /^[^/:\s]+:(?!\\)/.test(word) || /^(rsync|ssh|sftp|rclone):\/\//.test(word)
 
-/** rsync: a host on either side is egress; the command of `-e` is read. */
+/**
+ * Reads the arguments of rsync. A source or target on another machine counts as egress. The command of `-e` is read
+ * too.
+ */
 export const rsync: Program = (args, shell) => {
   const read = readOptions(args, {
     anywhere: true,
@@ -117,7 +123,7 @@ export const rsync: Program = (args, shell) => {
     shell.note('script', 'where `rsync` copies is only known when it runs')
 }
 
-/** Backups to another machine, by the address of the repository. */
+/** Reads the arguments of borg. A backup counts as egress if its repository is on another machine. */
 export const backup: Program = (args, shell, _, name) => {
   if (
     args.some((word) => hasHost(word) && !word.includes('=')) &&
@@ -131,11 +137,14 @@ const tarOptions = {
   flags: 'AcdrtuxvzjJZahiklmnopPsSUwWBGMOR',
   values: 'bCfFgHIKLNTVX',
   long: 'file use-compress-program to-command info-script new-volume-script rsh-command rmt-command checkpoint-action set-mtime-command directory files-from exclude exclude-from exclude-ignore exclude-ignore-recursive exclude-tag exclude-tag-all exclude-tag-under transform xform strip-components owner group owner-map group-map mode mtime newer newer-mtime after-date format label blocking-factor record-size tape-length listed-incremental level starting-file sort suffix pax-option quoting-style quote-chars no-quote-chars warning volno-file add-file sparse-version hole-detection',
-  // Options whose name is also the beginning of an option with a value.
+  // The name of each of these options is also the beginning of another option, which has a value.
   longFlags: 'checkpoint list sparse',
 }
 
-/** `tar cfI archive program`: letters without a dash take the following words in their order. */
+/**
+ * Puts dashes before the letters of `tar cfI archive program`. Letters without a dash take the next words as values, in
+ * the order of the letters.
+ */
 function dashed(args: readonly string[]): string[] {
   const [letters = '', ...rest] = args
   if (!/^[A-Za-z0-9]+$/.test(letters)) return [...args]
@@ -146,7 +155,7 @@ function dashed(args: readonly string[]): string[] {
   return [...options, ...rest]
 }
 
-/** tar: options that run programs, and archives on another machine. */
+/** Reads the arguments of tar: options that run programs, and archives on another machine. */
 export const tar: Program = (args, shell) => {
   const read = readOptions(dashed(args), tarOptions)
   const local = has(read, 'force-local')

@@ -6,13 +6,15 @@ import { bySubcommand } from './paths.ts'
 
 const local = /^(localhost|127\.0\.0\.1|\[?::1\]?|\/.*|)$/
 
-/** A browser requests the address that it is given. */
+/** Reads the arguments of a browser, which sends a request to every address there. */
 const browser: Program = (args, shell, _, name) => {
   if (args.some((arg) => /^(?!file:)\w+:\/\//i.test(arg)))
     shell.note('egress', `\`${name}\` opens an address`)
 }
 
-/** The system chooses the program for an opened file. */
+/**
+ * Reads the arguments of `open`, `xdg-open` and similar. The system chooses the program that opens the file or address.
+ */
 const opener: Program = (args, shell) => {
   if (args.some((arg) => /^\w\w+:/.test(arg))) shell.note('script', 'it opens an address in another program')
   else if (
@@ -21,7 +23,7 @@ const opener: Program = (args, shell) => {
     shell.note('script', 'it opens a program')
 }
 
-/** A program that sends only if one of these options names a host. */
+/** Reads the arguments of a program that sends data only if one of these options names another machine. */
 const withHost =
   (letters: string, long: string): Program =>
   (args, shell, _, name) => {
@@ -36,7 +38,8 @@ const withHost =
   }
 
 /**
- * PowerShell and the Windows shell, started from another shell: a script, or egress if their arguments send data out.
+ * Reads the arguments of PowerShell and the Windows shell, when bash starts them. The command counts as a script, or as
+ * egress if the arguments send data out.
  */
 const windows: Program = (args, shell, _, name) => {
   if (args.length === 1 && /^(--version|--help|-V|-h|-\?|\/\?)$/i.test(args[0] ?? '')) return
@@ -48,11 +51,14 @@ const windows: Program = (args, shell, _, name) => {
 const names = (list: string, program: Program): [string, Program][] =>
   list.split(' ').map((name) => [name, program])
 
-/** Matches the server in a PostgreSQL connection string, unless it is this machine. */
+/** Matches a PostgreSQL connection string that names a server other than this machine. */
 const serverOf =
   /\bhost(?:addr)?=(?!localhost|127\.|\/)|^postgres(?:ql)?:\/\/(?!(?:[^/@]*@)?(?:(?:localhost|127\.0\.0\.1)?[:/]|$))/
 
-/** Programs that open, print, mount or contact a server given by an address or a host option. */
+/**
+ * Readers for programs that open addresses, print, mount folders, or use a server. An address or an option names the
+ * server.
+ */
 export const desktop: ReadonlyMap<string, Program> = new Map([
   ...names(
     'firefox google-chrome google-chrome-stable chromium chromium-browser chrome brave brave-browser msedge microsoft-edge opera vivaldi epiphany konqueror falkon',
@@ -119,7 +125,7 @@ export const desktop: ReadonlyMap<string, Program> = new Map([
   }),
 ])
 
-/** Programs that pass the text after `!` to a shell. */
+/** Reads the text after `!`, which some programs pass to a shell. */
 function runsAfter(text: string | undefined, shell: Parameters<Program>[1]): void {
   for (const line of (text ?? '').split('\n')) {
     const code = /!(?![<>=])(.*)$/s.exec(line)?.[1]

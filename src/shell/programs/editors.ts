@@ -4,7 +4,10 @@ import { expressionEnd } from './expressions.ts'
 import { has, readOptions, valueOf, valuesOf } from './options.ts'
 import { suspectEverything } from './wrappers.ts'
 
-/** ed reads commands from its input, and a file argument can be a command whose output it edits. */
+/**
+ * Reads the arguments of ed, and its commands from standard input. The argument `!command` makes ed edit the output of
+ * a command.
+ */
 export const ed: Program = (args, shell, call) => {
   const read = readOptions(args, {
     anywhere: true,
@@ -23,8 +26,8 @@ export const ed: Program = (args, shell, call) => {
 }
 
 /**
- * The shell command in a line of ed: `!command`, `w !command`, also after line numbers, marks, searches and
- * `g/expression/`.
+ * The shell command in a line of ed; undefined if there is none. It has the form `!command` or `w !command`, also after
+ * line numbers, marks, searches and `g/expression/`.
  */
 function runByEd(line: string): string | undefined {
   if (isUnknown(line)) return line
@@ -45,7 +48,10 @@ export const emacs: Program = (args, shell, _, name) => {
     shell.note('script', '`emacs` runs code')
 }
 
-/** Pagers run the text after `+!`. man also runs the pager that an option or a settings file names. */
+/**
+ * Reads the arguments of a pager, which runs the text after `+!`. man also runs the pager that an option or a settings
+ * file names.
+ */
 export const pager: Program = (args, shell, _, name) => {
   const typed = args.map((arg) => /^\+\+?.*?[!|](.*)$/s.exec(arg)?.[1])
   for (const code of name === 'man' ? [...typed, ...toldToMan(args, shell)] : typed) {
@@ -68,7 +74,7 @@ function toldToMan(args: readonly string[], shell: Shell): string[] {
   return [...browsers, ...valuesOf(read, 'P', 'B', 'pager', 'html')]
 }
 
-/** Terminal multiplexers: they run a command, or start a shell. */
+/** Reads the arguments of terminal multiplexers. They run a command, or start a shell. */
 export const terminal: Program = (args, shell, call, name) =>
   name === 'screen' ? screen(args, shell, call) : tmux(args, shell)
 
@@ -99,14 +105,17 @@ function screen(args: readonly string[], shell: Shell, call: Call): void {
 }
 
 const scriptOptions = {
-  // Includes the letters of BSD. On BSD, `-t` takes a value; elsewhere it may have a value in the same word.
+  // Includes the letters of BSD. There `-t` takes a value; elsewhere the value of `-t` can only be in the same word.
   flags: 'aefFqdkprtVh',
   values: 'cEIBOTmo',
   long: 'command echo log-in log-io log-out log-timing logging-format output-limit',
   longFlags: 'append return flush force timing quiet version help',
 }
 
-/** `script`: starts a shell, runs the command of `-c`, or on BSD the command after the file. */
+/**
+ * Reads the arguments of the program `script`. It starts a shell, runs the command of `-c`, or on BSD runs the words
+ * after the file.
+ */
 export const script: Program = (args, shell, call) => {
   if (args.length === 1 && /^--(help|version)$/.test(args[0] ?? '')) return
   const read = readOptions(args, { ...scriptOptions, anywhere: true })

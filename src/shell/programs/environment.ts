@@ -11,16 +11,16 @@ import {
 } from '../tables/environment.ts'
 import type { Shell } from '../types.ts'
 
-/** Judges a variable that the command sets. Some make programs run code, such as `GIT_SSH_COMMAND`. */
+/** Judges a variable that the command sets. Some variables make programs run code, such as `GIT_SSH_COMMAND`. */
 export function readVariable(variable: string, value: string, shell: Shell): void {
   const name = variable.toUpperCase()
   const options = Object.hasOwn(optionsFor, name) ? optionsFor[name] : undefined
-  // tar also takes its archive and options from variables.
   if (sent.test(name) && value.includes(output))
     shell.note('egress', 'a variable that is sent holds what a command prints')
   if (name === 'KUBECONFIG') shell.run(['kubectl', `--kubeconfig=${value}`])
+  // tar reads its archive from `TAPE`, and options from `TAR_OPTIONS`.
   if (name === 'TAPE') shell.run(['tar', '-f', value])
-  // Docker's client then works on the named machine.
+  // With these variables, Docker's client works on the machine that the value names.
   if (/^(DOCKER|CONTAINER)_HOST$/.test(name) && otherMachine(value))
     shell.note('egress', 'it makes containers those of another machine')
   if (buildTools.has(variable) && /\s/.test(value.trim())) sendsInBuilds(value, shell)
@@ -41,7 +41,7 @@ export function readVariable(variable: string, value: string, shell: Shell): voi
   }
 }
 
-/** ssh with a key is a usual way to fetch. Every other value is read as a command. */
+/** Reads the value of a variable as a command. ssh with a key is not read, because it is a usual way to fetch. */
 function code(value: string, shell: Shell): void {
   const fetches =
     /^ssh(\s|$)/.test(value.trim()) && !/proxy|command|`|\$\(|[;&|]/i.test(value) && isPlain(value)
@@ -49,18 +49,23 @@ function code(value: string, shell: Shell): void {
     shell.note('egress', 'a variable makes programs run a command that sends data out')
 }
 
-/** Whether an address belongs to a daemon on another machine. */
+/** Whether the address of a daemon names another machine. */
 export const otherMachine = (address: string): boolean =>
   /^(tcp|ssh|https?):\/\//.test(address) &&
   !/^\w+:\/\/([^/@]*@)?(localhost|127\.0\.0\.1|\[::1\])([:/]|$)/.test(address)
 
-/** A compiler variable can hold any command, so it is noted only if that command sends data out. */
+/**
+ * Reads the value of a compiler variable such as `CC`. Any command is allowed there, so the value counts only if this
+ * command sends data out.
+ */
 export function sendsInBuilds(value: string, shell: Shell): void {
   if (shell.attempt(() => shell.code(asCode(value))) === 'egress')
     shell.note('egress', 'a build is given a command that sends data out')
 }
 
-/** Whether anybody, or this command, can write to the folder. Such folders are relative or temporary. */
+/**
+ * Whether anybody, or this command, can write to the folder. This is so for relative folders and for temporary folders.
+ */
 function isAnywhere(folder: string): boolean {
   if (folder === unknown || (isDynamic(folder) && folder.startsWith('/'))) return false
   if (/(^|\/)(node_modules\/\.bin|\.?v?env\/bin|vendor\/bin)\/?$/.test(folder)) return false

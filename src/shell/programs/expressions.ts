@@ -1,18 +1,18 @@
 /*
- * Finds the end of regular expressions inside programs of sed, awk and ed. In brackets a delimiter is a normal
+ * Finds the end of a regular expression in a program of sed, awk or ed. Inside brackets, the delimiter is a normal
  * character.
  */
 
 const classes = /\[:[a-z]*:\]|\[([.=])[^\]]{1,20}?\1\]/y
 
 /**
- * The index of the bracket that closes the bracket at `from`. Without a closing bracket, programs reject the
- * expression.
+ * The index of the `]` that closes the bracket at `from`. If there is none, returns the text's length; sed, awk and ed
+ * reject such an expression.
  */
 function bracketEnd(text: string, from: number, escapes: boolean): number {
   let at = from + 1
   if (text[at] === '^') at += 1
-  // A first `]` stands for itself.
+  // A `]` at the first place is a normal character.
   if (text[at] === ']') at += 1
   for (; at < text.length && text[at] !== ']'; at += 1) {
     classes.lastIndex = at
@@ -23,8 +23,8 @@ function bracketEnd(text: string, from: number, escapes: boolean): number {
 }
 
 /**
- * The index of the delimiter that ends the expression, searched from `from` on; the text's length if there is none.
- * `escapes`: a backslash also escapes in brackets, as in awk.
+ * The index of the delimiter that ends the expression, searched from `from` on. If there is none, returns the text's
+ * length. If `escapes` is true, a backslash also escapes inside brackets, as in awk.
  */
 export function expressionEnd(text: string, from: number, delimiter: string, escapes = false): number {
   let at = from
@@ -35,7 +35,7 @@ export function expressionEnd(text: string, from: number, delimiter: string, esc
   return at
 }
 
-/** Like `expressionEnd`, for text in which brackets mean nothing, such as a replacement or a quoted text. */
+/** Like `expressionEnd`, but for a text in which brackets have no meaning, such as a replacement or a quoted text. */
 export function textEnd(text: string, from: number, delimiter: string): number {
   let at = from
   for (; at < text.length && text[at] !== delimiter; at += 1) if (text[at] === '\\') at += 1

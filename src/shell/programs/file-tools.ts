@@ -1,6 +1,6 @@
 import type { Program } from '../types.ts'
 
-/** Programs that read or write files, and can be told to run another program or to reach another machine. */
+/** Readers for programs that work on files, but can also run another program or reach another machine. */
 export const fileTools: Readonly<Record<string, Program>> = {
   pee: (args, shell) => {
     for (const arg of args) shell.code(arg)

@@ -3,7 +3,7 @@ import type { Program, Shell } from '../types.ts'
 
 const executes = /^-(exec|execdir|ok|okdir)$/
 
-/** find: reads every command that it runs for found files. */
+/** Reads the arguments of find, and every command that find runs for the found files. */
 export const find: Program = (args, shell) => {
   for (let at = 0; at < args.length; at += 1) {
     if (!executes.test(args[at] ?? '')) continue
@@ -14,7 +14,7 @@ export const find: Program = (args, shell) => {
   }
 }
 
-/** fd runs the words after `-x` or `-X`. */
+/** Reads the arguments of fd, which runs the words after `-x` or `-X` for the found files. */
 export const fd: Program = (args, shell) => {
   const at = args.findIndex((arg) => /^(-[a-zA-Z]*[xX]|--exec(-batch)?)$/.test(arg))
   const attached = args.find((arg) => /^--exec(-batch)?=/.test(arg))
@@ -25,11 +25,14 @@ export const fd: Program = (args, shell) => {
   perFile(end < 0 ? words : words.slice(0, end), shell)
 }
 
-/** Replaces braces with an unknown file name, so a command that a file name completes is unknown too. */
+/**
+ * Reads a command that runs for each found file. The file name in place of `{}` is unknown. So a program whose name
+ * contains `{}` is unknown too.
+ */
 const perFile = (words: readonly string[], shell: Shell): void =>
   shell.run(words.map((word) => word.replaceAll(/\{[/.]{0,2}\}/g, unknown)))
 
-/** ripgrep can filter files through a program. */
+/** Reads the arguments of ripgrep, which can filter files through a program. */
 export const rg: Program = (args, shell) => {
   for (const [at, arg] of args.entries()) {
     const value =
@@ -41,7 +44,10 @@ export const rg: Program = (args, shell) => {
   }
 }
 
-/** Looked-up names reach a server: egress if the names are not written in the command. */
+/**
+ * Reads the arguments of a program that looks up names. A server sees these names, so a name that is not written in the
+ * command counts as egress.
+ */
 export const lookup: Program = (args, shell, _, name) => {
   if (args.some(isDynamic))
     shell.note('egress', `\`${name}\` asks for a name that is only known when it runs`)

@@ -3,7 +3,9 @@ import type { Program } from '../types.ts'
 import { has, readOptions, valueOf } from './options.ts'
 import { bySubcommand, starts } from './paths.ts'
 
-/** Subcommands of GitHub's client that only read, or write only to this machine. */
+/**
+ * Subcommands of GitHub's client that change nothing on GitHub. They only read, or change something on this machine.
+ */
 const reads: Readonly<Record<string, RegExp>> = {
   alias: /^(list|set|delete|import)$/,
   attestation: /^(verify|download|trusted-root)$/,
@@ -36,8 +38,8 @@ const reads: Readonly<Record<string, RegExp>> = {
 const bare = new Set(['browse', 'status', 'version', 'completion', 'help', 'auth', 'search', 'config'])
 
 /**
- * GitHub's client: a subcommand that reads counts as a write. A subcommand that changes something on GitHub is
- * egress.
+ * Reads the arguments of `gh`, the client of GitHub. A subcommand that changes something on GitHub counts as egress. A
+ * subcommand that only reads from GitHub counts as harmless.
  */
 export const gh: Program = (args, shell) => {
   if (args.includes('--help') || args.length === 0 || args[0] === '--version') return
@@ -48,7 +50,7 @@ export const gh: Program = (args, shell) => {
   if (group === 'codespace' || group === 'cs')
     return shell.note('egress', '`gh codespace` works on another machine')
   const pattern = Object.hasOwn(reads, group) ? reads[group] : undefined
-  // An extension or an alias, which can run anything.
+  // The subcommand is an extension or an alias.
   if (pattern === undefined)
     return shell.note('script', '`gh` may have an extension or alias that runs anything')
   const words = starts(rest, /^(-R|--repo|--hostname)$/).map((index) => rest[index] ?? '')
@@ -57,7 +59,7 @@ export const gh: Program = (args, shell) => {
   shell.note('egress', verb.includes(unknown) ? '`gh` may send data out' : '`gh` sends data out')
 }
 
-/** An alias can be shell code, or come from a file. */
+/** Reads the arguments of `gh alias`. An alias can contain shell code, or come from a file. */
 function aliased([verb = '', ...rest]: readonly string[], shell: Parameters<Program>[1]): void {
   if (verb === 'import') shell.note('script', '`gh` reads aliases that can run anything')
   if (verb !== 'set') return
@@ -68,7 +70,7 @@ function aliased([verb = '', ...rest]: readonly string[], shell: Parameters<Prog
     shell.note('egress', '`gh` is given an alias that sends data out')
 }
 
-/** `gh api` is a GET unless a field, an input or another method is given. */
+/** Reads the arguments of `gh api`. It sends a GET, unless the arguments have a field, an input or another method. */
 const api = (args: readonly string[], shell: Parameters<Program>[1]): void => {
   const read = readOptions(args, {
     flags: 'i',
@@ -84,14 +86,14 @@ const api = (args: readonly string[], shell: Parameters<Program>[1]): void => {
   else if (method !== undefined && has(read, 'input')) shell.note('egress', 'a call of an API sends data out')
 }
 
-/** Clients of other forges: their sending subcommands, and `api` as in GitHub's client. */
+/** Reads the arguments of clients of other forges: the subcommands that send data out, and `api` like in `gh`. */
 export const forgeApi: Program = (args, shell, call, name) => {
   if (args[0] === 'api') api(args.slice(1), shell)
   if (args[0] === 'alias') aliased(args.slice(1), shell)
   bySubcommand(args, shell, call, name)
 }
 
-/** `vercel` without arguments deploys. */
+/** Reads the arguments of `vercel`. Without a subcommand, it deploys. */
 export const vercel: Program = (args, shell) => {
   if (
     args.every((arg) => arg.startsWith('-') && arg !== '--version' && arg !== '--help') ||

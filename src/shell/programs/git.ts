@@ -19,7 +19,7 @@ const known = new Set(
   worktree write-tree`.split(/\s+/),
 )
 
-/** Settings for `-c` that never make git run something. */
+/** Settings that never make git run a program. */
 const quietSetting =
   /^(user\.|author\.|committer\.|color\.|advice\.|column\.|init\.defaultbranch|core\.(quotepath|autocrlf|eol|safecrlf|filemode|abbrev|longpaths|ignorecase|symlinks|precomposeunicode|compression|bigfilethreshold|preloadindex)|commit\.(gpgsign|verbose|status|cleanup)|tag\.(gpgsign|sort)|push\.|pull\.|fetch\.(prune|parallel|recursesubmodules)|merge\.(conflictstyle|ff|renames|renamelimit)|rebase\.(autosquash|autostash|updaterefs)|diff\.(renames|renamelimit|algorithm|context|colormoved|mnemonicprefix|noprefix|wserrorhighlight|submodule)|log\.|blame\.|status\.|http\.(postbuffer|version|lowspeedlimit|lowspeedtime|sslverify|extraheader)|gc\.|pack\.|index\.|protocol\.(version|file\.allow)|clean\.safe\.directory|transfer\.|versionsort\.|grep\.|format\.|branch\.|feature\.|submodule\.recurse|lfs\.(activitytimeout|concurrenttransfers|locksverify)|interactive\.singlekey)/i
 
@@ -33,12 +33,15 @@ const global = {
 
 interface Running {
   readonly subcommand: RegExp
-  /** Only letters with a value are listed, because unknown letters may come before them: `rebase -ix code`. */
+  /**
+   * Has only the letters that take a value. `readOptions` also accepts unknown letters before them: `rebase -ix code`.
+   */
   readonly options: OptionTable
+  /** Names of the options whose value git runs as a command. */
   readonly run: string
 }
 
-/** Options of subcommands whose value git runs. */
+/** Subcommands that run the value of an option as a command. */
 const commands: readonly Running[] = [
   {
     subcommand: /^(clone|ls-remote)$/,
@@ -80,7 +83,7 @@ const commands: readonly Running[] = [
   },
 ]
 
-/** git: subcommands that send data out, and every place where git runs a text. */
+/** Reads the arguments of git: the subcommands that send data out, and every option or setting whose text git runs. */
 export const git: Program = (args, shell, call) => {
   const read = readOptions(args, global)
   for (const [name, value] of read.options)
@@ -112,10 +115,13 @@ const afterFlags = (words: readonly string[]): readonly string[] =>
 const sentSetting =
   /^(http\.(.+\.)?(extraheader|useragent|proxy|cookiefile)|url\..+|remote\..+\.(url|proxy))$/i
 
-/** Settings whose value git runs, or reads as a file of further settings. An alias is judged when it is called. */
+/**
+ * Settings with a value that git runs, or reads as a file of further settings. Aliases are missing: a subcommand that
+ * is an alias counts as a script when it is called.
+ */
 const runningSetting =
   /^(core\.(pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy|attributesfile)|pager\..+|credential\.(.+\.)?helper|diff\.external|(diff|filter|merge|difftool|mergetool|browser|man|guitool)\..+\.(textconv|command|cmd|path|clean|smudge|process|driver)|gpg\.(.+\.)?program|gpg\.ssh\.defaultkeycommand|sequence\.editor|interactive\.difffilter|include(if\..+)?\.path|uploadpack\.packobjectshook|remote\..+\.(uploadpack|receivepack|vcs)|protocol\.ext\.allow|sendemail\..*(cmd|server)|init\.templatedir)$/i
-/** Programs and helpers that come with git or the system, as people usually write them in settings. */
+/** Programs and helpers that come with git or with the system, in the form in which people write them in settings. */
 const ownProgram =
   /^(store|cache|osxkeychain|manager(-core)?|libsecret|wincred|oauth|gh auth git-credential|!(\S*\/)?gh auth git-credential|vim?|nvim|nano|emacs|code --wait|less( -\w+)*|delta|diff-so-fancy|true|false|git-lfs \S+ -- %f|git-lfs filter-process|gpg2?|ssh)$/
 
@@ -132,13 +138,15 @@ const showing =
     ' ',
   )
 
-/** `git config name value`, or `git config set name value`, with options before them. */
+/**
+ * Reads the arguments of `git config name value` and `git config set name value`. Options can stand before the name.
+ */
 function configured(words: readonly string[], shell: Shell): void {
   const first = readOptions(words, configuring)
   const [verb = ''] = first.rest
   if (has(first, ...showing) || showing.includes(verb)) return
   const { rest, unsure } = verb === 'set' ? readOptions(first.rest.slice(1), configuring) : first
-  // After an unknown option, any word can be the name.
+  // After an unknown option, any word can be the name of the setting.
   for (const [at, name] of (first.unsure || unsure ? words : rest.slice(0, 1)).entries())
     saved(name, (first.unsure || unsure ? words : rest)[at + 1], shell)
 }
@@ -150,7 +158,7 @@ function saved(name: string, value: string | undefined, shell: Shell): void {
   setting(`${name}=${value}`, 'c', shell)
 }
 
-/** `-c name=value`, which can name a program that git runs. */
+/** Judges a setting, as in `-c name=value`. Its value can be a program that git runs. */
 function setting(text: string, option: string, shell: Shell): void {
   const equals = text.indexOf('=')
   const [name, value] = equals < 0 ? [text, ''] : [text.slice(0, equals), text.slice(equals + 1)]
@@ -179,29 +187,31 @@ function runs(subcommand: string, rest: readonly string[], shell: Shell): void {
   const read = readOptions(rest, { ...found.options, anywhere: true })
   for (const [option, value = ''] of read.options) {
     if (found.run.split(' ').includes(option)) ranBy(value, shell, subcommand === 'rebase')
-    // `-c` after `git clone` is a setting too.
+    // `git clone` also has an option `-c` for a setting.
     else if (option === 'c' || option === 'config') setting(value, 'c', shell)
   }
 }
 
 /**
- * `rebase --exec` usually runs tests, so only its text is judged. Other texts that git runs are also noted as a
- * script.
+ * Reads a text that git runs as a command. This also counts as a script, but not with `only`: `rebase --exec` usually
+ * runs tests.
  */
 function ranBy(code: string, shell: Shell, only = false): void {
   if (!only) shell.note('script', '`git` is told which program to run')
   shell.code(code)
 }
 
-/** An address with a scheme, or in the form of ssh: `host:path`. */
+/** Matches an address with a scheme, or in the form of ssh (`host:path`). */
 const address = /:\/\/|^[^/:\s=-][^/:\s=]*:(?!\/\/)(?=[^:])/
 
-/** Addresses can be programs (`ext::sh -c ...`), or can carry the output of a command. */
+/**
+ * Reads addresses in arguments. An address can be a program (`ext::sh -c ...`), or can contain the output of a command.
+ */
 function addresses(subcommand: string, rest: readonly string[], shell: Shell): void {
   const asks = /^(fetch|pull|ls-remote)$/.test(subcommand)
   const explicit = asks && rest.some((word) => address.test(word))
   for (const [at, word] of rest.entries()) {
-    // The server gets the value of `-o`. If the command names the server's address, it also gets the requested names.
+    // The server gets the value of `-o`. If the command contains an address, that server also gets the requested names.
     const option = asks && /^(-o|--server-o[a-z-]*)$/.test(rest[at - 1] ?? '')
     const attached = asks && /^(-o.|--server-o[a-z-]*=)/s.test(word)
     if (word.includes(output) && (option || attached || (explicit && !word.startsWith('-'))))

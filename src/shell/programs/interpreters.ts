@@ -6,7 +6,10 @@ import type { Call, Program, Shell } from '../types.ts'
 
 const prints = ['--version', '--help']
 
-/** A shell runs the text of `-c`, a file or its input: always a script, plus the effects of that text. */
+/**
+ * Reads the arguments of a shell, which runs the text of `-c`, a file or its standard input. This always counts as a
+ * script. The text of `-c` and known input are read as commands too.
+ */
 export const shellProgram: Program = (args, shell, call, name) => {
   if (args.length === 1 && prints.includes(args[0] ?? '')) return
   // `bash -n file` only checks the syntax.
@@ -17,7 +20,10 @@ export const shellProgram: Program = (args, shell, call, name) => {
   for (const text of fed(call)) shell.code(text)
 }
 
-/** The index of the text of `-c`, also with bundled options: `-lc`, `-o pipefail -c`, `-c -- text`. */
+/**
+ * The index of the text of `-c` in the arguments; undefined if there is none. Options can be bundled, or stand between:
+ * `-lc`, `-o pipefail -c`, `-c -- text`.
+ */
 function codeArgument(args: readonly string[]): number | undefined {
   let wanted = false
   for (let at = 0; at < args.length; at += 1) {
@@ -36,7 +42,10 @@ function codeArgument(args: readonly string[]): number | undefined {
 export const fed = ({ input, files }: Call): string[] =>
   input === undefined ? [...files] : [input, ...files]
 
-/** Interpreters of other languages: a script, except for printing their version, tests and builds. */
+/**
+ * Reads the arguments of an interpreter of another language. They count as a script, unless they only print the
+ * version, test or build.
+ */
 export const interpreter: Program = (args, shell, call, name) => {
   if (args.length === 1 && interpreters.get(name)?.includes(args[0] ?? '') === true) return
   const path = sendingPath(name, args)
@@ -57,7 +66,10 @@ function isHarmless(name: string, args: readonly string[], shell: Shell, call: C
   return false
 }
 
-/** `python -m pytest`, also with options before it. Modules that are programs are read as those programs. */
+/**
+ * Whether `python -m MODULE` only tests or builds. A module can have the name of a program that sends data out. The
+ * command then counts as egress.
+ */
 function pythonModule(args: readonly string[], shell: Shell, call: Call): boolean {
   const at = args.findIndex((arg) => !/^-[bBdEiIOPqsSuvx]+$/.test(arg))
   const joined = /^-[bBdEIOPqsSuvx]*m(.*)$/.exec(args[at] ?? '')
@@ -84,7 +96,7 @@ function bun(first: string): boolean {
   )
 }
 
-/** `source` and `.` run the text they read, including `<(...)` and standard input. */
+/** Reads the input of `source` and `.`. They run the text of a file, of `<(...)` or of standard input. */
 export const sourced: Program = (_, shell, call) => {
   shell.note('script', 'it runs a local script')
   for (const text of fed(call)) shell.code(text)

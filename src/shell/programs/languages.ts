@@ -3,13 +3,15 @@ import type { Program, Shell } from '../types.ts'
 import { readSources } from './fetchers.ts'
 import { sendingPath, starts } from './paths.ts'
 
-/**
- * Tool chains. Building and testing does not count; starting a program is a script. `runs` matches subcommands that
- * start code. If `quiet` is given, all subcommands outside it are third-party programs and scripts too.
- */
+/** A tool chain, such as cargo. Building and testing count as harmless. Starting a program counts as a script. */
 interface Chain {
+  /** Subcommands that start a program. */
   readonly runs: RegExp
+  /**
+   * The harmless subcommands. If this is given, all other subcommands are third-party programs and count as scripts.
+   */
   readonly quiet?: RegExp
+  /** Options that take the next word as their value. */
   readonly valued?: RegExp
   /** Options that make a build run a program. */
   readonly option?: RegExp
@@ -110,7 +112,10 @@ export const chain: Program = (args, shell, call, name) => {
     shell.note('script', `\`${name}\` runs a program of another name`)
 }
 
-/** A started program is a script. If its words form a command (`conda run -n env curl`), the command is read too. */
+/**
+ * Judges the program that a tool chain starts. It counts as a script. If the words form a command (`conda run -n env
+ * curl`), this command is read too.
+ */
 function started(rest: readonly string[], shell: Shell, call: Parameters<Program>[2], name: string): void {
   const sends = rest
     .slice(0, 12)

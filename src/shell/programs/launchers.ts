@@ -5,7 +5,7 @@ import { sendingPath, starts } from './paths.ts'
 import { suspectEverything } from './wrappers.ts'
 import { isTestOrBuild } from '../tables/tools.ts'
 
-/** Whether data is sent out by a command that begins at one of the words, or by a word read as shell code. */
+/** Whether a command sends data out that begins at one of the words, or a word that is read as shell code. */
 function mayRun(args: readonly string[], shell: Shell, call: Call): boolean {
   return args
     .slice(0, 12)
@@ -16,7 +16,7 @@ function mayRun(args: readonly string[], shell: Shell, call: Call): boolean {
     )
 }
 
-/** Terminals: they start a shell, or a command after `-e`, `--` or their options. */
+/** Reads the arguments of terminals. They start a shell, or run the command after `-e`, `--` or other options. */
 const window: Program = (args, shell, call, name) => {
   if (args.length === 1 && /^--?(version|help|[vVh])$/.test(args[0] ?? '')) return
   shell.note('script', `\`${name}\` starts a shell or a program`)
@@ -24,7 +24,7 @@ const window: Program = (args, shell, call, name) => {
   if (mayRun(values, shell, call)) shell.note('egress', `\`${name}\` starts a program that sends data out`)
 }
 
-/** Version managers: `pyenv exec command`, `nvm exec 20 command`, `n exec 20 command`. */
+/** Reads the arguments of version managers: `pyenv exec command`, `nvm exec 20 command`, `n exec 20 command`. */
 const versioned: Program = (args, shell, call) => {
   const at = starts(args)[0]
   const verb = at === undefined ? '' : (args[at] ?? '')
@@ -37,11 +37,11 @@ const versioned: Program = (args, shell, call) => {
     rest = rest.slice(1)
   if (rest.length === 0) return
   if (verb === 'exec') return shell.run(rest, call)
-  // These forms run a script with the chosen interpreter.
+  // The other verbs run a script with the chosen version of the interpreter.
   if (/^n(vm)?$/.test(args[at - 1] ?? '') || verb !== 'use') shell.note('script', 'it runs a local script')
 }
 
-/** lerna: `exec` runs a command in every package, `run` a package script. */
+/** Reads the arguments of lerna. `exec` runs a command in every package, and `run` runs a package script. */
 const lerna: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
@@ -54,7 +54,10 @@ const lerna: Program = (args, shell, call, name) => {
   shell.code((dashes < 0 ? words : rest.slice(dashes + 1)).join(' '))
 }
 
-/** Programs that run a command after a verb: `rr record command`, `machinectl shell host command`. */
+/**
+ * Reads the arguments of programs that run the command after a verb: `rr record command`, `machinectl shell host
+ * command`.
+ */
 const behindVerb =
   (verbs: RegExp): Program =>
   (args, shell, call, name) => {
@@ -70,7 +73,7 @@ const behindVerb =
     )
   }
 
-/** execline: a file of commands, or `-c` with one. */
+/** Reads the arguments of execlineb, which runs the commands of a file, or the text of `-c`. */
 const execline: Program = (args, shell, call) => {
   shell.note('script', '`execlineb` runs a script')
   const read = readOptions(args, { values: 'cs', flags: 'qpPwS0123456789' })
@@ -87,7 +90,10 @@ const execline: Program = (args, shell, call) => {
       shell.note('egress', '`execlineb` runs a program that sends data out')
 }
 
-/** entr runs its operands when files change. With `-s` the operands are read as shell code. */
+/**
+ * Reads the arguments of entr. It runs its operands as a command when files change. With `-s`, the operands are shell
+ * code.
+ */
 const entr: Program = (args, shell, call) => {
   const read = readOptions(args, { flags: 'acdnprsxz' })
   if (read.unsure) suspectEverything(args, shell)
@@ -95,7 +101,7 @@ const entr: Program = (args, shell, call) => {
   else if (read.rest.length > 0) shell.run(read.rest, call)
 }
 
-/** fzf and skim run commands for previews and for keys. */
+/** Reads the arguments of fzf and skim. They run commands for previews and for keys. */
 const finder: Program = (args, shell, _, name) => {
   for (const [at, arg] of args.entries()) {
     const [, option = arg, attached] = /^(--[\w-]+)=(.*)$/s.exec(arg) ?? []
@@ -114,7 +120,7 @@ const finder: Program = (args, shell, _, name) => {
   }
 }
 
-/** watchexec runs its operands, as shell code, when files change. */
+/** Reads the arguments of watchexec. It runs its operands as shell code when files change. */
 const watchexec: Program = (args, shell) => {
   const at = args.findIndex(
     (arg, index) =>
@@ -124,19 +130,19 @@ const watchexec: Program = (args, shell) => {
   if (at >= 0) shell.code(args.slice(at).join(' '))
 }
 
-/** `ip netns exec NAME command` and `ip vrf exec NAME command`. */
+/** Reads `ip netns exec NAME command` and `ip vrf exec NAME command`. */
 const ip: Program = (args, shell, call) => {
   const at = args.indexOf('exec')
   if ((args.includes('netns') || args.includes('vrf')) && at >= 0) shell.run(args.slice(at + 2), call)
 }
 
-/** Notes egress if a command that begins at one of the words sends data out. */
+/** Finds a command that begins at one of the words and sends data out. */
 function suspectSenders(args: readonly string[], shell: Shell): void {
   if (args.slice(0, 12).some((_, at) => shell.attempt(() => shell.run(args.slice(at))) === 'egress'))
     shell.note('egress', 'it starts a program that sends data out')
 }
 
-/** `perf stat command` and similar. */
+/** Reads `perf stat command` and similar. */
 const perf: Program = (args, shell, call) => {
   const at = args.indexOf('--')
   if (!/^(stat|record|trace|bench)$/.test(args[0] ?? '')) return
@@ -144,7 +150,7 @@ const perf: Program = (args, shell, call) => {
   shell.run(at >= 0 ? args.slice(at + 1) : args.slice(1).filter((arg) => !arg.startsWith('-')), call)
 }
 
-/** `jobs -x command`. */
+/** Reads `jobs -x command`. */
 const jobs: Program = (args, shell, call) => {
   const at = args.indexOf('-x')
   if (at >= 0) shell.run(args.slice(at + 1), call)
@@ -153,7 +159,7 @@ const jobs: Program = (args, shell, call) => {
 const names = (list: string, program: Program): [string, Program][] =>
   list.split(' ').map((name) => [name, program])
 
-/** Programs that start others in special ways. */
+/** Programs that start another program in a way that `tables/wrappers.ts` cannot describe. */
 export const launchers: ReadonlyMap<string, Program> = new Map([
   ...names(
     'xterm uxterm lxterm rxvt urxvt konsole alacritty kitty gnome-terminal xfce4-terminal mate-terminal lxterminal qterminal terminator tilix st foot footclient wezterm ghostty sakura termite eterm aterm x-terminal-emulator cool-retro-term yakuake terminology wt wt.exe kgx ptyxis',

@@ -1,35 +1,37 @@
-/** The options of a program: letters and long names, by whether they take a value. */
+/** The options of a program: letters (`-c`) and long names (`--command`). */
 export interface OptionTable {
   /** Letters without a value. */
   readonly flags?: string
-  /** Letters with a value, attached or as the next word. */
+  /** Letters with a value, attached to the letter or as the next word. */
   readonly values?: string
   /** Letters with an optional attached value. */
   readonly attached?: string
-  /** Long names without a value or with an optional `=` value, and long names with a value; separated by spaces. */
+  /** Long names without a value, or with an optional value after `=`. Spaces separate the names. */
   readonly longFlags?: string
+  /** Long names with a value. Spaces separate the names. */
   readonly long?: string
-  /** Options may also come between operands, or only between leading operands of one kind. */
+  /** Options may also stand between and after operands. */
   readonly anywhere?: boolean
+  /** Options may also stand after leading operands that match this. */
   readonly between?: RegExp
-  /** The option with a value after which no more options are read. */
+  /** Names of the option after which all words are operands. */
   readonly last?: string
 }
 
-/** Options of bash's builtins that read into variables. */
+/** Options of bash's builtins `read` and `mapfile`, which read input into variables. */
 export const optionsOfRead: OptionTable = { flags: 'ers', values: 'adinNptu' }
 export const optionsOfMapfile: OptionTable = { flags: 't', values: 'dnOsuCc' }
 
 export interface Read {
-  /** The words that are not options. If options end at the first operand, all words from there on. */
+  /** The words that are not options. If the options end at the first operand, all words from this operand on. */
   readonly rest: readonly string[]
   readonly options: readonly (readonly [name: string, value: string | undefined])[]
-  /** An unknown option was found: the word after it may or may not be its value. */
+  /** An unknown option was found. It is uncertain whether the word after it is its value. */
   readonly unsure: boolean
 }
 
 const lists = new Map<string, readonly string[]>()
-/** Splits a table's names once. */
+/** Splits a list of names at its spaces. Each list is split only once. */
 function names(list = ''): readonly string[] {
   const known = lists.get(list)
   if (known !== undefined) return known
@@ -45,8 +47,8 @@ interface Long {
 }
 
 /**
- * GNU programs accept an unambiguous beginning of a long name. If several options match, the option counts as
- * unknown.
+ * The long option that `given` means. GNU programs accept the beginning of a long name. If several options match this
+ * beginning, the option counts as unknown.
  */
 function longOption(given: string, table: OptionTable): Long {
   const [flags, taking] = [names(table.longFlags), names(table.long)]
@@ -60,8 +62,8 @@ function longOption(given: string, table: OptionTable): Long {
 }
 
 /**
- * Reads options like getopt_long: bundled, abbreviated or attached. Long names are returned in full and without
- * dashes: `-c` is `c`, `--comm` is `command`.
+ * Reads options like getopt_long: bundled, abbreviated or attached. The result has each long name in full and without
+ * dashes. It gives `-c` as `c`, and `--comm` as `command`.
  */
 export function readOptions(args: readonly string[], table: OptionTable): Read {
   const options: (readonly [string, string | undefined])[] = []
@@ -103,11 +105,11 @@ export function readOptions(args: readonly string[], table: OptionTable): Read {
   return { rest: [...operands, ...args.slice(at)], options, unsure }
 }
 
-/** The last value of an option, under any of its names. */
+/** The last value of an option. `names` are all names of the option. */
 export const valueOf = (read: Read, ...names: string[]): string | undefined =>
   read.options.findLast(([name]) => names.includes(name))?.[1]
 export const has = (read: Read, ...names: string[]): boolean =>
   read.options.some(([name]) => names.includes(name))
-/** All values of an option. */
+/** All values of an option. `names` are all names of the option. */
 export const valuesOf = (read: Read, ...names: string[]): string[] =>
   read.options.flatMap(([name, value]) => (names.includes(name) && value !== undefined ? [value] : []))

@@ -7,8 +7,8 @@ const valued =
   /^(--(prefix|workspace|filter|dir|cwd|registry|userconfig|globalconfig|cache|loglevel|otp|tag|access|mutex|use-yarnrc|modules-folder|reporter|package|node-options|script-shell|store-dir)|-w|-C|-F)$/
 
 /**
- * Subcommands of the JavaScript package managers themselves. Publishing is detected earlier; it is listed here for
- * completeness.
+ * Subcommands that the JavaScript package managers have themselves. The list contains publishing only for completeness,
+ * because publishing is detected earlier.
  */
 const own: Readonly<Record<string, RegExp>> = {
   npm: /^(publish|unpublish|deprecate|install|i|in|ins|add|ci|clean-install|install-test|it|cit|uninstall|un|remove|rm|r|unlink|update|up|upgrade|udpate|outdated|ls|list|ll|la|view|v|info|show|audit|pack|version|verison|config|c|get|set|cache|prune|dedupe|ddp|find-dupes|why|explain|search|s|find|doctor|root|prefix|bin|help|help-search|fund|query|pkg|ping|whoami|profile|repo|docs|home|bugs|issues|edit|link|ln|login|logout|adduser|add-user|token|team|org|hook|star|unstar|stars|completion|shrinkwrap|sbom|diff|dist-tag|dist-tags|owner|access|undeprecate|rebuild|rb|llms?)$/,
@@ -17,8 +17,8 @@ const own: Readonly<Record<string, RegExp>> = {
 }
 
 /**
- * npm, yarn and pnpm. Publishing is egress. Their own subcommands and tests do not count. All other package scripts
- * count as scripts.
+ * Reads the arguments of npm, yarn and pnpm. Publishing counts as egress. Other subcommands of the package manager
+ * count as harmless, and so do tests. Any other package script counts as a script.
  */
 export const packageManager: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args, valued)
@@ -52,7 +52,7 @@ export const packageManager: Program = (args, shell, call, name) => {
   else packageScript([subcommand, ...rest], shell, name, call)
 }
 
-/** A package script by its name. yarn and pnpm also start installed tools this way. */
+/** Judges the call of a package script. yarn and pnpm also start installed tools in this way. */
 function packageScript(rest: readonly string[], shell: Shell, name: string, call?: Call): void {
   const at = starts(rest, valued)[0]
   const script = at === undefined ? undefined : rest[at]
@@ -71,8 +71,9 @@ const runnerOptions: OptionTable = {
 }
 
 /**
- * Runners that start a tool from a package: tests and builds by name do not count, everything else is a script. The
- * tool itself (`npx` of a publishing tool, `poetry run python`) is read too.
+ * Reads the arguments of a runner, which starts a tool from a package. A tool counts as harmless if its name means a
+ * test or a build; any other tool counts as a script. The command of the tool is read too (`npx` of a publishing tool,
+ * `poetry run python`).
  */
 export const runner: Program = (args, shell, call) => {
   if (args.length === 1 && /^--(version|help)$/.test(args[0] ?? '')) return
@@ -98,8 +99,8 @@ function isTestTool(name: string, rest: readonly string[]): boolean {
 }
 
 /**
- * `uv run`, `poetry run`, `bundle exec` and similar: a runner after a subcommand. Other subcommands are read by the
- * tables.
+ * Reads the arguments of a program that has a runner behind a subcommand: `uv run`, `poetry run`, `bundle exec`. The
+ * table of senders covers the other subcommands.
  */
 export const runnerBehind =
   (subcommands: readonly string[]): Program =>
@@ -115,11 +116,11 @@ export const runnerBehind =
     }
   }
 
-/** Maven and Gradle options with a value: `--tests '*UploadTest'` names no task. */
+/** Maven and Gradle options with a value. In `--tests '*UploadTest'`, the second word is not a task. */
 const taskOptions =
   /^(--tests|-x|--exclude-task|-p|--project-dir|-b|--build-file|-c|--settings-file|-I|--init-script|-g|--gradle-user-home|--console|--max-workers|-pl|--projects|-f|--file|-s|--settings|-t|-rf|--resume-from|-T|--threads|-P|--activate-profiles|-D|--define|-l|--log-file|-gs|-b)$/
 
-/** Maven and Gradle: tasks by their names. Only tests and builds do not count. */
+/** Reads the arguments of Maven and Gradle. Only tasks whose names mean a test or a build count as harmless. */
 export const tasks: Program = (args, shell, _, name) => {
   const path = sendingPath(name, args)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)

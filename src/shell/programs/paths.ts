@@ -3,7 +3,8 @@ import type { Program } from '../types.ts'
 
 /**
  * The indexes at which a program's subcommand may begin. The first index is that of the first word that is not an
- * option. If this word may also be the value of an option before it, the next such word is possible too, and so on.
+ * option. If an option stands before this word, the word may be its value. Then the next word that is not an option is
+ * possible too, and so on.
  */
 export function starts(args: readonly string[], valued: RegExp = /^$/): number[] {
   const found: number[] = []
@@ -21,7 +22,9 @@ export function starts(args: readonly string[], valued: RegExp = /^$/): number[]
   return found
 }
 
-/** Whether the words of `path` come next, in this order, from `from` on; options may stand between them. */
+/**
+ * Whether the arguments contain the words of `path` in this order, beginning at `from`. Options may stand between them.
+ */
 export function hasPath(args: readonly string[], from: number, path: readonly string[]): boolean {
   let at = from
   for (const word of path) {
@@ -32,7 +35,7 @@ export function hasPath(args: readonly string[], from: number, path: readonly st
   return true
 }
 
-/** The subcommand that these arguments call, if the table lists it as sending data out. */
+/** The subcommand in the arguments, if the table says that it sends data out; else undefined. */
 export function sendingPath(name: string, args: readonly string[], valued?: RegExp): string | undefined {
   const paths = sendingPaths.get(name)
   if (paths === undefined || onlyHelp(args)) return undefined
@@ -40,7 +43,7 @@ export function sendingPath(name: string, args: readonly string[], valued?: RegE
   return paths.find((path) => from.some((at) => hasPath(args, at, path)))?.join(' ')
 }
 
-/** The subcommand that these arguments call, if it sends data and the arguments have data to send. */
+/** The subcommand in the arguments, if it can send data out and the arguments contain data for it; else undefined. */
 export function givenPath(name: string, args: readonly string[]): string | undefined {
   const paths = givenPaths.get(name)
   if (paths === undefined || onlyHelp(args)) return undefined
@@ -52,13 +55,13 @@ export function givenPath(name: string, args: readonly string[]): string | undef
     .join(' ')
 }
 
-/** `git push --help` and similar only print a text. */
+/** Whether the arguments only print a help text, as in `git push --help`. */
 const onlyHelp = (args: readonly string[]): boolean =>
   args.at(-1) === '--help' &&
   args.length <= 4 &&
   args.slice(0, -1).every((arg) => /^[a-z][a-z:.-]*$/.test(arg))
 
-/** A program of which only the sending subcommands matter. */
+/** Reads the arguments of a program whose only relevant subcommands are those that send data out. */
 export const bySubcommand: Program = (args, shell, _, name) => {
   const path = sendingPath(name, args)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)

@@ -3,7 +3,10 @@ import type { Program, Shell } from '../types.ts'
 import { expressionEnd, textEnd } from './expressions.ts'
 import { has, readOptions } from './options.ts'
 
-/** Reads sed. It is a script if its program has the command or flag `e`, or comes from a file that was not read. */
+/**
+ * Reads the arguments of sed. The command counts as a script if the sed program contains the command or flag `e`, or
+ * comes from a file, which is not read.
+ */
 export const sed: Program = (args, shell) => {
   const read = readOptions(args, {
     flags: 'nrEsuz',
@@ -25,7 +28,9 @@ export const sed: Program = (args, shell) => {
   }
 }
 
-/** Steps over addresses and commands as sed does. An unreadable program is a script. */
+/**
+ * Reads a sed program: steps over addresses and commands as sed does. A program that cannot be read counts as a script.
+ */
 function readProgram(program: string, shell: Shell): void {
   let at = 0
   const char = (): string => program[at] ?? ''
@@ -72,7 +77,7 @@ function readProgram(program: string, shell: Shell): void {
       shell.note('script', '`sed` runs a command')
       shell.code(line())
     } else if (/[aicrRwW:btT#]/.test(char())) {
-      // Labels end at a semicolon; texts and file names at the end of the line, unless it continues.
+      // Labels end at a semicolon. Texts and file names end with the line, unless a backslash continues it.
       if (/[:btT]/.test(char())) while (at < program.length && !/[;\n}]/.test(char())) at += 1
       else while (line().endsWith('\\') && at < program.length) at += 1
     } else if (/[dDgGhHlnNpPqQxzFv=]/.test(char())) at += 1

@@ -5,7 +5,7 @@ import { testTools } from '../tables/tools.ts'
 import type { Call, Shell } from '../types.ts'
 import { givenPath } from './paths.ts'
 
-/** `program ... -- command`: an unknown program may run the words after the dashes. */
+/** Reads the words after `--`. An unknown program may run them as a command: `program ... -- command`. */
 export function readBehindDashes(args: readonly string[], shell: Shell, call: Call): void {
   const at = args.indexOf('--')
   const rest = at < 0 ? [] : args.slice(at + 1)
@@ -13,7 +13,10 @@ export function readBehindDashes(args: readonly string[], shell: Shell, call: Ca
     shell.note('egress', 'a program is given a command that sends data out')
 }
 
-/** Notes data that is passed to a service which stores it. The other arguments may have another reader. */
+/**
+ * Finds a subcommand that gives data to a service, which stores the data. This counts as egress. Another function may
+ * read the other arguments of the program.
+ */
 export function readGiven(name: string, args: readonly string[], shell: Shell): void {
   const path = givenPath(name, args)
   if (path !== undefined) shell.note('egress', `\`${name} ${path}\` sends data out`)
@@ -24,8 +27,8 @@ export function readGiven(name: string, args: readonly string[], shell: Shell): 
 const here = /^(file:|\w+:\/\/([^/@\s]*@)?(localhost|127\.0\.0\.1|\[::1\])([:/]|$))/i
 
 /**
- * Notes an address argument that contains the output of a command: `pip install -i https://$(...)`. Programs that
- * print or edit texts open no addresses.
+ * Finds an argument with an address that contains the output of a command: `pip install -i https://$(...)`. Not called
+ * for programs that print or edit texts, because they open no addresses.
  */
 export function readAddresses(args: readonly string[], shell: Shell): void {
   for (const arg of args) {
@@ -36,8 +39,8 @@ export function readAddresses(args: readonly string[], shell: Shell): void {
 }
 
 /**
- * `program ... curl address`: an unknown program may run `curl`. Programs that take names of programs, packages or
- * services are excluded (`tables/command-options.ts`).
+ * Reads the arguments of an unknown program, which may run a sender among them: `program ... curl address`. Not for
+ * programs whose arguments name programs, packages or services (`tables/command-options.ts`).
  */
 export function readSenders(name: string, args: readonly string[], shell: Shell): void {
   if (
@@ -55,5 +58,5 @@ export function readSenders(name: string, args: readonly string[], shell: Shell)
 /** Whether a program may open an address that it is given. */
 export const opensAddresses = (name: string): boolean => !fileTools.has(name) || fetchingTools.has(name)
 
-/** Whether a program only prints, reads or changes files and texts, like the common tools. */
+/** Whether all words of a program are files, patterns, texts or package names, as for `cat`. */
 export const onlyFiles = (name: string): boolean => fileTools.has(name)

@@ -6,7 +6,8 @@ import { has, readOptions, type Read } from './options.ts'
 
 const table = {
   anywhere: true,
-  // `-s` means silent after `-e`, else a file of keys. `-V` may have a value in the same word.
+  // After `-e`, `-s` means silent; otherwise its value is a file of keys. The value of `-V` can only be in the same
+  // word.
   flags: 'abACdDeEfFgGhHlLmMnNoOpPrRsvVxXyYZ',
   values: 'ciqStTuUwW',
   long: 'cmd remote-expr remote-send servername startuptime log listen server gui-dialog-file socketid windowid role',
@@ -16,7 +17,10 @@ const table = {
 
 const addresses = /(^|[\s=])(ftp|rcp|scp|https?|davs?|rsync|sftp|fetch):\/\//i
 
-/** vi and similar editors: the commands of `-c` and `+`; a file of commands is unread code. */
+/**
+ * Reads the arguments of vi and similar editors: the commands of `-c` and `+`. A file of commands is not read, so it
+ * counts as a script.
+ */
 export const vim: Program = (args, shell, call, name) => {
   const read = readOptions(args, table)
   for (const [option, value = ''] of read.options) {
@@ -27,7 +31,7 @@ export const vim: Program = (args, shell, call, name) => {
     if (word.startsWith('+')) exCommands(word.slice(1), shell)
     else opens(word, shell)
   if (read.unsure || has(read, 'V')) {
-    // Then any word may be a command.
+    // After an unknown option, any word may be a command.
     shell.note('script', 'an option of an editor is not known')
     for (const arg of args) exCommands(arg, shell)
   }
@@ -44,8 +48,8 @@ const runsFile = (option: string, value: string): boolean =>
 const first = (read: Read, letter: string): number => read.options.findIndex(([option]) => option === letter)
 
 /**
- * The index of the option after which `-s` means silent and the editor reads command lines. For ex, this always
- * holds.
+ * The index of the option `-e` or `-E`. After it, `-s` means silent, and the editor reads commands from its input. -1
+ * for ex, which always does so. Infinity without such an option.
  */
 function linesFrom(read: Read, name: string): number {
   if (name === 'ex') return -1
@@ -53,12 +57,12 @@ function linesFrom(read: Read, name: string): number {
   return found < 0 ? Infinity : found
 }
 
-/** Reads every command of a text. A bar separates commands, unless a backslash precedes it. */
+/** Reads every command of a text. A bar (`|`) separates commands, unless a backslash precedes it. */
 function exCommands(text: string, shell: Shell): void {
   for (const [command] of text.matchAll(/(?:\\.|[^\\|\n]|\\)+/g)) exCommand(command, shell)
 }
 
-/** A command outside the tables, or a command with text that is run, is a script. */
+/** Judges one command. It counts as a script if the tables do not list it, or if it can run a part of its text. */
 function exCommand(command: string, shell: Shell): void {
   const { from, name, rest } = withoutPrefixes(command)
   if (name === '' && (rest === '' || rest.startsWith('"'))) {
@@ -74,7 +78,10 @@ function exCommand(command: string, shell: Shell): void {
 const word = /[a-zA-Z]+|>>?|<<?/y
 const range = /[\s:\d.$%,;+\uFFF0\uFFF1-]+|'.|\\[/?&]/y
 
-/** The command after its modifiers, line ranges and `g/pattern/`, and the index at which those ranges begin. */
+/**
+ * Splits off modifiers, line ranges and `g/pattern/`. `name` and `rest` are the command without them. `from` is the
+ * index after the last modifier or pattern.
+ */
 function withoutPrefixes(command: string): { from: number; name: string; rest: string } {
   for (let from = 0; ;) {
     let at = behindRange(command, from)
@@ -101,9 +108,9 @@ function behindRange(command: string, from: number): number {
 }
 
 /**
- * The index after a pattern between delimiters, or after `\/` and similar, which repeat the last pattern. An option
- * of the editor decides whether brackets have a meaning. If the end of the pattern depends on this option, the
- * pattern is not skipped, and the text there matches no command.
+ * The index after a pattern between delimiters, or after `\/` and similar, which repeat the last pattern. An option of
+ * the editor decides whether brackets have a meaning. If the end of the pattern depends on this option, the pattern is
+ * not skipped. The text there then matches no command.
  */
 function behindPattern(command: string, from: number): number {
   let at = from
@@ -115,7 +122,7 @@ function behindPattern(command: string, from: number): number {
 }
 
 function isHarmless(name: string, rest: string): boolean {
-  // The unknown part may belong to the name.
+  // The unknown part may belong to the command's name.
   if (/^[\uFFF0\uFFF1]/.test(rest)) return false
   if (substitutes.has(name)) return isPlainSubstitute(rest.trimStart())
   if (sets.has(name)) return rest.trim().split(/\s+/).every(isPlainOption)
@@ -125,7 +132,7 @@ function isHarmless(name: string, rest: string): boolean {
   return harmless.has(name) && !/^\s*[!=]|`/.test(operand)
 }
 
-/** `/pattern/text/flags`, where the text is not an expression. */
+/** Whether a command has the form `/pattern/text/flags`, and its text is not an expression. */
 function isPlainSubstitute(rest: string): boolean {
   const delimiter = rest[0] ?? ''
   if (rest === '') return true
@@ -139,12 +146,15 @@ function isPlainOption(text: string): boolean {
   return text === '' || options.has(name) || options.has(`${negated ?? ''}${name}`)
 }
 
-/** netrw reads and writes files with an address. */
+/** An address counts as egress, because the plugin netrw reads and writes files at addresses. */
 function opens(text: string, shell: Shell): void {
   if (addresses.test(text)) shell.note('egress', 'an editor opens an address')
 }
 
-/** Texts that an unknown command may run: after `!` and `:terminal`, and in quotes. */
+/**
+ * Searches a command for texts that it may run: after `!` and `:terminal`, and in quotes. Such a text counts as egress
+ * if it sends data out.
+ */
 function suspect(command: string, shell: Shell): void {
   const codes = [
     /!(?:\s*!)*(.*)/s.exec(command)?.[1],

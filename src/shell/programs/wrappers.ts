@@ -5,7 +5,7 @@ import { has, readOptions, valueOf, valuesOf } from './options.ts'
 
 const tellsItself = /^--(help|version)$/
 
-/** Reads the command that a wrapper of the table runs. */
+/** Reads the arguments of a program of `tables/wrappers.ts`, and the command that this wrapper runs. */
 export const wrapper: Program = (args, shell, call, name) => {
   const table = wrappers[name]
   if (table === undefined || (args.length === 1 && tellsItself.test(args[0] ?? ''))) return
@@ -16,7 +16,7 @@ export const wrapper: Program = (args, shell, call, name) => {
   if (splits !== undefined) return shell.run(splitString(splits, read.rest), call)
   let rest = read.rest
   const assign = (): void => {
-    // For env, everything with an equals sign is a variable, whatever its name. bash imports functions this way.
+    // env takes every word with an equals sign as a variable, whatever its name is. bash imports functions in this way.
     while (table.assignments === true && /^[^=]+=/.test(rest[0] ?? '')) {
       const [, key = '', value = ''] = /^([^=]+)=(.*)$/s.exec(rest[0] ?? '') ?? []
       shell.environment(key, value)
@@ -41,13 +41,13 @@ export const wrapper: Program = (args, shell, call, name) => {
     shell.note('script', `\`${name}\` starts a shell`)
 }
 
-/** `flock file -c code`: the option comes after the operand. */
+/** The code in `flock file -c code`, where the option comes after the operand. */
 function trailingCode(rest: readonly string[], options: readonly string[]): string[] {
   const option = /^--?(\w+)$/.exec(rest[0] ?? '')?.[1]
   return option !== undefined && options.includes(option) && rest[1] !== undefined ? [rest[1]] : []
 }
 
-/** The start of the command is uncertain: any word may begin it. */
+/** Judges arguments in which any word may begin the command, because an option is unknown. */
 export function suspectEverything(args: readonly string[], shell: Shell): void {
   shell.note('script', 'an option in front of the command is not known')
   const sends = args.slice(0, 40).some((_, at) => shell.attempt(() => shell.run(args.slice(at))) === 'egress')
@@ -60,7 +60,10 @@ function splitString(text: string, rest: readonly string[]): string[] {
   return ['env', ...plain.split(/\s+/), ...rest].filter((word) => word !== '')
 }
 
-/** `xargs` appends the words it reads; with `-I` it replaces a word of the command. */
+/**
+ * Reads the arguments of xargs. It appends the words of its input to the command. With `-I`, it replaces a word of the
+ * command instead.
+ */
 export const xargs: Program = (args, shell) => {
   const read = readOptions(args, {
     flags: '0rtpxo',
@@ -76,7 +79,10 @@ export const xargs: Program = (args, shell) => {
   if (command.length > 0) shell.run(mark === undefined ? [...command, unknown] : command)
 }
 
-/** `su`, and `runuser` without `-u`: another user's shell, with or without code. */
+/**
+ * Reads the arguments of `su`, and of `runuser` without `-u`. They run the code of `-c` as another user, or start a
+ * shell of this user.
+ */
 export const su: Program = (args, shell, call, name) => {
   const read = readOptions(args, {
     flags: 'flmpP-',
@@ -99,7 +105,10 @@ export const su: Program = (args, shell, call, name) => {
   shell.note('script', `\`${name}\` starts a shell`)
 }
 
-/** GNU parallel runs the words before `:::` as shell code. Without such words, it runs the lines that it reads. */
+/**
+ * Reads the arguments of GNU parallel. It runs the words before `:::` as shell code. Without such words, it runs the
+ * lines of its input.
+ */
 export const parallel: Program = (args, shell, call) => {
   const read = readOptions(args, {
     flags: '0XmqktuvVr',

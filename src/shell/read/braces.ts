@@ -1,4 +1,7 @@
-/** The choices of `{a,b}` as raw text with quotes; undefined for a sequence (`{1..9}`) or too many choices. */
+/**
+ * The choices of `{a,b}` as raw text with quotes. undefined for a sequence (`{1..9}`), or if there are too many
+ * choices.
+ */
 export function splitBraces(text: string): string[] | undefined {
   if (!text.startsWith('{') || !text.endsWith('}')) return undefined
   const choices: string[] = []

@@ -28,8 +28,8 @@ interface Place {
 }
 
 /**
- * Visits every node of a piece of code once, including substitutions, and collects commands, assignments,
- * redirections and functions. Unreadable parts are noted at once.
+ * Collects the commands, assignments, redirections and functions of a piece of code. Visits every node once, also in
+ * substitutions. Notes parts that cannot be read.
  */
 export function collect(script: ParsedScript, text: string, state: State): Body {
   const body = newBody()
@@ -82,7 +82,7 @@ function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
     case 'CommandExpansion':
     case 'ProcessSubstitution':
     case 'ArithmeticCommandExpansion':
-      // This part of the text is parsed only now. Each of its levels is parsed again.
+      // The parser reads this part only now, and reads it again for each of its levels.
       spend(state, node.end - node.pos)
       if (node.script === undefined) unread(node.text, state)
       visitChildren(node, { ...place, source: undefined, inHeredoc: false }, state)
@@ -92,7 +92,7 @@ function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
   }
 }
 
-/** Collects the parts of one node, such as a command or an assignment, without its children. */
+/** Collects what one node contains, such as a command or an assignment, but not its children. */
 function note(node: SyntaxNode, place: Place, state: State): void {
   switch (node.type) {
     case 'Command':
@@ -130,7 +130,7 @@ function note(node: SyntaxNode, place: Place, state: State): void {
       break
     case 'HereString':
     case 'HereDoc':
-      // bash takes a delimiter literally; the parser may not.
+      // bash does not expand the delimiter of a heredoc, but the parser may expand it.
       if (node.type === 'HereDoc' && /[$`]/.test(node.delimiter?.text ?? '')) unread(place.text, state)
       state.texts.push(() => redirected([node], state, true))
       break
@@ -254,7 +254,10 @@ function parameterGuards(
     state.shell.note('script', "a variable's value is read as shell code")
 }
 
-/** Notes text that cannot be read as bash would read it: a script, or egress if it contains a sender's name. */
+/**
+ * Judges a text that cannot be read as bash would read it. It counts as a script, or as egress if it contains the name
+ * of a sender.
+ */
 export function unread(text: string, state: State): void {
   state.shell.note('script', 'part of the command cannot be read with certainty')
   const sender = scanForSenders(text)

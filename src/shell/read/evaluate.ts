@@ -20,7 +20,7 @@ export function evaluate(body: Body, state: State): void {
       for (const text of value) guarded(text, state)
       grow(name, value.join(''), state)
       const [first = ''] = value
-      // A loop over thousands of words has only few different words.
+      // A loop can have thousands of words, but few different ones. Each is judged once.
       if (judged.has(first)) continue
       judged.add(first)
       spend(state, 3)
@@ -38,8 +38,8 @@ export function evaluate(body: Body, state: State): void {
 }
 
 /**
- * Collects the text that `+=` builds. A piece without an opening bracket loses its closing brackets, because it may
- * come from a part that never runs.
+ * Collects the text that a variable gets by `+=`. If a piece has no opening bracket, its closing brackets are removed.
+ * Such a piece may come from code that never runs, so it must not end a subscript.
  */
 function grow(name: string, piece: string, state: State): void {
   const text = (state.grown.get(name) ?? '') + (piece.includes('[') ? piece : piece.replaceAll(']', ''))
@@ -51,29 +51,29 @@ function command({ command, source }: Site, state: State, shell: Shell): void {
   const { args } = command
   const words = [command.name, ...args.filter((arg) => arg.type === 'Word')]
   const call = { input: inputOf(command, source, state), files: filesOf(command, state) }
-  // The parser reads `alias x=...` as an assignment, as after `export`. Assignments after `export` have been read
-  // already.
+  // After `alias` and `export`, the parser reads `x=...` as an assignment. `collect` has already read the assignments
+  // after `export`.
   const assigned = command.name.value === 'alias' ? args.filter((arg) => arg.type === 'Assignment') : []
   const texts = assigned.map(
     ({ name, value }) => `${name}=${assignedValues(value, state)[0]?.join(' ') ?? ''}`,
   )
   for (const reading of expandWords(words, state)) {
     spend(state, reading.length)
-    // `. /dev/fd/9` reads the text of some redirection.
+    // `. /dev/fd/9` runs the text of a redirection. It is unknown which one.
     const opens = state.texts.length > 0 && reading.some((word) => /^\/(dev|proc)\//.test(word))
     const files = opens ? [...call.files, ...state.texts.flatMap((text) => text() ?? [])] : call.files
     shell.run([...reading, ...texts], { ...call, files })
   }
 }
 
-/**
- * Notes a value that would run code if it is evaluated as an expression: `$((x))`, `declare -i x`, `[[ $x -eq 1 ]]`.
- */
+/** Finds a value that runs code when bash evaluates it as an expression: `$((x))`, `declare -i x`, `[[ $x -eq 1 ]]`. */
 function guarded(text: string, state: State): void {
   if (runsWhenEvaluated(text)) unread(text, state)
 }
 
-/** bash connects to a host named in a redirection, whatever the command. */
+/**
+ * Finds a redirection to a path of a host (`/dev/tcp/...`). bash itself connects to this host, whatever the command is.
+ */
 function redirection(target: Word, state: State): void {
   const made = onlyPrinted(target) || comesFromBuiltin(onlyVariable(target), state)
   for (const text of textsOf(target, state)) {
@@ -89,7 +89,8 @@ function redirection(target: Word, state: State): void {
 }
 
 /**
- * Whether the variable's value, or that of a variable it copies, comes from `printf -v`, `read` or a similar builtin.
+ * Whether the value of a variable comes from `printf -v`, `read` or a similar builtin, perhaps by way of variables that
+ * are copied.
  */
 function comesFromBuiltin(name: string | undefined, state: State, steps = 4): boolean {
   if (name === undefined || steps === 0) return false
@@ -99,8 +100,8 @@ function comesFromBuiltin(name: string | undefined, state: State, steps = 4): bo
 }
 
 /**
- * Evaluates a function's body with the arguments of this call. A recursive call is evaluated once more with unknown
- * arguments, which stand for all further calls.
+ * Evaluates a function's body with the arguments of one call. If the function calls itself, its body is evaluated once
+ * more with unknown arguments. This stands for all further calls.
  */
 export function callFunction(body: FunctionBody, args: readonly string[], state: State): void {
   if (body.active > 2) return
@@ -108,9 +109,9 @@ export function callFunction(body: FunctionBody, args: readonly string[], state:
   withArguments(body, body.active < 2 ? args : undefined, state)
 }
 
-/** A function without a visible call counts as called with unknown arguments. */
+/** Evaluates functions without a visible call. They count as called with unknown arguments. */
 export function evaluateUncalled(state: State): void {
-  // Reading a body may define other functions.
+  // A body may define other functions, so search again.
   for (let found = true; found;) {
     found = false
     for (const body of [...state.functions.values()].flat()) {

@@ -2,17 +2,23 @@ import type { Word, WordPart } from 'unbash'
 import { changesNamesIn } from '../tables/names.ts'
 
 /*
- * Finds texts in which bash runs `$(...)` inside quotes, or which bash evaluates again as an expression. Parsers do
- * not show them as commands, so such a text counts as a script.
+ * Finds texts in which bash runs `$(...)` inside quotes, or which bash evaluates again as an expression. The parser
+ * shows no commands in such a text, so the text counts as a script.
  */
 
-/** Whether quoted code runs anyway: in arithmetic, subscripts and slices, single quotes protect nothing. */
+/**
+ * Whether a raw text has single quotes and a substitution. In arithmetic, subscripts and slices, bash runs the
+ * substitution in spite of the quotes.
+ */
 export const runsBetweenQuotes = (raw: string): boolean => raw.includes("'") && /\$\(|`/.test(raw)
 
-/** Whether a raw expression runs code between quotes, or changes what a name runs. */
+/** Whether a raw expression runs code between quotes, or changes what a command name runs. */
 export const runsInArithmetic = (raw: string): boolean => runsBetweenQuotes(raw) || changesNamesIn(raw)
 
-/** Finds a subscript with a substitution: `declare -i`, `test -v`, `[[ -eq ]]`, `$(( x ))` and similar would run it. */
+/**
+ * Whether a text has a subscript with a substitution, or changes what a command name runs. `declare -i`, `test -v`, `[[
+ * -eq ]]`, `$(( x ))` and similar would run the substitution.
+ */
 export const runsWhenEvaluated = (text: string): boolean =>
   runsInSubscript(text) || (text.includes('=') && changesNamesIn(text))
 
@@ -27,7 +33,7 @@ function runsInSubscript(text: string): boolean {
   return false
 }
 
-/** The variable that makes up the whole word, in quotes or not. */
+/** The variable that makes up the whole word, quoted or not; undefined if the word has other parts. */
 export function onlyVariable(word: Word): string | undefined {
   const [part, more] = word.parts ?? []
   if (more !== undefined) return undefined
@@ -45,7 +51,7 @@ export function onlyPrinted(word: Word): boolean {
   return first?.type === 'Command' && /^(printf|echo)$/.test(first.name?.value ?? '')
 }
 
-/** Only the quoted parts of a word, since the unquoted parts have been read already. */
+/** The literal text of a word. A space replaces each expansion, because expansions are read elsewhere. */
 export function literalOf(word: Word): string {
   return word.parts === undefined ? word.value : literals(word.parts)
 }
@@ -61,6 +67,9 @@ const literals = (parts: readonly WordPart[]): string =>
     })
     .join('')
 
-/** `[\$\(c\)]`: if no file matches, or the shell does not look for files, this is the text of a subscript. */
+/**
+ * The text of a bracket pattern such as `[\$\(c\)]`. If no file matches the pattern, the shell keeps this text, and it
+ * can become a subscript.
+ */
 export const bracketed = (part: Extract<WordPart, { type: 'Glob' }>): string =>
   `[${part.parts === undefined ? part.value.slice(1, -1) : literals(part.parts)}]`

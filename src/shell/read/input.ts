@@ -24,7 +24,10 @@ function printedBy(command: Command, state: State): string | undefined {
   )
 }
 
-/** The text of the last redirection of standard input, or of any descriptor. */
+/**
+ * The text of the last redirection of standard input. With `any`, of the last redirection of any file descriptor for
+ * input.
+ */
 export function redirected(redirects: readonly Redirection[], state: State, any = false): string | undefined {
   const last = redirects.findLast(({ operator, descriptor }) => {
     const standard =
@@ -40,12 +43,12 @@ export function redirected(redirects: readonly Redirection[], state: State, any 
   return part?.type === 'ProcessSubstitution' && part.script ? filePrinted(part.script, state) : undefined
 }
 
-/** The text of a `<(...)` in the command. */
+/** The output of the command in `<(...)`, if it is known. */
 export function filePrinted(script: Parameters<typeof outputOf>[0], state: State): string | undefined {
   return outputOf(script, (words) => expandWords(words, state)[0] ?? [])
 }
 
-/** The known texts of all `<(...)` among a command's words. */
+/** The known outputs of all `<(...)` among a command's words. */
 export function filesOf(command: Command, state: State): string[] {
   const words = command.suffix.flatMap((word) => (word.type === 'Word' ? (word.parts ?? []) : []))
   return words.flatMap((part) => {

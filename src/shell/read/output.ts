@@ -6,8 +6,8 @@ import { isPlain } from '../marks.ts'
 export type Expand = (words: readonly Word[]) => readonly string[]
 
 /**
- * A command's output, if its text shows it: `echo curl`, `printf '%s' curl`, `which curl`, and `cat` of a heredoc
- * through `input`. Any other output is undefined, because it is only known when the command runs.
+ * A command's output, if the text of the command shows it: `echo curl`, `printf '%s' curl`, `which curl`. `input` gives
+ * the text of a heredoc for `cat`. undefined for all other commands, because their output is only known when they run.
  */
 export function outputOf(
   from: ParsedScript | Command,
@@ -19,7 +19,7 @@ export function outputOf(
   const [name = '', ...args] = expand([command.name, ...command.args.filter((arg) => arg.type === 'Word')])
   if (!args.every(isPlain)) return undefined
   if (name === 'echo') return echoed(args)
-  // A format that joins texts can build anything.
+  // Other formats can build any text from pieces, so their output counts as unknown.
   if (name === 'printf') return plainFormat.test(args[0] ?? '') ? printed(args) : undefined
   if (name === 'cat' || name === 'tee')
     return args.every((arg) => arg === '-') || name === 'tee' ? input?.(command) : undefined
@@ -42,7 +42,7 @@ function echoed(args: readonly string[]): string {
 
 const plainFormat = /^(?:(?:%[sb](?:[ \n]|\\n)?)+|[^%]*)$/
 
-/** The output of `printf` for a format with only `%s` and `%b`; undefined for others. */
+/** The output of `printf`, if its format has only `%s` and `%b`; else undefined. */
 export function printed([format = '', ...args]: readonly string[]): string | undefined {
   if (![format, ...args].every(isPlain)) return undefined
   const [start = '', ...directives] = format.replaceAll('%%', percent).split('%')

@@ -1,13 +1,16 @@
 import { mostAlternatives } from '../limits.ts'
 import { isPlain, unknown } from '../marks.ts'
 
-/** A pattern, or a text that may be one with `extglob`. In a replacement `&` means the match. */
+/** Matches a text that bash may read as a pattern, at least with `extglob`. */
 const pattern = /[*?[\\]|[+@!]\(/
 
-/** Whether arithmetic reads the text as the same whole number. A leading zero would make it octal. */
+/** Whether shell arithmetic reads the text as the same decimal number. A leading zero would make the number octal. */
 export const isNumber = (text: string): boolean => /^(0|-?[1-9]\d*)$/.test(text)
 
-/** `${x#a}`, `${x/a/b}`, `${x,,}`, `${x:0:4}` for a known text; unknown if patterns are involved. */
+/**
+ * The value of `${x#a}`, `${x/a/b}`, `${x,,}` or `${x:0:4}` for a known text. Unknown if a pattern is involved, or an
+ * `&` in a replacement, which means the match.
+ */
 export function changed(text: string, operator: string, first: string, second: string): string {
   if (![text, first, second].every(isPlain)) return unknown
   if (/^[#%/]/.test(operator) && (pattern.test(first) || second.includes('&'))) return unknown
@@ -43,7 +46,10 @@ export function changed(text: string, operator: string, first: string, second: s
   }
 }
 
-/** The elements that `${a[@]:from:count}` can take. `$@` counts from one, with `$0` at zero. */
+/**
+ * The lists of elements that `${a[@]:from:count}` can give. For `$@`, the elements count from one, and element zero is
+ * `$0`.
+ */
 export function slicedElements(
   value: readonly string[],
   offset: string,

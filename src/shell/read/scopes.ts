@@ -2,11 +2,16 @@ import type { SyntaxNode } from 'unbash'
 import { newScope, type Scope, spend, type State } from './state.ts'
 
 /*
- * Tracks whether a variable has its assigned value at the place where it is used. `(x=ls)`, `x=ls true` and
- * `echo | x=ls` set x only for themselves. `false && x=ls` and branches may leave x unset. Assignments further down do
- * not count yet. Without this, `x=ls true; $x curl y` would be read as `ls`.
+ * Tracks whether a variable has its assigned value at the place where it is used:
+ * - `(x=ls)`, `x=ls true` and `echo | x=ls` set x only inside themselves.
+ * - `false && x=ls` and branches may leave x unset.
+ * - An assignment further down does not count yet.
+ * Without this, `x=ls true; $x curl y` would be read as `ls`.
  */
 
+/**
+ * Assignments in such a part of the code: `alone` hold only inside it, `perhaps` and `function` may also hold after it.
+ */
 export type Kind = 'alone' | 'perhaps' | 'function'
 
 export function scoped(kind: Kind | undefined, state: State, act: () => void): void {
@@ -21,7 +26,7 @@ export function scoped(kind: Kind | undefined, state: State, act: () => void): v
   for (const names of [inner.sure, inner.perhaps]) for (const name of names) outer.perhaps.add(name)
 }
 
-/** The kind of scope that a node opens in its parent; undefined if it always runs in the same shell. */
+/** The kind of scope that a node opens in its parent. undefined if the node always runs, and in the same shell. */
 export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
   switch (node.type) {
     case 'Subshell':
@@ -48,7 +53,7 @@ export function kindOf(parent: SyntaxNode, node: SyntaxNode): Kind | undefined {
   }
 }
 
-/** Records a use of a variable, and whether it may still have its earlier value there. */
+/** Records that a variable is used here, and whether the variable may still have the value from before the command. */
 export function used(name: string, state: State): void {
   if (state.unset.get(name) === 'sure' || !/^[A-Za-z_]\w*$/.test(name)) return
   let perhaps = false

@@ -3,22 +3,22 @@ import { fuel } from '../limits.ts'
 import { changesNames } from '../tables/names.ts'
 import type { Shell } from '../types.ts'
 
-/** One possible value of a variable: the elements of an array, or the single value of a plain variable. */
+/** One possible value of a variable. An array has several elements; any other variable has one. */
 export type Value = readonly string[]
 
 /** An assignment: its possible values, and whether it appends (`+=`) text or elements. */
 export interface Definition {
   readonly append: false | 'text' | 'elements'
   readonly values: () => readonly Value[]
-  /** The command named the element's index (`a[5]=x`), so positions of the other elements are unknown. */
+  /** The assignment names an index (`a[5]=x`), so the positions of the other elements are unknown. */
   readonly indexed?: boolean
-  /** A builtin built or read the value. */
+  /** A builtin such as `printf -v` or `read` made the value. */
   readonly builtin?: boolean
-  /** The variable whose whole value is assigned. */
+  /** The variable whose whole value is copied (`x=$y`). */
   readonly from?: string | undefined
 }
 
-/** The sources of a command's standard input: redirections around it, and the command before it in the pipe. */
+/** The sources of standard input: redirections around the command, and the command before it in the pipe. */
 export interface Source {
   readonly redirects: readonly Redirection[]
   readonly before: Command | undefined
@@ -35,16 +35,17 @@ export interface Site {
 export interface Bound {
   readonly name: string
   readonly values: () => readonly Value[]
-  /** The text is appended to the earlier value. */
+  /** The text is appended to the earlier value (`+=`). */
   readonly grows: boolean
 }
 
-/** The active parts of one piece of code, filled by `collect` and read by `evaluate`. */
+/** The parts of one piece of code that have an effect. `collect` fills the lists, and `evaluate` reads them. */
 export interface Body {
   readonly sites: Site[]
   readonly bound: Bound[]
+  /** Targets of redirections. */
   readonly targets: Word[]
-  /** Texts that are evaluated as expressions, if variables are part of them. */
+  /** Texts that bash evaluates as expressions and that contain variables. */
   readonly expressions: (() => readonly string[])[]
 }
 
@@ -54,12 +55,14 @@ export interface FunctionBody extends Body {
   active: number
 }
 
-/** A part of the code whose assignments apply inside it. After it, its assignments may apply or do not apply. */
+/** A part of the code in which its assignments apply. After this part, they may apply or not. */
 export interface Scope {
   readonly outer: Scope | undefined
-  /** A function's body, which sees assignments made before its call. */
+  /** Whether the part is in a function's body. A function also sees assignments made before its call. */
   readonly inFunction: boolean
+  /** Variables that have been set in this part, up to the present place. */
   readonly sure: Set<string>
+  /** Variables that may have been set in this part, up to the present place. */
   readonly perhaps: Set<string>
 }
 
@@ -67,26 +70,32 @@ export interface Scope {
 export interface State {
   readonly shell: Shell
   readonly definitions: Map<string, Definition[]>
-  /** All definitions of a name, since their order at run time is unknown. */
+  /** Functions by their names. All definitions of a name are kept, because their order at run time is unknown. */
   readonly functions: Map<string, FunctionBody[]>
-  /** Cached values, valid until the next assignment. */
+  /** Values that are already computed, valid until the next assignment. */
   readonly values: Map<string, readonly Value[]>
-  /** All texts assigned to a variable, appended to each other. */
+  /** All texts that are assigned to a variable, joined to one text. */
   readonly grown: Map<string, string>
-  /** The part of the code being collected. */
+  /** The part of the code that `collect` is visiting. */
   scope: Scope
-  /** Variables that are used where the command has certainly not set them (`sure`), or perhaps not set them. */
+  /**
+   * Variables that are used before the command has set them. `sure`: it has certainly not set them. `perhaps`: it may
+   * have set them. `called`: the use is in a function, so the place of the call decides.
+   */
   readonly unset: Map<string, 'sure' | 'perhaps' | 'called'>
-  /** Names whose value is being computed, and how many of their definitions it may use. */
+  /** Variables whose value is being computed. The number says how many of its definitions a variable may use. */
   readonly resolving: Map<string, number>
-  /** `$1`, `$2` and so on: known inside a function with a visible call. */
+  /** The values of `$1`, `$2` and so on, inside a function or the text of `sh -c`. undefined if they are unknown. */
   positional: readonly string[] | undefined
-  /** `$0`, if `sh -c` sets it. */
+  /** The value of `$0`, if `sh -c` sets it. */
   zero: string | undefined
-  /** Texts of all heredocs and `<<<`, because any file descriptor can lead to one. */
+  /** The texts of all heredocs and `<<<`. Any file descriptor can lead to one of them. */
   readonly texts: (() => string | undefined)[]
+  /** Whether the command contains `shift`. */
   shifts: boolean
+  /** The depth of commands that run commands. */
   depth: number
+  /** Steps of work that may still be spent. */
   left: number
 }
 
@@ -97,7 +106,7 @@ export const newScope = (outer?: Scope, inFunction = outer?.inFunction ?? false)
   perhaps: new Set(),
 })
 
-/** Thrown when reading would take too long; the command then counts as too tangled. */
+/** Thrown if reading the command would take too long. The command then counts as too tangled. */
 export class Tangled extends Error {}
 
 export function spend(state: State, amount: number): void {
@@ -133,7 +142,7 @@ export const newBody = (): FunctionBody => ({
   active: 0,
 })
 
-/** Records a value of a variable; `evaluate` judges it with the rest of the body. */
+/** Records an assignment to a variable. `evaluate` judges the value with the rest of the body. */
 export function define(state: State, body: Body, name: string, definition: Definition): void {
   state.values.clear()
   state.scope.sure.add(name)

@@ -16,7 +16,8 @@ const options: Readonly<Record<string, OptionTable>> = {
 
 /**
  * Defines the variables that a builtin sets by name: `read c`, `printf -v c`, `mapfile c`, `getopts`, `set -- a b`,
- * `unset c`. If a wrapper or a variable stands for the builtin, the builtin's reader calls `Shell.sets` instead.
+ * `unset c`. If the text does not show the builtin (a wrapper or a variable stands there), `programs/builtins.ts`
+ * defines them.
  */
 export function defineByBuiltin(
   command: Command,
@@ -60,8 +61,8 @@ export function defineByBuiltin(
       for (const arg of args) unsets(arg, state, bind)
       return
     case 'shopt':
-      // A variable or a pattern may stand for `nocasematch`. Not defined in `body`, because no program reads this
-      // setting.
+      // A word with a variable or a pattern may become `nocasematch`. BASHOPTS is not defined in `body`, because no
+      // program reads this setting.
       if (words.some(({ value, text }) => value === 'nocasematch' || /[$`*?[{]/.test(text)))
         define(state, newBody(), 'BASHOPTS', { append: false, values: () => [[unknown]], builtin: true })
       return
@@ -76,7 +77,9 @@ type Bind = (name: string, values: () => readonly Value[], indexed?: boolean) =>
 
 const element = /^(\w+)\[(.*)\]$/s
 
-/** The index of the first argument that `set` gives to the shell: after its options or after `--`. */
+/**
+ * The index of the first word that `set` assigns to `$1`: after the options or after `--`. undefined if there is none.
+ */
 function operandsOfSet(args: readonly string[]): number | undefined {
   for (let at = 0; at < args.length; at += 1) {
     const arg = args[at] ?? ''
@@ -88,7 +91,7 @@ function operandsOfSet(args: readonly string[]): number | undefined {
 }
 
 /**
- * A removed variable is empty. If an element is removed, the other elements stay at their indexes, but another
+ * A variable is empty after `unset`. If an element is removed, the other elements keep their indexes, but another
  * element may then be the first.
  */
 function unsets(arg: string, state: State, bind: Bind): void {
@@ -109,7 +112,7 @@ function unsets(arg: string, state: State, bind: Bind): void {
   bind(name, left, true)
 }
 
-/** `declare -n a=b`: a is another name for b. */
+/** For `declare -n a=b`: a is another name for b. */
 function defineReferences(command: Command, body: Body, state: State): void {
   for (const arg of command.args) {
     if (arg.type !== 'Assignment' || arg.value.type !== 'Word') continue
@@ -168,10 +171,10 @@ function defineRead(
       const found = known.map((line) => line.trim()).filter((line) => line !== '')
       if (found.length === 0 || ifs === undefined) return [[unknown]]
       const lists = found.map((line) => line.split(ifs))
-      // Separators other than white space can also stand at the ends, or twice in a row.
+      // A separator other than white space can also stand at the ends of a line, or twice in a row.
       if (!isWhite(ifs)) return [...lists, ...lists.flat().map((field) => [field]), [unknown]]
       if (array !== undefined) return lists
-      // The last variable gets the rest of the line. A loop reads every line in turn.
+      // The last variable gets the rest of the line. In a loop, `read` reads every line in turn.
       return lists.map((fields) => [last ? fields.slice(at).join(' ') : (fields[at] ?? '')])
     }
     bind(base, values, index !== undefined)

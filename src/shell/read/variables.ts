@@ -3,14 +3,14 @@ import { isPlain, unknown } from '../marks.ts'
 import { searched } from '../tables/environment.ts'
 import { type State, spend, type Value } from './state.ts'
 
-/** Values of variables that every shell sets. Folders are unknown, but they are paths. */
+/** The values of variables that every shell sets. The folders are unknown, but their values are paths. */
 const preset: Readonly<Record<string, string>> = {
   '0': 'bash',
   BASH: 'bash',
   SHELL: 'bash',
   IFS: ' ',
   HOME: `/${unknown}`,
-  // The working folder: files there may come from this command.
+  // A relative path, because files in the working folder may come from this command.
   PWD: '.',
   OLDPWD: `/${unknown}`,
   TMPDIR: '/tmp',
@@ -19,7 +19,7 @@ const preset: Readonly<Record<string, string>> = {
 /** All possible values of a variable, from all assignments in the command; unknown if there is no assignment. */
 export function valuesOf(name: string, state: State): readonly Value[] {
   spend(state, 2)
-  // Inside a function, or while another value is computed, the name can have another value.
+  // Inside a function, or while another value is computed, the name can have another value. So nothing is cached there.
   const settled = state.resolving.size === 0 && state.positional === undefined && state.zero === undefined
   const known = settled ? state.values.get(name) : undefined
   if (known !== undefined) return known
@@ -39,7 +39,7 @@ function assigned(name: string, state: State): readonly Value[] {
   for (let at = 0; at < usable && values.length <= mostAlternatives; at += 1) {
     const definition = definitions[at]
     if (definition === undefined) break
-    // Inside its own value, the name has the value of earlier assignments.
+    // While its own value is computed (`x=a$x`), the name has the value of earlier assignments.
     state.resolving.set(name, at)
     const found = definition.values()
     if (!definition.append) values.push(...found)
@@ -48,11 +48,11 @@ function assigned(name: string, state: State): readonly Value[] {
   if (before === undefined) state.resolving.delete(name)
   else state.resolving.set(name, before)
   if (before === undefined && definitions.length > 0) values.push(...otherwise(name, state))
-  // An assignment without values (a loop over no words) leaves the earlier value.
+  // If an assignment has no values (a loop over no words), the variable keeps its earlier value.
   return values.length > mostAlternatives || values.length === 0 ? [[unknown]] : values
 }
 
-/** The value where the command has not set the variable: its earlier value, or nothing. */
+/** The values of a variable where the command has not set it: the value from before the command, or nothing. */
 function otherwise(name: string, state: State): readonly Value[] {
   const unset = state.unset.get(name)
   if (unset === undefined) return []
@@ -62,7 +62,9 @@ function otherwise(name: string, state: State): readonly Value[] {
   return perhaps && !searched.has(name) ? [[]] : [[unknown]]
 }
 
-/** Whether an element was assigned by index, so that the elements' order differs from their order in the text. */
+/**
+ * Whether the command assigns an element by index. The order of the elements then differs from their order in the text.
+ */
 export const isIndexed = (name: string, state: State): boolean =>
   state.definitions.get(name)?.some(({ indexed }) => indexed === true) === true
 
@@ -71,9 +73,9 @@ const different = (values: readonly Value[]): readonly Value[] =>
   values.length < 2 ? values : [...new Map(values.map((value) => [value.join('\0'), value])).values()]
 
 /**
- * The possible elements at an index; a negative index counts from the end. After an element that is not fully known,
- * any later element can be at the index. The reason is that the unknown element can be several words or none. In a
- * list with explicit indexes, any element can be at the index.
+ * The possible elements at an index; a negative index counts from the end. An element that is not fully known can be
+ * several words or none. So after such an element, any later element can be at the index. In a list with explicit
+ * indexes, any element can be at the index.
  */
 export function elementsAt(
   values: readonly Value[],
@@ -94,7 +96,10 @@ export function elementsAt(
   return different(all)
 }
 
-/** `x+=text` appends to the text of the first element, `a+=(b)` appends elements, for every earlier value. */
+/**
+ * The longer values after `+=`, for every earlier value. `x+=text` appends to the text of the first element, and
+ * `a+=(b)` appends elements.
+ */
 function longer(values: readonly Value[], added: readonly Value[], how: 'text' | 'elements'): Value[] {
   const starts = values.length > 0 ? values : how === 'text' ? [['']] : [[]]
   const grown = (start: Value, more: Value): Value =>
@@ -116,7 +121,7 @@ function positionals(name: string, state: State): readonly Value[] {
   return limited(elementsAt(lists, Number(name) - 1, false, state))
 }
 
-/** The separator of elements in `"$*"`: the first character of `IFS`. */
+/** The separator of elements in `"$*"`: the first character of `IFS`, or the mark `unknown`. */
 export function jointOf(state: State): string {
   if (!state.definitions.has('IFS')) return ' '
   const set = valuesOf('IFS', state).flat()
@@ -126,7 +131,10 @@ export function jointOf(state: State): string {
     : unknown
 }
 
-/** Splits unquoted values into fields: white space and the characters of `IFS`; undefined if `IFS` is unknown. */
+/**
+ * Matches the separators of fields in unquoted values: white space and the characters of `IFS`. undefined if `IFS` is
+ * unknown.
+ */
 export function separators(state: State): RegExp | undefined {
   if (!state.definitions.has('IFS')) return white
   const set = valuesOf('IFS', state).flat()

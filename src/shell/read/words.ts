@@ -13,7 +13,7 @@ import { elementsAt, isIndexed, jointOf, separators, valuesOf } from './variable
  * word has several readings if a variable has several values, so all functions here return alternatives.
  */
 
-/** A piece of a word. `split`: unquoted, so white space splits it into fields. `cut`: a new field begins before it. */
+/** A piece of a word. `split`: it is unquoted, so white space splits it. `cut`: a new field begins before it. */
 interface Piece {
   readonly text: string
   readonly quoted: boolean
@@ -30,7 +30,10 @@ const stretch = (text: string, quoted: boolean, split = false, cut = false): Pie
   cut,
 })
 
-/** All readings of a list of words as fields, and again without the unknown parts: `$SUDO curl`, `cu$@rl`. */
+/**
+ * All readings of a list of words, each as fields. If parts are unknown, adds the readings without these parts, because
+ * they may be empty: `$SUDO curl`, `cu$@rl`.
+ */
 export function expandWords(words: readonly Word[], state: State): string[][] {
   spend(state, 4)
   const read = words.map((word) => piecesOf(word, state))
@@ -46,7 +49,7 @@ export function expandWords(words: readonly Word[], state: State): string[][] {
   return [...full, ...product(emptied, [])]
 }
 
-/** A word as one text that is not split, as in an assignment or after `<<<`. */
+/** The readings of a word as one text that is not split into fields, as in an assignment or after `<<<`. */
 export function textsOf(word: Word, state: State): string[] {
   return joined(piecesOf(word, state))
 }
@@ -76,21 +79,21 @@ export function assignedValues(value: Word | ArrayValue, state: State): readonly
   )
 }
 
-/** The value of an element with an explicit index, as in `([key]=value)`; every other element as it is. */
+/** The value of an array element with an explicit index, such as `[key]=value`. Any other element stays as it is. */
 const withoutKey = (field: string): string => /^\[[^\]]*\]\+?=(.*)$/s.exec(field)?.[1] ?? field
 
 const withoutWhatIsUnknown = (part: Piece): Piece => ({ ...part, text: withoutUnknowns(part.text) })
 const joined = (readings: readonly Pieces[]): string[] =>
   readings.map((pieces) => pieces.map(({ text, cut }, at) => (cut && at > 0 ? ` ${text}` : text)).join(''))
 
-/** Every combination of one reading per column. If there are too many, `instead` is used. */
+/** Every combination of one reading per column. If a column gives too many, its readings become `instead`. */
 function product<T>(columns: readonly (readonly (readonly T[])[])[], instead: readonly T[]): T[][] {
   let all: T[][] = [[]]
   for (const readings of columns) all = extended(all, readings, instead)
   return all
 }
 
-/** Appends in place in the usual case of one reading, because words can have thousands of parts. */
+/** Appends a column. One reading, the usual case, is appended in place: words can have thousands of parts. */
 function extended<T>(all: T[][], readings: readonly (readonly T[])[], instead: readonly T[]): T[][] {
   const kept = readings.length * all.length > mostAlternatives ? [instead] : readings
   const [only] = kept
@@ -113,7 +116,7 @@ function fieldsOf(pieces: Pieces, ifs: RegExp | undefined): string[] {
       if (quoted || text !== '') field = (field ?? '') + text
       continue
     }
-    // If the separators are unknown, so are the fields.
+    // If the separators are unknown, the fields are unknown too.
     for (const [at, bit] of (ifs === undefined ? [text && unknown] : text.split(ifs)).entries()) {
       if (at > 0) end()
       if (bit !== '') field = (field ?? '') + bit
@@ -132,7 +135,7 @@ function piecesOf(word: Word, state: State): Pieces[] {
   return brace < 0 ? partsOf(parts, false, state) : bracesOf(parts, brace, state)
 }
 
-/** Brace expansion comes first and works on text: each result is read as a separate word. */
+/** Expands braces. The shell does this first and on the raw text. Then it reads each result as a separate word. */
 function bracesOf(parts: readonly WordPart[], at: number, state: State): Pieces[] {
   const text = (some: readonly WordPart[]): string => some.map((part) => part.text).join('')
   const choices = splitBraces(parts[at]?.text ?? '')
@@ -192,7 +195,7 @@ function partReadings(part: Part, quoted: boolean, state: State): Pieces[] {
       return [[stretch(printed?.replace(/\n+$/, '') ?? output, quoted, !quoted)]]
     }
     default:
-      // arithmetic, and braces that were not expanded
+      // Arithmetic, and braces that were not expanded.
       return [[stretch(unknown, quoted, !quoted)]]
   }
 }
@@ -227,7 +230,7 @@ function parameterReadings(
   const [first = '', second = ''] = operandsOf(operation).map((word) => textsOf(word, state)[0] ?? unknown)
   // `${a[@]:1:2}` and `${@:2}` take elements, not characters.
   const lists = which === '@' || which === '*'
-  // `nocasematch` may be set, which changes the matches.
+  // The option `nocasematch` may be set, and it changes which texts match.
   const change = (text: string): string =>
     operation.type === 'Replace' && state.definitions.has('BASHOPTS')
       ? unknown
@@ -243,7 +246,7 @@ function parameterReadings(
 
 function globbed(part: Extract<WordPart, { type: 'Glob' }>): string {
   if (part.kind !== 'bracket') return part.kind === 'star' ? star : one
-  // No file has such a name, so the text stays a subscript.
+  // No file has such a name, so the shell keeps the text, which can become a subscript.
   const subscript = bracketed(part)
   return runsWhenEvaluated(subscript) ? subscript : one
 }
@@ -253,7 +256,7 @@ const isList = (part: Part): boolean =>
     ? part.text === '$@'
     : part.type === 'ParameterExpansion' && part.index?.value === '@'
 
-/** `${x@P}` runs the substitutions in the value. */
+/** Reads the substitutions in a value, which `${x@P}` runs. */
 function prompts(values: readonly Value[], state: State): void {
   for (const text of values.flat()) if (isPlain(text) && /\$\(|`/.test(text)) state.shell.code(`: ${text}`)
 }
@@ -268,13 +271,13 @@ function operandsOf(operation: Operation): Word[] {
   return operation.type === 'CaseModification' && operation.operand ? [operation.operand] : []
 }
 
-/** A variable by its name alone: for an array, its first element. */
+/** The values of `$name` without an index. For an array, this is its first element. */
 function ownValues(name: string, state: State): readonly Value[] {
   const values = valuesOf(name, state)
   return /^\W$/.test(name) ? values : elementsAt(values, 0, isIndexed(name, state), state)
 }
 
-/** The elements that an index can mean. An index that is not a decimal number can mean any element. */
+/** The elements that an index can mean. If the index is not a decimal number, it can mean any element. */
 function elements(values: readonly Value[], index: string, indexed: boolean, state: State): readonly Value[] {
   if (index === '@' || index === '*') return values
   if (isNumber(index)) return elementsAt(values, Number(index), indexed, state)
@@ -290,7 +293,7 @@ function filled(which: string, values: readonly Value[], quoted: boolean, joint 
   return values.map((value) => {
     if (which !== '@' && which !== '*') return [stretch(value[0] ?? '', quoted, !quoted)]
     if (quoted && which === '*') return [stretch(value.join(joint), true)]
-    // Even in quotes, an unknown part of `"$@"` can be no word at all.
+    // An unknown part of `"$@"` can be no word at all, so it counts as unquoted.
     return value.map((text, at) => stretch(text, quoted && text !== unknown, !quoted, at > 0))
   })
 }

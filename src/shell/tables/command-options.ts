@@ -1,6 +1,6 @@
 /*
- * Programs that are not wrappers but still run something: the value of an option, or code that an option loads.
- * Options are listed without dashes; letters are also found bundled and attached.
+ * Programs that are not wrappers, but run the value of an option, or load code with an option. Options are listed
+ * without dashes. Letters are also found if they are bundled, or have an attached value.
  */
 const list = (text: string): readonly string[] => text.trim().split(/\s+/)
 
@@ -45,12 +45,15 @@ const values: Readonly<Record<string, string>> = {
   'watchman-make': 'r run',
   'consul-template': 'exec',
 }
-/** Option names whose value the program runs, by program. */
+/** For each program, the options whose value it runs. */
 export const runsValue: ReadonlyMap<string, readonly string[]> = new Map(
   Object.entries(values).map(([name, options]) => [name, list(options)]),
 )
 
-/** A kubeconfig can name login programs. The files in a person's own folder and in the system's are trusted. */
+/**
+ * A kubeconfig can name login programs, so the program loads code. The files in a home folder and in the folders of the
+ * system are trusted.
+ */
 const elsewhereConfigured =
   /^--kubeconfig=(?!((~|\/\uFFF0|\/home\/[^/]+|\/root|\/Users\/[^/]+|\/)\/\.kube\/|\/etc\/)(?!.*\.\.))/s
 
@@ -100,7 +103,7 @@ export const fileTools: ReadonlySet<string> = new Set(
     docker podman helm terraform gh glab jest pytest vitest mocha`),
 )
 
-/** The programs of `fileTools` that open addresses: of charts, modules, packages and images. */
+/** The programs of `fileTools` that open addresses: the addresses of charts, modules, packages and images. */
 export const fetchingTools: ReadonlySet<string> = new Set(
   list('helm terraform docker podman dnf yum apk pacman'),
 )
@@ -126,6 +129,6 @@ export const namesPrograms: ReadonlySet<string> = new Set(
     astyle indent gofmt goimports rustfmt autopep8 isort javap javadoc doxygen pydoc gettext msgfmt
     json yaml hyphen logrotate monit collectd telegraf stow chezmoi`),
 )
-/** Verbs after which names of packages and services follow, in any program. */
+/** Verbs that are followed by names of packages or services, in any program. */
 export const namingVerbs =
   /^(install|reinstall|add|remove|rm|uninstall|purge|info|show|search|list|ls|status|upgrade|update|outdated|deps|uses|pin|unpin|link|unlink|query|is-active|is-enabled|logs|which|help|man|docs|describe|explain|allow|deny|enable|disable|grep|find|--grep|--search|--message|-m)$/

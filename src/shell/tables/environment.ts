@@ -1,10 +1,10 @@
 /*
- * Variables that make a program run something else, or read code from elsewhere. Setting one makes the command a
- * script, because the command no longer shows what runs.
+ * Variables that make a program run another program, or read code from elsewhere. A command that sets such a variable
+ * counts as a script, because the command no longer shows what runs.
  */
 const list = (text: string): string[] => text.trim().split(/\s+/)
 
-/** The value is a command, a library or a file of code. */
+/** Variables whose value is a command, a library or a file of code. */
 export const runsCode: ReadonlySet<string> = new Set(
   list(`
     BASH_ENV ENV ZDOTDIR PROMPT_COMMAND SHELLOPTS BASHOPTS BASH_LOADABLES_PATH
@@ -21,17 +21,20 @@ export const runsCode: ReadonlySet<string> = new Set(
     DOCKER_HOST_COMMAND PIP_CONFIG_FILE CURL_HOME WGETRC COMMAND_NOT_FOUND_HANDLE`),
 )
 
-/** Names with a variable part: git's settings, bash's functions, and cargo's runners. */
+/**
+ * Further names of such variables, where only the beginning or the end is fixed: settings of git, functions of bash,
+ * runners of cargo.
+ */
 export const runsCodeLike = /^(GIT_CONFIG_(KEY|VALUE)_|BASH_FUNC_|CARGO_TARGET_\w+_RUNNER$)/
 
-/** The value is a program that shows or edits text. */
+/** Variables whose value is a program that shows or edits text. */
 export const runsProgram: ReadonlySet<string> = new Set(
   list(`
     PAGER GIT_PAGER MANPAGER SYSTEMD_PAGER AWS_PAGER GH_PAGER BAT_PAGER DELTA_PAGER PSQL_PAGER GLAB_PAGER
     EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR SUDO_EDITOR SYSTEMD_EDITOR KUBE_EDITOR SVN_EDITOR HGEDITOR FCEDIT GH_EDITOR
     BROWSER GH_BROWSER GIT_MERGE_AUTOEDIT_COMMAND`),
 )
-/** Values that agents often set, to print a text or to keep an editor from waiting. */
+/** Values of these variables that agents often set. They print a text, or keep an editor from waiting. */
 export const harmless: ReadonlySet<string> = new Set([
   '',
   'cat',
@@ -44,10 +47,13 @@ export const harmless: ReadonlySet<string> = new Set([
   'emacs',
 ])
 
-/** A linker, and libraries that the compiler loads. */
+/** Options of rustc that name a linker, or a library that the compiler loads. */
 const rustc = /\blinker\s*=|codegen-backend|linker-plugin-lto=.*\/|link-args?=\S*(-B|fuse-ld=\S*\/)|(^|\s)@/
 
-/** Options of a runtime. They make a script if they load code. */
+/**
+ * Variables with options of a program. Setting one counts as a script if its value has an option that loads or runs
+ * code.
+ */
 export const optionsFor: Readonly<Record<string, RegExp>> = {
   NODE_OPTIONS:
     /(^|\s)(-r|--(require|import|loader|experimental-loader|eval|env-file|inspect|snapshot-blob))\b/,
@@ -59,7 +65,7 @@ export const optionsFor: Readonly<Record<string, RegExp>> = {
   GOFLAGS: /-(toolexec|exec|vettool|overlay)/,
   MAKEFLAGS: /eval|SHELL|-f/,
   GNUMAKEFLAGS: /eval|SHELL|-f/,
-  // Prompts are expanded each time they are shown; `set -x` shows PS4.
+  // The shell expands a prompt each time it shows it; `set -x` shows PS4.
   PS0: /\$\(|`|\$\{/,
   PS1: /\$\(|`/,
   PS2: /\$\(|`/,
@@ -75,12 +81,15 @@ export const optionsFor: Readonly<Record<string, RegExp>> = {
   FZF_DEFAULT_OPTS: /--(preview|bind)/,
 }
 
-/** Folders in which programs or libraries are searched. */
+/** Variables with the folders in which programs or libraries are searched. */
 export const searched: ReadonlySet<string> = new Set(list('PATH LD_LIBRARY_PATH DYLD_LIBRARY_PATH'))
 
-/** The value is sent to a server: a proxy, an index, or the client's name. */
+/**
+ * Variables whose value reaches a server. It is the address of a proxy or package index, or the name with which the
+ * client presents itself.
+ */
 export const sent =
   /^(GIT_(HTTP_)?USER_AGENT|(HTTPS?|ALL|FTP|SOCKS)_PROXY|GIT_PROXY\w*|GOPROXY|GOSUMDB|(PIP|UV|NPM_CONFIG|YARN|CARGO|BUNDLE|GEM|POETRY|CONDA|HOMEBREW|HELM|RUSTUP|NODE|NVM)_\w*(INDEX|REGISTRY|PROXY|URL|SERVER|MIRROR|DOMAIN|HOST|USER_AGENT|FIND_LINKS)\w*)$/
 
-/** Programs that a build starts through variables. */
+/** Variables that name a program for a build to start, such as the compiler. */
 export const buildTools: ReadonlySet<string> = new Set(list('CC CXX LD AR AS CPP FC RANLIB STRIP NM OBJCOPY'))

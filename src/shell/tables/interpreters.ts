@@ -1,6 +1,7 @@
 /*
- * Programs that run code from a file, an argument, standard input or a prompt. The lists contain the arguments that,
- * alone, only print a text. These arguments differ between programs: `python -v` runs code, `node -v` does not.
+ * Programs that run code from a file, an argument, standard input or a prompt. For each program, the table lists the
+ * arguments that only print a text if they stand alone. These arguments differ: `python -v` runs code, `node -v` does
+ * not.
  */
 const list = (text: string): string[] => text.trim().split(/\s+/)
 

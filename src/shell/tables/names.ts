@@ -1,13 +1,16 @@
 /** Arrays in which bash stores the meaning of command names: program paths and aliases. */
 const bash = 'BASH_CMDS|BASH_ALIASES'
 const ofBash = new RegExp(`^(${bash})$`)
-/** zsh's arrays. Their names are common elsewhere, so only setting an element counts. */
+/**
+ * Arrays in which zsh stores the meaning of command names. Other variables often have these names too. So only setting
+ * an element counts.
+ */
 const ofZsh = /^(functions|g?aliases|saliases|commands)$/
 
-/** Whether setting a variable, or one of its elements, changes what names run, like `hash -p`. */
+/** Whether setting a variable, or an element of it, changes what a command name runs, as `hash -p` does. */
 export const changesNames = (name: string, element: boolean): boolean =>
   ofBash.test(name) || (element && ofZsh.test(name))
 
-/** Whether an arithmetic expression changes what names run: `(( BASH_CMDS[ls]=5 ))`. */
+/** Whether an arithmetic expression changes what a command name runs: `(( BASH_CMDS[ls]=5 ))`. */
 export const changesNamesIn = (expression: string): boolean => expressions.test(expression)
 const expressions = new RegExp(`\\b(${bash})\\b`)

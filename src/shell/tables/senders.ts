@@ -1,9 +1,12 @@
 /*
- * Programs that send data out with any arguments. Examples are tools for fetching and uploading URLs, version-control
- * push, pull requests, secure copy, package publishing, and copies to object stores.
+ * Senders: programs that send data out. Examples are tools for fetching and uploading URLs, version-control push, pull
+ * requests, secure copy, package publishing, and copies to object stores.
  */
 
-/** These names are clear enough to be found in text that cannot be parsed. */
+/**
+ * Programs that send data out with any arguments. Their names are clear enough to be searched in text that cannot be
+ * parsed.
+ */
 const unmistakable = `
   curl wget wget2 aria2c axel httpie xh xhs curlie lynx w3m elinks lwp-request lwp-download yt-dlp youtube-dl
   scp sftp pscp psftp rcp ssh slogin autossh rsh rlogin mosh sshfs ssh-copy-id parallel-scp pssh pscp.pssh
@@ -18,18 +21,22 @@ const unmistakable = `
   transmission-cli transmission-remote rtorrent deluge-console webtorrent qbittorrent-nox signal-cli telegram-send sendxmpp
   slackcat matrix-commander mega-put megaput kioclient kioclient5 gvfs-copy cadaver`
 
-/** These are also words of other languages or parts of addresses. */
+/**
+ * Programs that send data out, but have names that are also usual words or parts of addresses. They count only as
+ * commands.
+ */
 const ambiguous = `http https links fetch mail nail ab hey wrk siege finger lt bore gist ntfy np hping3`
 
 const list = (text: string): string[] => text.trim().split(/\s+/)
 const certain = list(unmistakable)
 export const senders: ReadonlySet<string> = new Set(certain)
-/** Every program of this table, as a command. */
+/** All programs that send data out with any arguments. */
 export const sendingPrograms: readonly string[] = [...certain, ...list(ambiguous)]
 
 /**
- * Subcommands that send data out. A path is the words before the operands, without options. Programs whose effect
- * depends on operands or options (git, gh, aws, npm and others) have their own readers, which use these lines too.
+ * Subcommands that send data out. An entry contains paths, the words before the operands, without options. Programs
+ * whose effect depends on operands or options (git, gh, aws, npm and others) have their own readers, which use these
+ * entries too.
  */
 const sending: Readonly<Record<string, string>> = {
   // version control
@@ -172,7 +179,10 @@ const sending: Readonly<Record<string, string>> = {
   'sentry-cli': 'upload-dif|sourcemaps upload|releases files|send-event|debug-files upload',
 }
 
-/** For programs whose effect depends on operands: subcommands that are clear enough in text that cannot be parsed. */
+/**
+ * Further subcommands of programs whose effect depends on operands. They are clear enough to be searched in text that
+ * cannot be parsed.
+ */
 const telling: Readonly<Record<string, string>> = {
   gh: 'pr create|pr new|pr comment|pr review|issue create|issue comment|gist create|release create|release upload|api post|workflow run',
   aws: 's3 cp|s3 mv|s3 sync|s3 presign|s3api put-object|sns publish|sqs send-message|lambda invoke',
@@ -182,7 +192,10 @@ const telling: Readonly<Record<string, string>> = {
   rclone: 'copy|sync|move|copyto',
 }
 
-/** Subcommands that send data out if one of their arguments matches: an option with data, or any word. */
+/**
+ * Subcommands that send data out if one of their arguments matches the expression. The expression is an option with
+ * data, or any word.
+ */
 const given: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
   gcloud: { 'secrets create': /^--data/, 'functions call': /^--(cloud-event-)?data/ },
   kubectl: { 'create secret': /^--from-/, 'create configmap': /^--from-/, 'create cm': /^--from-/ },
@@ -196,7 +209,7 @@ const given: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
       .map((path) => [path, /./]),
   ),
 }
-/** The subcommands of each program, split into words. */
+/** The table `given`, with each subcommand split into words. */
 export const givenPaths: ReadonlyMap<string, readonly (readonly [readonly string[], RegExp])[]> = new Map(
   Object.entries(given).map(([program, paths]) => [
     program,
@@ -204,16 +217,16 @@ export const givenPaths: ReadonlyMap<string, readonly (readonly [readonly string
   ]),
 )
 
-/** Calls of `aws` that store their arguments, even if only as a name. */
+/** Subcommands of `aws` that store their arguments in the cloud, even if only as a name. */
 export const keeps = /^(create|update|modify|tag|set|add|register|import|change)-/
 
 const taken = (table: Readonly<Record<string, string>>): [string, readonly (readonly string[])[]][] =>
   Object.entries(table).map(([program, paths]) => [program, paths.split('|').map((path) => path.split(' '))])
 
-/** Programs and their sending subcommands, split into words. */
+/** The table `sending`, with each subcommand split into words. */
 export const sendingPaths: ReadonlyMap<string, readonly (readonly string[])[]> = new Map(taken(sending))
 
-/** Sending subcommands of both tables, for text of which only the words are known. */
+/** The tables `sending` and `telling` together, for text of which only the words are known. */
 export const tellingPaths: ReadonlyMap<string, readonly (readonly string[])[]> = new Map([
   ...taken(sending),
   ...taken(telling).map(([program, paths]): [string, readonly (readonly string[])[]] => [

@@ -2,7 +2,8 @@
 const list = (text: string): string[] => text.trim().split(/\s+/)
 
 /**
- * Tools that package runners (`npx`, `uvx`, `bundle exec` and others) may start without making the command a script.
+ * Test and build tools. A command that starts one with a package runner (`npx`, `uvx`, `bundle exec` and others) does
+ * not count as a script.
  */
 export const testTools: ReadonlySet<string> = new Set(
   list(`
@@ -17,7 +18,7 @@ export const testTools: ReadonlySet<string> = new Set(
     ctest golangci-lint staticcheck gotestsum`),
 )
 
-/** Only the matching subcommand of these tools is a test or a build. */
+/** Tools of which only the matching subcommand is a test or a build. */
 export const testSubcommands: ReadonlyMap<string, RegExp> = new Map([
   ...list(
     'vite next nuxt astro remix ng vue-cli-service react-scripts parcel gatsby expo-doctor storybook',
@@ -39,13 +40,16 @@ const wanted = new Set(
   list(`test tests spec specs unit integration e2e coverage cov jest vitest mocha cypress playwright pytest
     build rebuild compile bundle tsc lint eslint typecheck typechecks types type check checks pretest prebuild posttest postbuild`),
 )
-/** A script with one of these words in its name does more than build or test. */
+/** If a package script has one of these words in its name, it does more than build or test. */
 const more = new Set(
   list(`deploy publish release push upload send start serve server dev seed migrate migration run exec sync
     notify report install import export generate gen data db preview ship promote`),
 )
 
-/** Whether the name of a package script or task means test, build, lint or type check: `test:unit`, `type-check`. */
+/**
+ * Whether the name of a package script or task means test, build, lint or type check, such as `test:unit` or
+ * `type-check`.
+ */
 export function isTestOrBuild(name: string): boolean {
   const words = name
     .replaceAll(/([a-z])([A-Z])/g, '$1-$2')

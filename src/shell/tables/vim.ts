@@ -1,6 +1,6 @@
 /*
- * Commands of vi's command line that run nothing and read no code, written as in its help: `w[rite]` is any beginning
- * of `write` from `w` on. All other commands count as scripts.
+ * Commands of vi's command line that run nothing and read no code. They are written as in vi's help: `w[rite]` means
+ * `w`, `wr` and so on up to `write`. All other commands count as scripts.
  */
 const list = (text: string): readonly string[] => text.trim().split(/\s+/)
 
@@ -13,12 +13,14 @@ const abbreviated = (text: string): ReadonlySet<string> =>
     }),
   )
 
-/** Words before a command that change how it runs. */
+/** Words before a command that change how the command runs. */
 export const modifiers: ReadonlySet<string> = abbreviated(
   'sil[ent] uns[ilent] noa[utocmd] kee[pmarks] keepa[lt] keepj[umps] keepp[atterns] loc[kmarks] nosw[apfile] conf[irm] hid[e]',
 )
 
-/** Commands that are harmless with any arguments, except a program (`!`), an expression (`=`) and shell output. */
+/**
+ * Commands that are harmless, unless their argument is a program (`!`), an expression (`=`) or the output of a shell.
+ */
 export const harmless: ReadonlySet<string> = abbreviated(`
   q[uit] qa[ll] quita[ll] wq wqa[ll] x[it] xa[ll] exi[t] cq[uit] clo[se] on[ly]
   w[rite] wa[ll] up[date] sav[eas] r[ead] e[dit] ene[w] vie[w] f[ile] fin[d]
@@ -29,12 +31,14 @@ export const harmless: ReadonlySet<string> = abbreviated(`
   le[ft] ri[ght] ce[nter] noh[lsearch] star[tinsert] stopi[nsert] sl[eep] redr[aw] ve[rsion]
   reg[isters] mes[sages] h[elp] > < >> <<`)
 
-/** Commands that are harmless with a word. A path or an `include` means a file of code. */
+/** Commands that are harmless if their argument is a single word. A path or `include` would name a file of code. */
 export const named: ReadonlySet<string> = abbreviated('sy[ntax] filet[ype] colo[rscheme]')
 
-/** `s/pattern/text/` and variants; `g/pattern/command`. */
+/** Commands like `s/pattern/text/`. */
 export const substitutes: ReadonlySet<string> = abbreviated('s[ubstitute] sm[agic] sno[magic]')
+/** Commands like `g/pattern/command`, which run another command. */
 export const globals: ReadonlySet<string> = abbreviated('g[lobal] v[global]')
+/** Commands that set an option of the editor. */
 export const sets: ReadonlySet<string> = abbreviated('se[t] setl[ocal] setg[lobal]')
 
 /** Editor options that name no program, file or expression. */

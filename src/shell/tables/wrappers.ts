@@ -9,7 +9,7 @@ import type { OptionTable } from '../programs/options.ts'
 export interface Wrapper extends OptionTable {
   /** Number of operands before the command: `timeout 5 command`. */
   readonly skip?: number
-  /** Options that replace the operands before the command. */
+  /** With one of these options, no operand stands before the command. */
   readonly instead?: string
   /** An operand may come before the options: `setarch x86_64 -R command`. */
   readonly first?: boolean
@@ -38,7 +38,7 @@ const personality: Wrapper = {
   shows: 'list show help version V h',
 }
 
-/** Letters and names from the programs' manuals (coreutils, util-linux, moreutils, and BSD where it differs). */
+/** The options come from the manuals of the programs (coreutils, util-linux, moreutils, and BSD where it differs). */
 export const wrappers: Readonly<Record<string, Wrapper>> = {
   // builtins of the shell
   command: { flags: 'pvV', shows: 'v V' },

@@ -35,15 +35,21 @@ function summaryOf({ summary, tool, id }: SkeletonStep, itemIndex: number | null
 type ToolActivity = ActivityFunction<[StepRef], StepDone>
 type Tools = Record<string, ToolActivity>
 
-/** How long a quick call may take beyond its own time limit, e.g. to wait for its turn, before it is made again. */
+/**
+ * A quick call may take this many milliseconds longer than its own time limit, e.g. to wait for its turn. After that it
+ * is made again.
+ */
 const localGraceMilliseconds = 2_000
 
 /**
- * Makes one call once. Operators see its summary, and the activity id `step#item` of an ordinary activity. A quick call
- * is tried once as a local activity, which costs Temporal one event. If the local activity gives no answer, the call is
- * made as an ordinary activity like every other call. Temporal's own retries are for outages and dead workers. The
- * attempts that a step allows are counted in PostgreSQL. After a cancellation this function waits for the call to end,
- * since the call may have passed its point of no return.
+ * Makes one call. In Temporal's UI, operators see the call's summary, and for an ordinary activity the id `step#item`.
+ *
+ * A quick call is tried once as a local activity, which costs Temporal one event. If the local activity gives no
+ * answer, the call is made as an ordinary activity, like every other call. Temporal retries an ordinary activity only
+ * after outages and after the death of a worker. PostgreSQL counts the attempts that a step allows.
+ *
+ * If the run is cancelled, this function waits for the call to end, since the call may have passed its point of no
+ * return.
  */
 export async function callTool(
   run: RunInput,
@@ -57,7 +63,7 @@ export async function callTool(
       await sleep(result.afterMilliseconds, { summary: `until the next try of ${step.id}` })
   }
   const result = await resultOf(ordinaryCall, run, step, itemIndex)
-  // Temporal gave up for another reason: the rows have the details, and the run ends as failed.
+  // Temporal has given up for another reason. The rows of the call have the details, and the run ends as failed.
   return result.kind === 'again' ? { kind: 'ended', outcome: 'failed' } : result
 }
 

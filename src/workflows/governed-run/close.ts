@@ -1,7 +1,10 @@
 import { ApplicationFailure, sleep } from '@temporalio/workflow'
 import { endMessage, type FinalStatus } from '../../contract/messages.ts'
 
-/** How long a run that was cancelled in its rows waits for Temporal's own cancellation, which the outbox delivers. */
+/**
+ * A run is first cancelled in the database. Then the outbox delivers the cancellation to Temporal. The workflow waits
+ * at most this long for the delivery.
+ */
 const patience = '1 minute'
 
 /**

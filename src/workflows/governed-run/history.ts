@@ -3,12 +3,15 @@ import type { Carried, CarriedItems, WaitReason } from '../../contract/messages.
 import type { WaitingCalls } from './waiting-calls.ts'
 
 /**
- * Number of events after which the run continues in a new history, unless the server suggests it earlier. A worker
- * that does not know a run must replay its whole history within the 10 s of a workflow task, at about half a
- * millisecond per event.
+ * Number of events after which the run continues in a new history. The server may suggest an earlier end. A worker that
+ * does not know a run must replay its whole history within the 10 s of a workflow task, at about half a millisecond per
+ * event.
  */
 const longEnough = 1_500
-/** While calls are in flight, a history may grow to `longEnough` times this factor. */
+/**
+ * A history that is long enough may still grow while calls are in flight. At this many times its length, no further
+ * call starts.
+ */
 const patience = 2
 
 /** The progress of a `for_each` step. */
@@ -20,12 +23,12 @@ interface ItemsUnderWay {
 }
 
 /**
- * The progress of the present history. Decides when to continue in a new one (continue-as-new).
+ * The progress of the present history. Decides when the run continues in a new history (continue-as-new).
  *
- * A history ends only while no call is in flight. Calls that wait for a person, for a slot, for other steps or for a
- * place are not in flight. Once the history is long enough, the run leaves it at the first moment without a call in
- * flight. Overlapping branches may have no such moment for a long time. So from twice that length on, no call starts
- * until all calls in flight have ended. A run that is ending stays in its history.
+ * A history ends only while no call is in flight. A call is not in flight while it waits for a person, for a slot, for
+ * other steps or for a place. Once the history is long enough, the run leaves it at the first moment without a call in
+ * flight. If branches overlap, there may be no such moment for a long time. So if the history reaches twice that
+ * length, no call starts until all calls in flight have ended. A run that is ending stays in its history.
  */
 export class History {
   readonly #run = CancellationScope.current()
@@ -45,7 +48,7 @@ export class History {
       this.#items.set(id, { count, next, open: new Set(open) })
   }
 
-  /** Does work. The history does not end meanwhile. */
+  /** Does `work` and counts it as in flight, so that the history does not end meanwhile. */
   async inFlight<T>(work: () => Promise<T>): Promise<T> {
     this.#inFlight += 1
     try {
@@ -69,9 +72,9 @@ export class History {
 
   /** Resolves when the run must continue in a new history, with the progress to carry over. */
   async left(): Promise<Carried> {
-    // This wait is not cancellable: when the run is cancelled, `execute` waits for calls in flight and returns. The
-    // condition is checked again after all events of the same task, because a cancellation may follow the event that
-    // met the condition.
+    // This wait is not cancellable: when the run is cancelled, `execute` waits for calls in flight and returns. After
+    // the wait the condition is checked again. A cancellation may come after the event that met the condition, in the
+    // same task.
     do await CancellationScope.nonCancellable(() => condition(() => this.#isDue()))
     while (!this.#isDue())
     return {
@@ -83,7 +86,7 @@ export class History {
     }
   }
 
-  /** Notes that the run is ending. From now on it stays in its history. */
+  /** Records that the run is ending. From now on the run stays in its history. */
   ends(): void {
     this.#isEnding = true
   }
@@ -120,7 +123,10 @@ export class History {
     this.#items.get(stepId)?.open.delete(index)
   }
 
-  /** Returns why an earlier history left this call waiting. The reason is returned only once. */
+  /**
+   * Returns why this call was waiting when the earlier history ended; undefined if it was not. A second request returns
+   * undefined.
+   */
   takeWaiting(key: string): WaitReason | undefined {
     const call = this.#carriedWaiting.get(key)
     this.#carriedWaiting.delete(key)

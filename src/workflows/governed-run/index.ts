@@ -5,7 +5,9 @@ import { governedRunV1 } from './v1.ts'
 /** A released interpreter never changes, so that old runs can always be replayed. */
 const interpreters: Readonly<Record<number, (input: RunInput) => Promise<void>>> = { 1: governedRunV1 }
 
-/** The workflow of a run. Its input selects the interpreter with which it was started. */
+/**
+ * The workflow of a run. The version in its input selects the interpreter: the same one for the whole life of the run.
+ */
 export async function governedRun(input: RunInput): Promise<void> {
   const interpret = interpreters[input.interpreterVersion]
   if (interpret === undefined)

@@ -3,12 +3,15 @@ import type { SkeletonStep } from '../../contract/messages.ts'
 import { badOutcomeOf, endsRun, type BadOutcome } from '../../contract/status.ts'
 import type { History, ItemsLeft } from './history.ts'
 
-/** Maximum items of a `for_each` step in progress at the same time, in runs that were started without a number of their own. */
+/**
+ * Maximum number of items of a `for_each` step that are in progress at the same time. Used if the input of the run has
+ * no `itemsAtOnce` for the step.
+ */
 const windowSize = 50
 
 /**
- * Places for the items of a `for_each` step. An item that waits for a person needs no place. One that waits for a
- * slot of its run keeps its place, since no other item could continue either.
+ * Places for the items of a `for_each` step. An item that waits for a person needs no place. An item that waits for a
+ * slot of its run keeps its place, since without a slot no other item could continue.
  */
 export class Window {
   readonly #places = new Set<string>()
@@ -18,7 +21,7 @@ export class Window {
     this.#size = size
   }
 
-  /** Whether the item with this key has or can get a place; without a key, whether a new item can. */
+  /** Whether the item with this key has a place or can get one. Without a key: whether a new item can get a place. */
   hasPlace(key?: string): boolean {
     return this.#places.size < this.#size || (key !== undefined && this.#places.has(key))
   }
@@ -32,12 +35,12 @@ export class Window {
   }
 }
 
-/** Functions of the run that running items needs. */
+/** The functions of the run that `runItems` needs. */
 export interface ItemRunner {
   readonly history: History
   /** Whether the run may have one more open call. */
   readonly hasRoom: () => boolean
-  /** Runs an item to its end. It takes and leaves its place itself. */
+  /** Runs an item to its end. This function takes the item's place in the window and leaves it. */
   readonly call: (itemIndex: number, window: Window) => Promise<BadOutcome | null>
 }
 

@@ -21,7 +21,7 @@ interface Thing {
   readonly items: number[]
 }
 
-/** One text for each thing, e.g. `approval of send`. A slot belongs to the whole run. */
+/** The words for the thing that a call waits for, e.g. `approval of send`. A slot belongs to the whole run. */
 function wordsOf(key: string, { kind }: WaitReason): { what: string; item: number | null } {
   if (kind === 'slot') return { what: things.slot, item: null }
   if (key === '') return { what: `${things[kind]} of the run`, item: null }
@@ -30,7 +30,7 @@ function wordsOf(key: string, { kind }: WaitReason): { what: string; item: numbe
   return { what: `${things[kind]} of ${key.slice(0, cut)}`, item: item < 0 ? null : item }
 }
 
-/** The name of one wait, given its wake key, e.g. `approval of each, item 3`. */
+/** The words for a waiting call, given its wake key, e.g. `approval of each, item 3`. */
 export function nameOf(key: string, call: WaitReason): string {
   const { what, item } = wordsOf(key, call)
   return item === null ? what : `${what}, item ${item}`

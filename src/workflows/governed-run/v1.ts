@@ -30,13 +30,13 @@ import { detailsOf, searchedBy, Tries } from './operator-view.ts'
 import { noWakeUps, WaitingCalls } from './waiting-calls.ts'
 
 /**
- * Interpreter version 1 of `governed-run`. It has only the step graph: ids, tools and dependencies.
+ * Interpreter version 1 of `governed-run`. It knows only the graph of the steps: ids, tools and dependencies.
  *
  * A step starts when all its dependencies have ended. Its call is an activity behind the policy interceptor. A held
  * call waits for a wake-up or its expiry and is then scheduled again. The rows of the call decide what happens then. So
- * a forged signal, a reset or a second start executes nothing. A step that ends badly without `on_error: continue` ends
- * the run: no other step starts and held calls stop waiting. The run ends after the calls in flight. A long run
- * continues in a new history (history.ts) under the same id.
+ * a forged signal, a reset or a second start of the workflow executes nothing. If a step without `on_error: continue`
+ * ends badly, it ends the run: no other step starts, held calls stop waiting, and the run ends after the calls in
+ * flight. A long run continues in a new history (history.ts) under the same id.
  */
 const engine = proxyLocalActivities<EngineActivities>({
   startToCloseTimeout: '30s',
@@ -188,8 +188,8 @@ class Run {
   }
 
   /**
-   * Makes one call, which is held and resumed as often as needed. Returns null if the run may continue. An item needs a
-   * place in its `window`.
+   * Makes one call. The call may be held and resumed several times. Returns null if the run may continue. The call of
+   * an item starts only with a place in its `window`.
    */
   async #call(step: SkeletonStep, itemIndex: number | null, window?: Window): Promise<BadOutcome | null> {
     this.#open += 1

@@ -2,18 +2,18 @@ import { CancellationScope, sleep, Trigger } from '@temporalio/workflow'
 import { slotKey, type WaitReason, type Wake } from '../../contract/messages.ts'
 import { nameOf } from './operator-view.ts'
 
-/** The numbers of wake-ups that a call has had until some moment. */
+/** How many wake-ups had come at some moment: those for the call itself (`own`), and those for a slot of its run. */
 export interface WakeCounts {
   readonly own: number
   readonly slot: number
 }
-/** For a call that waited in an earlier history: every wake-up is new. */
+/** The counts for a call that waited in an earlier history: each wake-up counts as new. */
 export const noWakeUps: WakeCounts = { own: 0, slot: 0 }
 
 interface WaitingCall {
   readonly key: string
   readonly call: WaitReason
-  /** When to ask again without a wake-up, in milliseconds since 1970. */
+  /** When the call is tried again if no wake-up comes, in milliseconds since 1970. */
   readonly until: number
   readonly over: Trigger<void>
   isOver: boolean
@@ -54,11 +54,11 @@ export class WaitingCalls {
     return { own: count(key), slot: count(slotKey) }
   }
 
-  /** Waits for a wake-up that `seen` does not count, or for the call's deadline. */
+  /** Waits for a wake-up that came after `seen` was counted, or for the call's deadline. */
   async until(key: string, call: WaitReason, seen: WakeCounts): Promise<void> {
     const now = this.wakeCounts(key)
     if (now.own > seen.own || (call.kind === 'slot' && now.slot > seen.slot)) return
-    // A Trigger is used, because a `condition` would be evaluated for every waiting call after every event.
+    // A Trigger is used, because Temporal would evaluate a `condition` for every waiting call after every event.
     const wait: WaitingCall = { key, call, until: untilOf(call), over: new Trigger(), isOver: false }
     this.#waiting.set(key, wait)
     this.#changed()
@@ -77,7 +77,7 @@ export class WaitingCalls {
     return [...this.#waiting.values()].map(({ key, call }) => [key, call])
   }
 
-  /** Waiting calls without a wake-up so far. */
+  /** The waiting calls for which no wake-up has come and whose deadline has not passed. */
   unwoken(): [string, WaitReason][] {
     return [...this.#waiting.values()].flatMap(({ key, call, isOver }): [string, WaitReason][] =>
       isOver ? [] : [[key, call]],
@@ -123,7 +123,8 @@ export class WaitingCalls {
 }
 
 /**
- * The database's clock decides expiry. So the run asks slightly later than `expiresAt`, and after at least a second.
+ * The database's clock decides whether an approval has expired. So the run asks slightly later than `expiresAt`, and
+ * after at least a second.
  */
 function untilOf({ expiresAt }: WaitReason): number {
   if (expiresAt === null) return Infinity

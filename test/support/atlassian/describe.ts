@@ -3,14 +3,14 @@ import * as trello from 'trello.js'
 import type { Operation } from './described.ts'
 
 /*
- * Reads from jira.js and trello.js how Atlassian's OpenAPI descriptions describe the requests that Countersign sends.
- * Both libraries are generated from these descriptions. Each function of the libraries is called with a client that
- * sends nothing.
+ * Reads how Atlassian's OpenAPI descriptions describe the requests that Countersign sends. It reads this from jira.js
+ * and trello.js, because both libraries are generated from the descriptions. It calls each function of a library with a
+ * client that sends nothing.
  *
  *   node scripts/atlassian-descriptions.ts
  */
 
-/** What the libraries pass to their client. */
+/** A request that a library passes to its client. */
 interface Sent {
   readonly url: string
   readonly method?: string
@@ -46,7 +46,7 @@ const calls: Readonly<Record<'jira' | 'trello', readonly (readonly [Call, object
     [trello.createCardAttachment, card],
   ],
 }
-/** Trello's library leaves out the version of the API in its paths. */
+/** The beginning of each path. Trello's library leaves out the version of the API. */
 const prefixes = { jira: '', trello: '/1' }
 
 export async function describe(name: 'jira' | 'trello'): Promise<Operation[]> {

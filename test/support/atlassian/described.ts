@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 
 /*
  * Checks requests to the stand-ins for Jira and Trello against Atlassian's OpenAPI descriptions. A path, query
- * parameter or field that is missing in the descriptions is an issue. Not checked: the forms of values, and what
- * Atlassian does with them.
+ * parameter or field that is missing in the descriptions is an issue. The values themselves, and what Atlassian does
+ * with them, are not checked.
  */
 
 export interface Operation {
@@ -12,7 +12,7 @@ export interface Operation {
   /** `{}` stands for one part of the path. */
   readonly path: string
   readonly query: readonly string[]
-  /** Names of the body's fields, or of the parts of a form. */
+  /** The names of the fields of a JSON body, or of the parts of a form. */
   readonly body: readonly string[]
 }
 
@@ -27,8 +27,8 @@ export interface Asked {
 }
 
 /**
- * The parts of a request that its operation does not describe. `beyond`: additional query parameters of each operation,
- * which Atlassian describes on other pages.
+ * Returns the parts of a request that its operation does not describe. `beyond` lists additional query parameters of
+ * each operation, which Atlassian describes on other pages.
  */
 export async function issuesOf(
   operations: readonly Operation[],

@@ -33,8 +33,8 @@ export type Handlers = Readonly<Record<string, (asked: Asked) => unknown>>
 type App = EmulatorContext<object>['app']
 
 /**
- * Serves the methods of one API. A request with anything that the API's description does not have is refused, and an
- * answer with such a part fails.
+ * Serves the methods of one API. If a request has a part that the API's description does not have, it is refused. If an
+ * answer has such a part, the request fails too.
  */
 export function serve(app: App, name: Parameters<typeof described>[0], handlers: Handlers): void {
   const api = described(name)
@@ -70,8 +70,8 @@ function answerOf(api: Described, method: Method, asked: Asked, handle: Handlers
 }
 
 /**
- * The router's pattern for a path such as `/v4/spreadsheets/{id}:batchUpdate`, and a function that reads the parameters
- * of a real path.
+ * Returns the router's pattern for a path such as `/v4/spreadsheets/{id}:batchUpdate`. Also returns a function that
+ * reads the parameters of a real path.
  */
 function patternOf(path: string): [string, (path: string) => Record<string, string> | null] {
   const names = [...path.matchAll(/\{\+?(\w+)\}/g)].map(([, name = '']) => name)

@@ -14,9 +14,11 @@ export interface Calendar {
   readonly events: Map<string, CalendarEvent>
   /** The people who got an invitation by mail. */
   readonly invited: string[]
-  /** Google does not always report that an id is taken. This calendar never reports it, and creates another event. */
+  /** If set, the calendar does not report that an id is taken, and creates another event. Google does so sometimes. */
   readonly forgetsIds?: true
-  /** How many reads of an event still show its video meeting as `pending`, after the answer to its request. */
+  /**
+   * This many reads of an event show its video meeting as `pending`, after the answer to the request that creates it.
+   */
   readonly pendingReads?: number
 }
 
@@ -24,7 +26,7 @@ export type Calendars = Map<string, Calendar>
 
 const video = 'https://meet.google.com/abc-defg-hij'
 
-/** The event, with the link to its video meeting if it has one. */
+/** Returns the event with the link to its video meeting, if it has one. */
 function withMeeting(event: CalendarEvent): CalendarEvent {
   if (event['conferenceData'] === undefined) return event
   const status = { statusCode: 'success' }

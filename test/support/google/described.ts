@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 
 /*
  * Checks requests and answers against Google's published descriptions of its APIs. A query parameter, field or value
- * that is missing in the descriptions is an issue, and so is a required parameter that a request lacks. Neither our
- * calls nor the stand-in can therefore use what Google does not offer. Not checked: rules that the descriptions state
- * only in prose, such as limits, rights and combinations of fields.
+ * that is missing in the descriptions is an issue. A required parameter that a request lacks is an issue too. So
+ * neither our calls nor the stand-in can use a part that Google does not offer. Rules that the descriptions state only
+ * in prose, such as limits, rights and combinations of fields, are not checked.
  */
 
 interface Schema {
@@ -41,7 +41,7 @@ interface Request {
   readonly body: unknown
 }
 
-/** The parts of a request that the method does not describe, and its required parameters that are missing. */
+/** Returns the parts of a request that the method does not describe, and the required parameters that are missing. */
 export function issuesOfRequest(
   { schemas }: Described,
   { parameters, request, response }: Method,
@@ -102,7 +102,7 @@ function issuesOf(
 
 type Mask = Map<string, Mask>
 
-/** The names of a mask that the answer cannot have. */
+/** Returns the names in a mask of fields that the answer cannot have. */
 function issuesOfMask(schemas: Described['schemas'], schema: Schema, mask: Mask, at: string): string[] {
   const { $ref, items, properties, additionalProperties } = schema
   const inner = $ref === undefined ? items : schemas[$ref]
@@ -113,7 +113,10 @@ function issuesOfMask(schemas: Described['schemas'], schema: Schema, mask: Mask,
   })
 }
 
-/** Only the fields that a mask such as `id,files(id,name),a/b,a.b` selects. Without a mask, the whole value. */
+/**
+ * Returns only the fields of a value that a mask such as `id,files(id,name),a/b,a.b` selects. Without a mask, returns
+ * the whole value.
+ */
 export function masked(value: unknown, fields: string | null): unknown {
   return fields === null || fields === '*' ? value : pick(value, maskOf(fields))
 }

@@ -33,7 +33,7 @@ export const tab = (title: string, content: readonly object[], childTabs: readon
   ...(childTabs.length === 0 ? {} : { childTabs }),
 })
 
-/** Markdown as Google imports it: headings and paragraphs. */
+/** Returns the document that Google makes of Markdown: headings and paragraphs. */
 export function imported(documentId: string, title: string, markdown: string): GoogleDocument {
   const content = markdown
     .split('\n')

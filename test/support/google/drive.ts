@@ -11,7 +11,7 @@ export interface DriveFile {
   readonly permissions?: readonly DrivePermission[]
   /** The shared drive that contains the file. A file in a shared drive does not list its permissions itself. */
   readonly driveId?: string
-  /** The account may not see who can read this file. */
+  /** If set, the account may not see who can read this file. */
   readonly hidesPermissions?: true
 }
 export interface DrivePermission {
@@ -35,12 +35,12 @@ function shown(file: DriveFile): object {
   return answer
 }
 
-/** How Drive searches. It may leave files out, and says so. */
+/** The search of Drive. If `isIncomplete`, a search may leave files out, and its answer says so. */
 export interface DriveSearch {
   isIncomplete: boolean
 }
 
-/** `made` is called with each new document. */
+/** Returns the handlers of Drive. They call `made` with each new document. */
 export function driveHandlers(files: Files, search: DriveSearch, made: (file: DriveFile) => void): Handlers {
   let count = 0
   return {

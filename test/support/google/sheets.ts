@@ -33,7 +33,7 @@ interface Change {
   }
 }
 
-/** Characters of metadata that a spreadsheet can hold. */
+/** A spreadsheet can hold at most this many characters of metadata. */
 const mostMetadata = 30_000
 
 export function sheetsHandlers(all: Spreadsheets): Handlers {
@@ -110,7 +110,10 @@ function carryOut(spreadsheet: Spreadsheet, change: Change): object {
   return {}
 }
 
-/** Cells from `'Sheet1'`, `'Sheet1'!B2:C3`, `'Sheet1'!B:C` or `'Sheet1'!2:3`, without empty ones at the end. */
+/**
+ * Returns the cells of a range such as `'Sheet1'`, `'Sheet1'!B2:C3`, `'Sheet1'!B:C` or `'Sheet1'!2:3`, without empty
+ * cells at the end.
+ */
 function valuesOf(spreadsheet: Spreadsheet, range: string): object {
   const [, quoted = '', cells = ''] = /^'((?:[^']|'')+)'(?:!(.+))?$/.exec(range) ?? []
   const sheet = spreadsheet.sheets.find(({ title }) => title === quoted.replaceAll("''", "'"))

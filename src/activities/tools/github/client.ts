@@ -7,18 +7,21 @@ import type { ToolCall, ToolContext } from '../executor.ts'
 import { errorOf, unreadable } from './errors.ts'
 import { pagesOf } from './links.ts'
 
-/** The compiler checks that the answer, as GitHub describes it, has the fields that the form reads. */
+/**
+ * `send` returns an answer as GitHub describes it. So the compiler checks that this answer has the fields that the form
+ * reads.
+ */
 type Exchange = <Form extends z.ZodType>(
   form: Form,
   send: (octokit: Octokit) => Promise<{ data: z.input<Form> }>,
 ) => Promise<z.output<Form>>
 
 /**
- * GitHub with the connection of one call. Each function returns the checked answer, or throws an error of the table in
- * errors.ts.
+ * Requests to GitHub with the connection of one call. Each function returns the checked answer, or throws an error of
+ * the table in errors.ts.
  */
 export interface GitHub {
-  /** The origin of the pages whose links name repositories of this connection. */
+  /** The origin of the web pages that belong to this connection, such as `https://github.com`. */
   readonly pages: string
   /** Sends a request that changes nothing. */
   readonly read: Exchange
@@ -27,7 +30,7 @@ export interface GitHub {
 }
 
 /**
- * The client with the connection of this call. `@octokit/rest` repeats no request by itself, so each effect is sent
+ * Makes `GitHub` for one call. `@octokit/rest` repeats no request by itself, so each request with an effect is sent
  * once for each point of no return.
  */
 export async function githubOf(
@@ -38,8 +41,8 @@ export async function githubOf(
   const connection = await context.tools.connection(call, tool, 'github')
   const { authorization = '', 'x-github-api-version': version = '' } = connection.headers
   const client = (sending: Sending, signal: AbortSignal | null): Octokit => {
-    // GitHub redirects from a repository that was renamed or moved to another owner. No policy has allowed the new
-    // repository.
+    // GitHub redirects requests for a repository that was renamed or moved to another owner. These redirects are
+    // refused, because no policy has allowed the new repository.
     const send = connection.fetchWithin({ ...boundsOf(sending, connection, signal), followsRedirects: false })
     const octokit = new Octokit({
       baseUrl: connection.base,

@@ -4,7 +4,10 @@ import { retryAfterOf } from '../../../shared/outgoing/retry-after.ts'
 import { failuresOf, isBroken, type Said, type Sending } from '../exchange.ts'
 import { OutcomeUnknown, ToolError } from '../executor.ts'
 
-/** Error codes and messages for GitHub's refusals, by HTTP status. GitHub did nothing, and would refuse the same request again. */
+/**
+ * Error codes and messages for GitHub's refusals, by HTTP status. GitHub did nothing, and would refuse the same request
+ * again.
+ */
 const refusals: Readonly<Record<number, Said>> = {
   403: ['github_forbidden', 'GitHub does not let the connected account do this: give its token this right'],
   404: [
@@ -26,9 +29,7 @@ const failures = failuresOf({
 })
 export const { unreadable } = failures
 
-/**
- * The error table of GitHub's tools. `expired` makes the error for a refused credential.
- */
+/** Converts the error of a request to the error of the tool. `expired` makes the error for a refused credential. */
 export async function errorOf(
   error: unknown,
   sending: Sending,
@@ -55,11 +56,11 @@ export async function errorOf(
 /** If GitHub names no time for its secondary limit, it asks for at least a minute. */
 const secondaryLimitSeconds = 60
 
-/** Recognizes the limit by words that GitHub documents. */
+/** Whether GitHub refuses the request because of its secondary rate limit. GitHub documents these words. */
 const isSecondaryLimit = ({ message }: RequestError): boolean => /secondary rate limit/i.test(message)
 
 const headerText = (value: string | number | undefined): string | null =>
   value === undefined ? null : String(value)
 
-/** The status alone, for the operator's log. */
+/** An error with the status alone, for the operator's log. */
 const bare = (status: number): Error => new Error(`github: ${status}`)

@@ -1,12 +1,16 @@
 /*
- * A repository can be named by a link. The policy reads links of github.com alone, so a limit refuses every other link.
- * A call is made with a connection to one host, and only a link of this host means a repository there.
+ * A parameter can name a repository by a link. Tool policies read only links to github.com, so a limit of a policy
+ * refuses every other link. A connection leads to one host. So only a link to this host names a repository of the
+ * connection.
  */
 
-/** The origin of the pages that belong to the API at `base`: `https://github.com`, or that of GitHub Enterprise. */
+/**
+ * Returns the origin of the web pages that belong to the API at `base`, such as `https://github.com` or the origin of a
+ * GitHub Enterprise server.
+ */
 export function pagesOf(base: string): string {
   const { protocol, host } = new URL(base)
-  // Enterprise on ghe.com has its API on a host of its own, as github.com has.
+  // On github.com and ghe.com, the API has a host of its own: `api.` before the host of the pages.
   const isApart = /^api\.(?:github\.com|[a-z\d-]+\.ghe\.com)$/.test(host)
   return `${protocol}//${isApart ? host.slice('api.'.length) : host}`
 }
@@ -14,9 +18,9 @@ export function pagesOf(base: string): string {
 const linkStart = /^(?:(https?:)\/\/)?((?:[a-z\d-]+\.)*[a-z\d-]+(?::\d+)?|\[[\da-f:]+\](?::\d+)?)(?=[/?#]|$)/i
 
 /**
- * The text with a link into `pages` as a link of github.com, which the policy's reader understands. null: the link
- * leads to another host. Other texts stay as they are. The first part of `owner/name` has neither a dot nor a
- * colon.
+ * Turns a link to `pages` into the same link to github.com, because tool policies read only links to github.com.
+ * Returns null if the link leads to another host. Returns every other text as it is, such as `owner/name`. In
+ * `owner/name`, the first part has neither a dot nor a colon, so it is no host.
  */
 export function localLink(text: string, pages: string): string | null {
   const { protocol, host } = new URL(pages)

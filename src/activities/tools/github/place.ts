@@ -18,8 +18,8 @@ interface Named extends Repository {
 }
 
 /**
- * Reads a repository of the connection whose pages are at `pages`. Throws ToolError `github_other_host` for a link of
- * another host, and `invalid_params` for a text that names no repository with certainty.
+ * Reads the repository that `text` names: `owner/name`, or a link to `pages`. Throws ToolError `github_other_host` if
+ * the link leads to another host, and `invalid_params` if it is unclear which repository the text names.
  */
 function named(text: string, pages: string): Named {
   const local = localLink(text, pages)
@@ -35,7 +35,7 @@ function named(text: string, pages: string): Named {
   return { owner, repo, inside: linkedInside(local) }
 }
 
-/** Throws the same errors as `named`. */
+/** Reads the repository that `text` names. Throws the same errors as `named`. */
 export function repositoryAt(text: string, pages: string): Repository {
   const { owner, repo } = named(text, pages)
   return { owner, repo }
@@ -55,7 +55,7 @@ export function issueAt(
   return { ...repository, issue_number }
 }
 
-/** The file that `repo`, `path` and `ref` name together; `ref` undefined: the main branch. */
+/** The file that `repo`, `path` and `ref` name together; `ref` undefined: the default branch. */
 export function fileAt(
   params: {
     readonly repo: string
@@ -71,7 +71,7 @@ export function fileAt(
     throw invalidParams('the link in `repo` has a `%` that encodes nothing: copy it again')
   if (path === undefined) throw invalidParams('give `path`, or a link to a file as `repo`')
   if (climbs(path)) throw invalidParams('`path` must stay in its repository: no `..`')
-  // Rules compare the path as text, so a file must have one spelling.
+  // Rules compare the path as text, so a path must have only one spelling.
   if (path.split('/').some((part) => part === '' || part === '.'))
     throw invalidParams('`path` must be plain: no `.` as a part, no `//`, no `/` at its ends')
   if (ref !== undefined && climbs(ref))

@@ -6,7 +6,10 @@ import { githubOf } from './client.ts'
 import { aFile, anIssue, aRepository, directory, foundCode, issues, pullRequests } from './forms.ts'
 import { fileAt, issueAt, repositoryAt } from './place.ts'
 
-/** Pull requests are left out of lists of issues, so a list may need several pages. */
+/**
+ * A list of issues is read from at most this many pages. GitHub lists pull requests among the issues. They are left
+ * out, so one page may have too few issues.
+ */
 const mostPages = 10
 
 const refused = (code: string, message: string): ToolError =>
@@ -21,7 +24,8 @@ export const searchCode: ToolBody<'github_search_code'> = async (call, context) 
   const github = await githubOf(call, context, 'github_search_code')
   const within = repo === undefined ? undefined : repositoryAt(repo, github.pages)
   const only = within === undefined ? null : `${within.owner}/${within.repo}`
-  // GitHub searches every repository that a search names, and rules on `repo` have decided about this one alone.
+  // GitHub searches every repository that a search names, and rules on `repo` have decided only about the repository in
+  // `repo`.
   if (only !== null && scope?.names.some((name) => name !== only) === true)
     throw invalidParams(
       '`query` names another repository or an owner: leave it out of `query`, or leave out `repo`',
@@ -43,7 +47,8 @@ export const searchCode: ToolBody<'github_search_code'> = async (call, context) 
 }
 
 /**
- * Whether the found repository is one of those that the search names. Rules and policies have decided only about these.
+ * Whether the search names the found repository. Rules and policies have decided only about the named repositories. A
+ * search that names no repository may find any repository.
  */
 function isWithin(query: string, found: string): boolean {
   const scope = searchScope(query)
@@ -72,8 +77,8 @@ export const getFile: ToolBody<'github_get_file'> = async (call, context) => {
 }
 
 /**
- * Whether strangers may have written the content of `ref`. Anybody can offer a pull request, and GitHub gives the
- * commits of all forks by their hash.
+ * Whether strangers may have written the content of `ref`. Anybody can open a pull request. GitHub also gives the
+ * commits of all forks, if `ref` is their hash.
  */
 const isOfStrangers = (ref: string): boolean => /(?:^|\/)pull\/|^[\da-f]{7,64}$/i.test(ref)
 

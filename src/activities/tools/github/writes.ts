@@ -6,7 +6,8 @@ import { issueAt, repositoryAt } from './place.ts'
 
 /*
  * GitHub takes no idempotency key. So each text carries the marker of its call. If the answer of a call was lost, the
- * marker is looked for in the list of recent changes. GitHub's search is not used, because it lags.
+ * marker is looked for in the list of recent issues or comments. GitHub's search is not used, because new texts appear
+ * in it late.
  */
 
 export const createIssue: ToolBody<'github_create_issue'> = async (call, context) => {
@@ -35,7 +36,7 @@ export const comment: ToolBody<'github_comment'> = async (call, context) => {
   return { output: { id: made.id, url: made.html_url } }
 }
 
-/** The most pages of 100 that are listed to find one call. */
+/** A finder reads at most this many pages of 100 entries. */
 const mostPages = 10
 
 export const findIssue: FinderOf<'github_create_issue'> = async (call, context, look) => {

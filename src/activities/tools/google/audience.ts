@@ -9,8 +9,9 @@ import { googleOf, type Google } from './client.ts'
 import { fileIdAt } from './place.ts'
 
 /*
- * Reads who can read a file or folder. Google also lists the readers in shared drives, where the file itself does not
- * name them. The list includes people who may read a folder above.
+ * Reads who can read a file or folder. Google's list also contains the readers of files in shared drives, although such
+ * a file does not name its readers itself. The list also contains people who can read the file because they can read a
+ * folder above it.
  */
 
 const { permissions } = drive('v3')
@@ -28,7 +29,7 @@ const listed = z.object({
   permissions: listOf(permission),
 })
 
-/** The most pages of 100 permissions that are read. */
+/** At most this many pages of 100 permissions are read. */
 const mostPages = 10
 
 /**
@@ -80,14 +81,19 @@ function readerOf({ type, emailAddress, domain }: Permission): Reader {
   return isNamed ? { kind: 'address', address: emailAddress } : { kind: 'anybody' }
 }
 
-/** Without a folder, the document is in the account's own Drive. Only this account can read it there. */
+/**
+ * Returns who can read the folder of the new document. Without `folder`, the document is in the account's own Drive.
+ * Only this account can read it there.
+ */
 export const audienceOfFolder: AudienceReaderOf<'docs_create'> = async (call, context) => {
   const { folder } = call.params
   if (folder === undefined) return []
   return readersOf(await googleOf(call, context, 'docs_create'), fileIdAt('folder', folder))
 }
 
-/** The scope of `sheets_append` does not show who can read a file; the scope of `drive_search` does. */
+/**
+ * Asks with the OAuth scope of `drive_search`, because the scope of `sheets_append` does not show who can read a file.
+ */
 export const audienceOfSpreadsheet: AudienceReaderOf<'sheets_append'> = async (call, context) => {
   try {
     const google = await googleOf(call, context, 'drive_search')

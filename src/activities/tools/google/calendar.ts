@@ -67,12 +67,15 @@ const outputOf = ({ id, htmlLink, start, end, hangoutLink, conferenceData }: Mad
 const readEvent = (google: Google, calendarId: string, eventId: string): Promise<MadeEvent> =>
   google.read('calendar', anEvent, (options) => events.get({ calendarId, eventId, fields }, options))
 
-/** Milliseconds before each further read of an event whose video meeting Google has not made yet. */
+/**
+ * Google may make the video meeting of an event late. Then the event is read again after each of these pauses, in
+ * milliseconds.
+ */
 const meetingPauses = [250, 750, 1_500]
 
 /**
- * Reads an event again until Google has made its video meeting. The event exists already, so every failure leaves the
- * event as it is, without the link.
+ * Reads an event again until Google has made its video meeting. The event exists already. So after a failure, the event
+ * is returned without the link to the meeting.
  */
 async function withMeeting(
   google: Google,
@@ -90,7 +93,7 @@ async function withMeeting(
       event = read
     }
   } catch {
-    // Also cancelled: the outcome is known all the same.
+    // A cancellation is also ignored here. The event exists, so the outcome is known anyway.
   }
   return event
 }
@@ -117,7 +120,7 @@ function attendeesOf({ attendees }: Params): calendar_v3.Schema$EventAttendee[] 
 
 /** The planned start of an event. */
 interface Planned {
-  /** The account and the start. An approval covers both. */
+  /** The account and the start of the event. An approval covers both. */
   readonly revision: string
   /** Milliseconds since 1970. */
   readonly start: number
@@ -131,8 +134,8 @@ const revisionOf = (account: string | null, start: number): string =>
   `${new Date(start).toISOString()} ${account ?? ''}`
 
 /**
- * Plans the event of these parameters as of now. `approved` is the revision that the approvers saw. The default start
- * in it stays the same until it has passed.
+ * Plans when the event of these parameters starts, as of now. `approved` is the revision that the approvers saw. If the
+ * parameters name no start, the start in `approved` is used again, unless that time has passed.
  */
 export async function plannedEvent(
   google: Google,

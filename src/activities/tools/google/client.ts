@@ -30,8 +30,8 @@ type Exchange = <Form extends z.ZodType>(
 ) => Promise<z.output<Form>>
 
 /**
- * Google with the connection of one call. Each function returns the checked answer, or throws an error of the table in
- * errors.ts.
+ * Requests to Google with the connection of one call. Each function returns the checked answer, or throws an error of
+ * the table in errors.ts.
  */
 export interface Google {
   /** The account of the connection; null if Google does not name it. */
@@ -42,7 +42,9 @@ export interface Google {
   readonly write: Exchange
 }
 
-/** Google with the connection of this call. Google's clients get our `fetch`, and repeat nothing by themselves. */
+/**
+ * Makes `Google` for one call. Google's client libraries send with our `fetch`, and repeat no request by themselves.
+ */
 export async function googleOf(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
   context: Pick<ToolContext, 'signal' | 'tools'>,

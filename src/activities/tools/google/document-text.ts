@@ -1,6 +1,6 @@
 /*
- * The text of a document, as plain lines: headings with `#`, list items with `-`, and the cells of a table between `|`.
- * Parts of Google's answers that do not have the described form are left out.
+ * Makes plain lines from a document: headings with `#`, list items with `-`, and the cells of a table between `|`.
+ * Parts of Google's answers that do not have the documented form are left out.
  */
 
 type Fields = Readonly<Record<string, unknown>>
@@ -10,17 +10,20 @@ const fieldsOf = (value: unknown): Fields =>
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 const textIn = (value: unknown): string => (typeof value === 'string' ? value : '')
 
-/** The deepest nesting of tables in tables, and of tabs below tabs. Google makes no document that is nested deeper. */
+/** Tables in tables, and tabs below tabs, are read to this depth. Google makes no document that is nested deeper. */
 const mostDepth = 20
 
-/** Selects `depth` levels of tabs in Google's notation of fields. Google's editor makes at most three levels. */
+/**
+ * Selects `depth` levels of tabs in the notation of Google's parameter `fields`. Google's editor makes at most three
+ * levels.
+ */
 const tabFields = (depth: number): string => {
   const own = 'tabProperties.title,documentTab.body.content(paragraph,table(tableRows(tableCells.content)))'
   return depth === 1 ? own : `${own},childTabs(${tabFields(depth - 1)})`
 }
 export const documentFields = `documentId,title,tabs(${tabFields(5)})`
 
-/** null: the document is nested deeper than any of Google's. */
+/** Returns the text of all tabs; null: the document is nested deeper than any document of Google. */
 export function textOfTabs(tabs: unknown): string | null {
   const reader = new Reader()
   const isOne = listOf(tabs).length === 1 && listOf(fieldsOf(listOf(tabs)[0])['childTabs']).length === 0

@@ -111,6 +111,6 @@ export const findDocument: FinderOf<'docs_create'> = async (call, context) => {
   )
   const [first] = found
   if (first !== undefined) return { kind: 'done', output: { document_id: first.id, url: linkTo(first.id) } }
-  // An empty page may be followed by others.
+  // Further pages may follow an empty page.
   return { kind: incompleteSearch || nextPageToken !== undefined ? 'unclear' : 'absent' }
 }

@@ -78,8 +78,9 @@ function reasonsOf(json: unknown): readonly string[] {
 }
 
 /**
- * The error table of Google's tools. Status 409 says that the thing which the request makes exists already. So a
- * request that must not be sent twice may have been carried out. `expired` makes the error for a refused credential.
+ * Converts Google's refusal to the error of the tool. Status 409 says that the thing to be made exists already. So the
+ * service may have carried out a request that must not be sent twice. `expired` makes the error for a refused
+ * credential.
  */
 export async function refusalOf(
   { status, json, headers }: Answer,

@@ -32,7 +32,10 @@ export function nextBusinessDay(now: number, timeZone: string): number {
 
 const form = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2})?(?:\.\d{1,9})?(Z|[+-]\d{2}:\d{2})?$/
 
-/** Reads `start`. Without an offset it is a time of the calendar’s time zone. Throws ToolError `invalid_params`. */
+/**
+ * Reads the parameter `start`. Without an offset, it is a local time in the calendar’s time zone. Throws ToolError
+ * `invalid_params`.
+ */
 export function startAt(text: string, timeZone: string): number {
   const [, date = '', minutes = '', seconds = ':00', offset] = form.exec(text.trim()) ?? []
   const local = `${date}T${minutes}${seconds}`

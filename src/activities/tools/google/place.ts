@@ -2,8 +2,9 @@ import { fileIdOf, googleFileId } from '../../../policy/readers/google-links.ts'
 import { invalidParams } from '../executor.ts'
 
 /**
- * The id of the file that a link or a bare id names, read as rules read it. Nothing is trimmed, because a rule compares
- * any other text exactly as it is. Throws ToolError `invalid_params`.
+ * Returns the id of the file that a link or a bare id names, and reads the text in the same way as rules. The text is
+ * not trimmed, because a rule compares a text with spaces around it exactly as it is. Throws ToolError
+ * `invalid_params`.
  */
 export function fileIdAt(param: string, text: string): string {
   const id = fileIdOf(text)
@@ -15,7 +16,7 @@ export function fileIdAt(param: string, text: string): string {
 
 /** The part of a spreadsheet that a call reads or writes. */
 export interface SheetPlace {
-  /** null: the sheet that `gid` names, or the first one. */
+  /** The name of the sheet; null: the sheet that `gid` names, or the first sheet. */
   readonly title: string | null
   /** The id of the sheet that a link names; null: the link names none. */
   readonly gid: number | null
@@ -25,7 +26,10 @@ export interface SheetPlace {
 
 const cellsForm = /^(?:[A-Za-z]{1,3}\d{0,7}|\d{1,7})(?::(?:[A-Za-z]{1,3}\d{0,7}|\d{1,7}))?$/
 
-/** Reads `range` and the sheet of a link. `titles` are the names of all sheets. Throws ToolError `invalid_params`. */
+/**
+ * Finds out which sheet and cells the call means, from `range` and from the sheet in the link. `titles` are the names
+ * of all sheets. Throws ToolError `invalid_params`.
+ */
 export function sheetPlaceAt(link: string, range: string | undefined, titles: readonly string[]): SheetPlace {
   const gid = /[#?&]gid=(\d{1,10})(?:&|$)/.exec(googleFileId(link) === null ? '' : link.trim())?.[1]
   const linked = { title: null, gid: gid === undefined ? null : Number(gid) }

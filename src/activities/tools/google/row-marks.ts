@@ -24,10 +24,11 @@ const key = 'cs'
 const nameLength = 12
 const keptMinutes = 25
 /**
- * After this time a missing mark proves nothing. The difference to `keptMinutes` is for workers whose clocks differ.
+ * Until this many seconds after the call, a missing mark proves that the rows were not added. Later, another call may
+ * have removed the mark. The time is shorter than `keptMinutes`, because the clocks of workers may differ.
  */
 const safeSeconds = 15 * 60
-/** The most marks that one call removes. */
+/** One call removes at most this many marks. */
 const mostRemoved = 200
 
 const nameOf = (call: Keyed): string => digestOf(call).slice(0, nameLength)
@@ -47,7 +48,7 @@ export const markOfRows = (call: Keyed): sheets_v4.Schema$DeveloperMetadata => (
 export const madeBy = (call: Keyed, marks: readonly Mark[]): boolean =>
   marks.some(({ value }) => value.startsWith(nameOf(call)))
 
-/** Whether the mark, if there was one, is certainly still there. */
+/** Whether a mark that the call has made is certainly still there. */
 export const isSafeToLook = ({ sentSecondsAgo }: Look): boolean => sentSecondsAgo < safeSeconds
 
 /** The ids of marks that are so old that nobody looks for them. */

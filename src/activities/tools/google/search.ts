@@ -48,7 +48,8 @@ export const searchDrive: ToolBody<'drive_search'> = async (call, context) => {
   return {
     output: {
       incomplete: listed.incompleteSearch,
-      // A shortcut has its own id, but rules know the file to which it leads.
+      // Rules decide about the file to which a shortcut leads. So the output has the id of that file, and not the
+      // shortcut's own id.
       files: listed.files.slice(0, limit).map(({ id, name, mimeType, webViewLink, shortcutDetails }) => ({
         id: shortcutDetails?.targetId ?? id,
         name,

@@ -26,7 +26,7 @@ const aSpreadsheet = z.object({
   sheets: listOf(aSheet, 1_000),
 })
 
-/** The sheet that a call names, in its spreadsheet. */
+/** The sheet that a call names, and its spreadsheet. */
 export interface NamedSheet {
   readonly spreadsheetId: string
   readonly spreadsheetTitle: string
@@ -65,7 +65,7 @@ const quotedName = ({ title }: Pick<NamedSheet, 'title'>): string => `'${title.r
 const cell = z.union([z.string(), z.number(), z.boolean(), z.null()])
 const values = z.object({ range: z.string(), values: z.array(z.array(cell)).default([]) })
 
-/** `cells` in A1 notation; null: all cells of the sheet. */
+/** Reads the values of cells. `cells` is in A1 notation; null: all cells of the sheet. */
 async function valuesOf(
   google: Google,
   sheet: NamedSheet,
@@ -175,7 +175,8 @@ export const appendRows: ToolBody<'sheets_append'> = async (call, context) => {
     )
   } catch (error) {
     if (!(error instanceof ToolError) || error.code !== 'google_refused') throw error
-    // Google refuses a mark that exists already. Then an earlier attempt was carried out late.
+    // Google refuses the request if the mark exists already. Then Google has carried out the request of an earlier
+    // attempt late.
     if (!(await isMade(call, google, spreadsheetId))) throw error
   }
   return { output: outputOf(sheet, rows) }

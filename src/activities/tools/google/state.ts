@@ -11,8 +11,8 @@ import { fileIdAt } from './place.ts'
 import { firstRowOf, sheetOf } from './sheets.ts'
 
 /*
- * The state that approvers see besides the parameters of a call. The account is part of this state: the same id may
- * name another thing in another account.
+ * The state that approvers see besides the parameters of a call. The account is part of this state, because the same id
+ * may name another thing in another account.
  */
 
 const { files } = drive('v3')
@@ -34,12 +34,12 @@ const aFolder = z.object({
   driveId: z.string().optional(),
 })
 
-/** The most people that are named. For the others only their number is shown. */
+/** Approvers see the names of at most this many people, and the number of the others. */
 const mostNamed = 10
 
 /**
- * `hidden`: the account may not see who can read the place. `no right`: the connection may not. null: more than 1,000
- * can.
+ * Who can read a place. `hidden`: the account may not see this. `no right`: the connection lacks the right to ask.
+ * null: more than 1,000 people, groups or domains.
  */
 type Sharing = readonly Permission[] | null | 'hidden' | 'no right'
 
@@ -91,7 +91,10 @@ export const readFolder: StateReaderOf<'docs_create'> = async (call, context): P
   }
 }
 
-/** Approvers see only some of the people, but the revision covers all of them. */
+/**
+ * Returns everybody who can read the place, for the revision. Approvers see only some of these people, but the revision
+ * covers all of them.
+ */
 const everybodyIn = (sharing: Sharing): Json =>
   typeof sharing === 'string' || sharing === null
     ? sharing
@@ -100,7 +103,9 @@ const everybodyIn = (sharing: Sharing): Json =>
 const isTurnedOff = (error: unknown): boolean =>
   error instanceof ToolError && error.code === 'google_api_disabled'
 
-/** The scope of `sheets_append` does not show who can read a file; the scope of `drive_search` does. */
+/**
+ * Asks with the OAuth scope of `drive_search`, because the scope of `sheets_append` does not show who can read a file.
+ */
 async function sharingOfSpreadsheet(
   call: Parameters<typeof readSheet>[0],
   context: Parameters<typeof readSheet>[1],

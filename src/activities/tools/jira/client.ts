@@ -5,7 +5,10 @@ import { ToolError, type ToolCall, type ToolContext } from '../executor.ts'
 import { restOf, type Rest } from '../rest/client.ts'
 import type { RestErrors } from '../rest/errors.ts'
 
-/** Names of fields that each site has, and of fields that a site adds (`customfield_…`). */
+/**
+ * Only these names of fields may be shown: the fields that each site has, and the ids of fields that a site adds
+ * (`customfield_…`).
+ */
 const fieldName =
   /^(?:project|issuetype|summary|description|labels|priority|reporter|assignee|components|versions|fixVersions|environment|duedate|parent|security|customfield_\d{1,10})$/
 const blamed = z.object({ errors: z.record(z.string(), z.unknown()) })
@@ -34,21 +37,24 @@ const errors: RestErrors = {
   },
 }
 
-/** Jira with the connection of one call. */
+/** Requests to Jira with the connection of one call. */
 export interface Jira extends Rest {
-  /** The key of an issue that a parameter names. Throws ToolError `invalid_params`, or `jira_other_site` for a link to another site. */
+  /**
+   * The key of an issue that a parameter names. Throws ToolError `invalid_params`, or `jira_other_site` for a link to
+   * another site.
+   */
   issueAt(text: string): string
   /** The key of a project that a parameter names. Throws the same errors as `issueAt`. */
   projectAt(text: string): string
   /** Throws ToolError `jira_moved` if Jira answers with another issue or project than `asked`. */
   requireSame(what: 'issue' | 'project', asked: string, got: string): void
-  /** The page of an issue for people. */
+  /** The address of the web page of an issue. */
   pageOf(key: string): string
 }
 
 /**
- * Jira with the connection of this call. The client library `jira.js` is not used, because it loads 1,566 modules for
- * any request. Its types and schemas only check the tests' stand-in.
+ * Makes `Jira` for one call. The client library `jira.js` is not used, because it loads 1,566 modules for any request.
+ * Only tests use its types and schemas, to check their stand-in for Jira.
  */
 export async function jiraOf(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,

@@ -13,7 +13,8 @@ const urlOf = (jira: Jira, key: string, id: string): string => `${jira.pageOf(ke
 export const comment: ToolBody<'jira_comment'> = async (call, context) => {
   const attached = attachedOf(call.params)
   const jira = await jiraOf(call, context, 'jira_comment')
-  // Rules decided about the key in the call. With a former key, the comment would go to another issue.
+  // Rules decided about the key in the call. `issueCalled` refuses a former key, because Jira would add the comment to
+  // another issue.
   const { key } = await issueCalled(jira, call.params.issue)
   const body = documentOf(call.params.text)
   await context.pointOfNoReturn()
@@ -40,7 +41,7 @@ export const comment: ToolBody<'jira_comment'> = async (call, context) => {
   return { output: { id, url: urlOf(jira, key, id) } }
 }
 
-/** The most pages of 100 that are listed to find one call. */
+/** A finder reads at most this many pages of 100 entries. */
 const mostPages = 10
 
 export const findComment: FinderOf<'jira_comment'> = async (call, context, look) => {
@@ -59,7 +60,8 @@ export const findComment: FinderOf<'jira_comment'> = async (call, context, look)
     const found = await markedAmong(recent.map(({ id }) => id))
     if (found !== undefined) return { kind: 'done', output: { id: found, url: urlOf(jira, key, found) } }
     seen += comments.length
-    // Jira may give fewer comments than were asked for, so a short page is not the last one. The newest come first.
+    // Jira may give fewer comments than were asked for, so a short page need not be the last page. The newest comments
+    // come first. So after a comment that is older than the call, no comment of the call can follow.
     if (seen >= total || recent.length < comments.length)
       // A file of this name may be the file of this call, even if the call's comment was not made.
       return { kind: attached !== null && (await hasFile(attached.name)) ? 'unclear' : 'absent' }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { listOf } from '../bounded-list.ts'
 
-/* The fields that are read in Jira's answers. Others are ignored. */
+/* The fields that are read in Jira's answers. Other fields are ignored. */
 
 /** The form of keys is checked, because keys go into links and back into requests. */
 const key = z.string().regex(/^[A-Z][A-Z\d_]{0,254}-\d{1,10}$/)
@@ -33,7 +33,7 @@ export const markedIssues = z.object({
   issues: listOf(
     z.object({
       key,
-      // A property of another form belongs to somebody else.
+      // A property of another form was not made by Countersign, so it is ignored.
       properties: z.object({ [markProperty]: mark.optional().catch(undefined) }).nullish(),
     }),
   ),
@@ -43,7 +43,7 @@ export const markedIssues = z.object({
 /** Jira answers with the list of the files that it has taken. */
 export const madeFiles = z.array(z.unknown()).length(1)
 
-/** Listed to find the mark of a call. Newest first. */
+/** The list of comments in which a finder looks for the mark of a call. The newest comments come first. */
 export const listedComments = z.object({
   comments: listOf(z.object({ id, created: z.string() })),
   total: z.int(),
@@ -62,7 +62,7 @@ export const markedComments = z.object({
 })
 const commentMark = z.object({ key: z.literal(markProperty), value: mark })
 
-/** The limit of the list is higher than the most files that one issue can have. */
+/** One issue can have fewer files than the limit of this list. */
 export const withFiles = z.object({
   fields: z.object({
     attachment: listOf(z.object({ filename: z.string(), created: z.string() }), 10_000),

@@ -5,7 +5,7 @@ import type { ToolBody } from '../params.ts'
 import { jiraOf, type Jira } from './client.ts'
 import { anIssue, aProject, foundIssues } from './forms.ts'
 
-/** Jira may give fewer issues on a page than were asked for. */
+/** A search reads at most this many pages. Jira may give fewer issues on a page than were asked for. */
 const mostPages = 10
 
 export const search: ToolBody<'jira_search'> = async (call, context) => {
@@ -44,8 +44,8 @@ function ofQuery(error: unknown): unknown {
 }
 
 /**
- * Reads an issue by its present key. Jira also finds the issue by a former key, but this is refused here. Version 2 of
- * the API gives texts in Jira's wiki markup.
+ * Reads an issue by its present key. Throws ToolError `jira_moved` for a former key, by which Jira also finds the
+ * issue. Version 2 of the API gives texts in Jira's wiki markup.
  */
 export async function issueCalled(
   jira: Jira,
@@ -62,7 +62,10 @@ export async function issueCalled(
   return issue
 }
 
-/** Reads a project by its present key. Jira also finds the project by a former key, but this is refused here. */
+/**
+ * Reads a project by its present key. Throws ToolError `jira_moved` for a former key, by which Jira also finds the
+ * project.
+ */
 export async function projectCalled(jira: Jira, text: string): Promise<z.output<typeof aProject>> {
   const asked = jira.projectAt(text)
   const project = await jira.read(aProject, { method: 'GET', path: `/rest/api/3/project/${asked}` })

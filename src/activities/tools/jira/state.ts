@@ -4,8 +4,8 @@ import { jiraOf } from './client.ts'
 import { issueCalled, projectCalled } from './reads.ts'
 
 /**
- * Reads the state of the issue that approvers of a comment see. The revision is made of this state alone, because
- * Jira's `updated` changes with every comment.
+ * Reads the state of the issue that approvers of a comment see. The revision depends on this state alone. Jira's
+ * `updated` is not part of it, because `updated` changes with every comment.
  */
 export const readIssueState: StateReaderOf<'jira_comment'> = async (call, context) => {
   const jira = await jiraOf(call, context, 'jira_comment')

@@ -6,7 +6,7 @@ export interface JiraDocument {
 }
 type Inline = { readonly type: 'text'; readonly text: string } | { readonly type: 'hardBreak' }
 
-/** Empty lines separate paragraphs. */
+/** Makes a document from a text. Empty lines in the text separate paragraphs. */
 export function documentOf(text: string): JiraDocument {
   const paragraphs = text.replaceAll(/\r\n?/g, '\n').split(/\n{2,}/)
   return {
@@ -16,7 +16,7 @@ export function documentOf(text: string): JiraDocument {
   }
 }
 
-/** Jira refuses empty texts. */
+/** Makes the parts of one line. An empty line gets no text part, because Jira refuses empty texts. */
 const lineOf = (text: string, index: number): Inline[] => [
   ...(index === 0 ? [] : [{ type: 'hardBreak' } as const]),
   ...(text === '' ? [] : [{ type: 'text', text } as const]),

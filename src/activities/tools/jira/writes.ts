@@ -14,7 +14,8 @@ import { documentOf } from './text.ts'
 export const createIssue: ToolBody<'jira_create_issue'> = async (call, context) => {
   const { summary, description, type = defaultsOf.jira_create_issue.type, labels } = call.params
   const jira = await jiraOf(call, context, 'jira_create_issue')
-  // Rules decided about the key in the call. With a former key, the issue would go to another project.
+  // Rules decided about the key in the call. `projectCalled` refuses a former key, because Jira would create the issue
+  // in another project.
   const { id } = await projectCalled(jira, call.params.project)
   const fields = {
     project: { id },
@@ -32,12 +33,13 @@ export const createIssue: ToolBody<'jira_create_issue'> = async (call, context) 
   return { output: { key, url: jira.pageOf(key) } }
 }
 
-/** The most pages of 100 that are listed to find one call. */
+/** A finder reads at most this many pages of 100 entries. */
 const mostPages = 10
 
 /**
- * Looks for the mark among the project's new issues. Jira's search lags by seconds, sometimes by minutes, so an issue
- * that is not found may still exist. It is looked for again, and finally a person decides.
+ * Looks for the mark among the project's new issues. A new issue appears in Jira's search after seconds, sometimes
+ * after minutes. So if no issue is found, the call may still have made one, and the result is `unclear`. Then the call
+ * is looked for again, and finally a person decides.
  */
 export const findIssue: FinderOf<'jira_create_issue'> = async (call, context, look) => {
   const jira = await jiraOf(call, context, 'jira_create_issue')

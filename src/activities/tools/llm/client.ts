@@ -65,7 +65,7 @@ function modelOf(
   })(model)
 }
 
-/** OpenAI itself refuses the old name of this field for its newer models. */
+/** Renames the field `max_tokens`. OpenAI's own service refuses this old name for its newer models. */
 export const withNewName = ({
   max_tokens: max,
   ...body
@@ -74,6 +74,8 @@ export const withNewName = ({
   max_completion_tokens: max,
 })
 
-/** The library gives 0 if the service gives no number. A text has at least one token. */
+/**
+ * Returns null if the service does not count the tokens. The library then gives 0, but a text has at least one token.
+ */
 const tokens = (count: number | undefined): number | null =>
   count !== undefined && Number.isSafeInteger(count) && count > 0 ? count : null

@@ -1,6 +1,6 @@
 import type { TokenPrice } from '../../../shared/model-prices.ts'
 
-/** Tokens that a service may add to a prompt for roles and rules of its own. */
+/** A service may add this many tokens of its own to a prompt, for example for roles and rules. */
 const addedTokens = 2_000
 
 interface Asked {
@@ -15,15 +15,15 @@ export interface Usage {
 }
 
 /**
- * The highest cost of one request in currency units. A token has at least one byte, so bytes bound the number of
- * tokens.
+ * Returns the highest possible cost of one request, in currency units. A token has at least one byte. So a text has at
+ * most as many tokens as bytes.
  */
 export function mostCost(price: TokenPrice, { prompt, system = '' }: Asked, maxTokens: number): number {
   const bytes = Buffer.byteLength(prompt) + Buffer.byteLength(system)
   return inUnits(price, bytes + addedTokens, maxTokens)
 }
 
-/** The cost of an answer. It is `most` if the answer does not count its tokens, or counts more than there can be. */
+/** Returns the cost of an answer, but at most `most`. If the answer does not count its tokens, the cost is `most`. */
 export function costOf(price: TokenPrice, { input_tokens, output_tokens }: Usage, most: number): number {
   if (input_tokens === null || output_tokens === null) return most
   return Math.min(inUnits(price, input_tokens, output_tokens), most)

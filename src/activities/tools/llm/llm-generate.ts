@@ -5,14 +5,16 @@ import { watch } from '../read-errors.ts'
 import { costOf, mostCost } from './cost.ts'
 import { llmErrors } from './errors.ts'
 
-/** The longest time of a request. The tool's own time limit ends a request earlier. */
+/**
+ * The longest time of a request in milliseconds. The tool's own time limit starts earlier, so it ends a request first.
+ */
 const exchangeMilliseconds = 300_000
 /** The largest answer, in bytes. The longest text of a model has a few MB. */
 export const mostBytes = 8 * 1024 * 1024
 
 /**
  * Asks the model once. The highest possible cost is counted before a byte leaves. A failed call keeps this cost, unless
- * the service has certainly not worked.
+ * the service has certainly done no work.
  */
 export const generateWithModel: ToolBody<'llm_generate'> = async (call, context) => {
   const { prompt, system, max_tokens: maxTokens = defaultsOf.llm_generate.max_tokens } = call.params

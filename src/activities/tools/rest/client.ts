@@ -7,7 +7,8 @@ import { errorOf, HttpFailure, type RestErrors } from './errors.ts'
 export interface RestRequest {
   readonly method: 'GET' | 'POST' | 'PUT'
   /**
-   * The path below the connection's base address. It begins with a slash. Values in the path are checked or encoded.
+   * The path below the connection's base address. It begins with a slash. The caller has checked or encoded the values
+   * in the path.
    */
   readonly path: string
   /** A parameter with the value undefined is left out. */
@@ -20,8 +21,8 @@ export interface RestRequest {
 type Exchange = <Form extends z.ZodType>(form: Form, request: RestRequest) => Promise<z.output<Form>>
 
 /**
- * A service that answers with HTTP statuses and JSON, with the connection of one call. Each function returns the
- * checked answer, or throws an error of the table in errors.ts.
+ * Requests to a service that answers with HTTP statuses and JSON, with the connection of one call. Each function
+ * returns the checked answer, or throws an error of the table in errors.ts.
  */
 export interface Rest {
   /** Sends a request that changes nothing. */
@@ -40,7 +41,8 @@ export function restOf(
   const exchange =
     (sending: Sending, ends: AbortSignal | null): Exchange =>
     async (form, request) => {
-      // A redirect, also to this host, leads to another thing than the one that rules have decided about.
+      // Redirects are refused, even redirects to this host. A redirect leads to another thing, about which no rule has
+      // decided.
       const send = connection.fetchWithin({
         ...boundsOf(sending, connection, ends),
         followsRedirects: false,

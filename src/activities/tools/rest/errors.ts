@@ -7,11 +7,11 @@ import { ToolError } from '../executor.ts'
 /** The error table of a service. */
 export interface RestErrors extends Service {
   /**
-   * By HTTP status: the end of an error code, and the message. The service did nothing, and would refuse the same
-   * request again.
+   * Our error codes and messages by HTTP status. The code comes after `prefix`. The service did nothing, and would
+   * refuse the same request again.
    */
   readonly refusals: Readonly<Record<number, Said>>
-  /** An answer 401 with these words refuses the action and not the credential. It is treated as 403. */
+  /** An answer with status 401 and these words refuses the action, and not the credential. The answer counts as 403. */
   readonly forbidden?: RegExp
   /**
    * Returns the names of the fields that a refusal blames. The names may be shown, so names that the service invents
@@ -35,7 +35,7 @@ export class HttpFailure extends Error {
   }
 }
 
-/** The error of a request. `expired` makes the error for a refused credential. */
+/** Converts the error of a request to the error of the tool. `expired` makes the error for a refused credential. */
 export async function errorOf(
   error: unknown,
   sending: Sending,

@@ -16,7 +16,7 @@ export interface FoundPage {
 
 /** The requests to one search service, and the fields that are read in its answers. Other fields are ignored. */
 export interface SearchProvider {
-  /** Most results of one request; null: the service decides. */
+  /** The maximum number of results of one request; null: the service decides. */
   readonly most: number | null
   /** Whether the service gives further pages. */
   readonly hasPages: boolean
@@ -60,7 +60,7 @@ export const providers: { readonly [Name in CredentialOf<'search'>['provider']]:
         text_decorations: 'false',
       }),
     }),
-    // Without results there is no `web`.
+    // Brave's answer has no `web` if there are no results.
     form: z
       .object({ type: z.literal('search'), web: z.object({ results }).nullish() })
       .transform(({ web }) => web?.results ?? []),

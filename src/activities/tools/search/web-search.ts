@@ -6,14 +6,15 @@ import { watch } from '../read-errors.ts'
 import { searchErrors } from './errors.ts'
 import { providers, type FoundPage } from './providers.ts'
 
-/** The longest time of one search request. Three of these requests fit into the tool's time limit. */
+/** The longest time of one search request in milliseconds. Three of these requests fit into the tool's time limit. */
 const exchangeMilliseconds = 30_000
 /** The largest answer, in bytes. */
 export const mostBytes = 4 * 1024 * 1024
 
 /**
- * Asks for pages of results until there are enough, at most `mostSearches`. If a page after the first one fails, the
- * list ends there, because services allow few searches in a second and count each of them.
+ * Asks for pages of results until there are enough, but for at most `mostSearches` pages. If a later page than the
+ * first fails and could be retried, the list ends before that page. The call is not repeated, because services allow
+ * few searches in a second and count each of them.
  */
 export const searchWeb: ToolBody<'web_search'> = async (call, context) => {
   const { query, limit = defaultsOf.web_search.limit } = call.params
@@ -66,7 +67,7 @@ function addBounded(found: Map<string, FoundPage>, { title, url, snippet }: Foun
   found.set(url, { title: cut(title, longest.title), url, snippet: cut(snippet, longest.snippet) })
 }
 
-/** Cuts a text to one line of at most `most` characters, without control characters and half characters. */
+/** Cuts a text to one line of at most `most` characters. Removes control characters and halves of surrogate pairs. */
 const cut = (text: string, most: number): string =>
   text
     .replace(/[\p{Cc}\s]+/gu, ' ')

@@ -23,7 +23,8 @@ type Made = { readonly channel: string; readonly name: string; readonly invited:
 export const createChannel: ToolBody<'slack_create_channel'> = async (call, context) => {
   const name = newNameOf(call.params.name)
   const { is_private = defaults.is_private } = call.params
-  // Nobody could enter a private channel without the invitation.
+  // People can enter a private channel only if they are invited. So a private channel needs the account of the person
+  // to invite.
   const account = is_private
     ? await accountOf(call, context, 'a private channel')
     : await approvedAccount(call, context)
@@ -55,10 +56,13 @@ async function completed(
   return { channel: id, name, invited }
 }
 
-/** Slack's codes for a person who is in the channel: somebody else has invited them, or the token is their own. */
+/**
+ * Slack's codes for an invitation of a person who is in the channel already. Somebody else has invited the person, or
+ * the connected token belongs to the person.
+ */
 const alreadyThere: ReadonlySet<string> = new Set(['already_in_channel', 'cant_invite_self'])
 
-/** False if Slack refuses the request for good. The channel exists even then. */
+/** Returns whether Slack has accepted the request. False: Slack would refuse it again. The channel exists even then. */
 async function accepted(request: Promise<unknown>): Promise<boolean> {
   try {
     await request
@@ -69,16 +73,20 @@ async function accepted(request: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** How many seconds Slack's clock may differ from ours, if a channel without a mark is the call's own. */
+/**
+ * Seconds by which Slack's clock and ours may differ. This small difference counts only for a channel without a mark.
+ */
 const smallSkew = 60
-/** The request that makes the channel has ended this many seconds after the point of no return. */
+/** This many seconds after the point of no return, the request that makes the channel has ended. */
 const mostSeconds = (mostWaitMilliseconds + mostRequestMilliseconds) / 1_000
 
 /**
- * Finds the channel by its name, and completes it. Names are unique in a workspace, so without a channel of this name
- * the call was not carried out. A channel without a mark is taken for the call's own only if this account made it when
- * the call was sent, in the way that the call makes it. Every other call marks its own channel, and people make
- * channels without a mark at any time.
+ * Finds the channel by its name, and completes it. Names are unique in a workspace. So if no channel has this name, the
+ * call was not carried out.
+ *
+ * The call may have made a channel and not marked it yet. People make channels without a mark too. So a channel without
+ * a mark counts as the call's own only if the connected account made it at the time of the call, and it is private or
+ * public as the call asks.
  */
 export const findChannel: FinderOf<'slack_create_channel'> = async (call, context, look) => {
   const sentAt = Date.now() / 1_000 - look.sentSecondsAgo
@@ -97,15 +105,14 @@ export const findChannel: FinderOf<'slack_create_channel'> = async (call, contex
   const found =
     listed.find(({ purpose }) => purpose.includes(markOf(call))) ?? listed.find((each) => isUnmarked(each))
   if (found === undefined) {
-    // The name was taken, so Slack has refused this call. Another call has made and marked the channel, or it is
-    // older than the call at any difference of the clocks.
+    // Slack has refused this call if each channel of this name belongs to somebody else: it is older than the call by
+    // any clock, or another call has made and marked it.
     const isOthers = ({ created, purpose, creator }: Channel): boolean =>
       created < since || (creator === self && hasMark(purpose))
     return { kind: listed.every(isOthers) ? 'absent' : 'unclear' }
   }
   const account = await context.tools.slackAccount(call)
-  // The call invited the account that was linked at that time, or invited nobody. Nobody has approved an account that
-  // was linked later.
+  // An account that was linked after the call was sent is not invited, because no approver has seen this account.
   const invited = account !== null && isNewerThan(account, look) ? null : account
   return { kind: 'done', output: await completed(slack, call, found, invited) }
 }

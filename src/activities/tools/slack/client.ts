@@ -13,8 +13,8 @@ type Exchange = <Form extends z.ZodType>(
 ) => Promise<z.output<Form>>
 
 /**
- * Slack with the connection of one call. Each function returns the checked answer, or throws an error of the table in
- * errors.ts.
+ * Requests to Slack with the connection of one call. Each function returns the checked answer, or throws an error of
+ * the table in errors.ts.
  */
 export interface Slack {
   /** Sends a request that may be sent any number of times. */
@@ -25,7 +25,7 @@ export interface Slack {
   readonly write: Exchange
 }
 
-/** The client with the connection of this call. */
+/** Makes `Slack` for one call. */
 export async function slackOf(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
   context: Pick<ToolContext, 'signal' | 'tools'>,
@@ -34,7 +34,7 @@ export async function slackOf(
   return slackAt(await context.tools.connection(call, tool, 'slack'), context.signal)
 }
 
-/** The client with this connection. `ends` stops reads; null: nothing stops them. */
+/** Makes `Slack` with this connection. `ends` cancels reads; null: nothing cancels them. */
 export function slackAt(connection: ServiceConnection<'slack'>, ends: AbortSignal | null): Slack {
   const exchange =
     (sending: Sending, signal: AbortSignal | null): Exchange =>
@@ -71,8 +71,8 @@ function clientOf(connection: ServiceConnection<'slack'>, send: Fetch, exchanged
 }
 
 /**
- * The client gets the text of an answer and none of its headers. Otherwise the client would unpack gzip answers without
- * a limit, and would read `Retry-After` by its own rules.
+ * The client library gets the text of an answer and none of its headers. Otherwise the library would unpack gzip
+ * answers without a limit, and would read `Retry-After` by its own rules.
  */
 function plainFetch(send: Fetch, exchanged: Exchanged) {
   const plain: FetchFunction = async (url, init) => {

@@ -3,7 +3,7 @@ import { OutgoingError } from '../../../shared/outgoing/outgoing.ts'
 import { failuresOf, isBroken, type Said, type Sending } from '../exchange.ts'
 import { ToolError } from '../executor.ts'
 
-/** Facts about an exchange that its answer does not contain. */
+/** Facts about one request that the parsed answer does not contain. */
 export interface Exchanged {
   /** Seconds that Slack asks to wait; null: it does not say. */
   retryAfterSeconds: number | null
@@ -124,7 +124,7 @@ const refusalOf: ReadonlyMap<string, Said> = new Map(
 export class SlackRefusal extends ToolError {
   readonly slackCode: string
   constructor(slackCode: string, [code, message]: Said) {
-    // An unknown code may repeat a value.
+    // An unknown code may repeat a value of the call. So people see the code only in `detail`, which is sealed.
     const detail = refusalOf.has(slackCode) ? {} : { detail: { slack_error: slackCode.slice(0, 200) } }
     super(code, message, { retryable: false, ...detail })
     this.slackCode = slackCode
@@ -134,10 +134,10 @@ export class SlackRefusal extends ToolError {
 const failures = failuresOf({ prefix: 'slack', title: 'Slack' })
 export const { unreadable } = failures
 
-/** The end of a sentence. */
+/** The end of a message that begins with `Slack`. */
 const notNow = 'could not carry out the request now'
 
-/** The error table of Slack's tools. `expired` makes the error for a refused credential. */
+/** Converts the error of a request to the error of the tool. `expired` makes the error for a refused credential. */
 export async function errorOf(
   error: unknown,
   sending: Sending,
@@ -146,7 +146,7 @@ export async function errorOf(
 ): Promise<unknown> {
   if (error instanceof WebAPIPlatformError) {
     const { error: code } = error.data
-    // The client returns an answer that is not JSON as the code.
+    // If an answer is not JSON, the client library returns its text as the code.
     if (typeof code !== 'string' || !/^\w{1,100}$/.test(code)) return unreadable(sending)
     if (refusedCredential.has(code)) return expired()
     if (limited.has(code)) return failures.limited(undefined, seconds)

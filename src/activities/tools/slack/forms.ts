@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/* The fields that are read in Slack's answers. Others are ignored. */
+/* The fields that are read in Slack's answers. Other fields are ignored. */
 
 const nextPage = z
   .object({ next_cursor: z.string().nullish() })
@@ -11,7 +11,7 @@ export const aConversation = z.object({ channel: z.object({ id: z.string() }) })
 
 export const madeMessage = z.object({ channel: z.string(), ts: z.string() })
 
-/** Metadata of other apps has another form. */
+/** The `id` in the metadata of our messages. Metadata of other apps has another form, and gives null. */
 const metadata = z
   .object({ event_payload: z.object({ id: z.string() }) })
   .transform(({ event_payload }) => event_payload.id)

@@ -42,7 +42,7 @@ export const sendMessage: ToolBody<'slack_send_message'> = async (call, context)
  */
 const withoutMentions = (text: string): string => text.replaceAll(/<(?=[!@])/g, '&lt;')
 
-/** The most channels of one name, at present or earlier, that are searched. */
+/** A finder searches at most this many channels. More channels may have the name, because earlier names count too. */
 const mostPlaces = 5
 
 export const findMessage: FinderOf<'slack_send_message'> = async (call, context, look) => {
@@ -69,7 +69,7 @@ export const findMessage: FinderOf<'slack_send_message'> = async (call, context,
   }
 }
 
-/** The most pages of 100 that are listed to find one message. */
+/** A finder reads at most this many pages of 100 messages. */
 const mostPages = 10
 
 interface Sought {

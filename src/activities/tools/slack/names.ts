@@ -5,7 +5,7 @@ import { slackOf, type Slack } from './client.ts'
 
 /* Names that approvers see beside ids. Only ids decide where a message goes, so a call never depends on a name. */
 
-/** A name that does not come within this time is left out. */
+/** A name that Slack does not give within this many milliseconds is left out. */
 const mostMilliseconds = 3_000
 const longestName = 80
 
@@ -22,7 +22,7 @@ const aPerson = z
   })
   .transform(({ user }) => user.profile?.display_name || user.real_name || user.name)
 
-/** How Slack names the channel or person with an id. */
+/** Reads Slack's names of channels and people by their ids. */
 export interface Names {
   channel(id: string): Promise<string>
   person(id: string): Promise<string>
@@ -50,7 +50,7 @@ export function namesOf(
   }
 }
 
-/** People choose their names freely, so a name is one short line. */
+/** Cuts a name to one short line, because people choose their names freely. */
 const shown = (name: string): string =>
   name
     .replaceAll(/[\p{C}\s]+/gu, ' ')

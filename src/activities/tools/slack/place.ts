@@ -70,12 +70,12 @@ export async function accountOf(
   )
 }
 
-/** Seconds. If the account was linked longer than this before the point of no return, the call used it. */
+/** If the account was linked more than this many seconds before the point of no return, the call used this account. */
 const readSeconds = 60
 
 /**
- * Whether the account may have been linked after the attempt that is looked for. Then that attempt sent to another
- * account.
+ * Whether the account may have been linked after the earlier attempt read the linked account. Then that attempt may
+ * have used another account.
  */
 export const isNewerThan = (account: LinkedAccount, { sentSecondsAgo }: Look): boolean =>
   account.linkedSecondsAgo < sentSecondsAgo + readSeconds
@@ -88,13 +88,13 @@ export async function conversationWith(slack: Slack, userId: string): Promise<st
   return channel.id
 }
 
-/** The most pages of channels that are listed to find one by its name. */
+/** At most this many pages are read to find a channel by its name. */
 const mostPages = 20
 const pageSize = 1_000
 
 /**
- * The channels that have this name now, or had it before; so a channel that was renamed meanwhile is found too. null: the
- * workspace has too many channels.
+ * Returns the channels that have this name now or had it before. So a channel that was renamed meanwhile is found too.
+ * null: the workspace has too many channels.
  */
 export async function channelsCalled(slack: Slack, name: string): Promise<readonly Channel[] | null> {
   const found: Channel[] = []

@@ -8,8 +8,8 @@ import { boardIdOf } from './place.ts'
 const errors: RestErrors = {
   prefix: 'trello',
   title: 'Trello',
-  // Trello also answers 401 if the account may not do this. For a refused credential it answers `invalid …` or `expired
-  // …`.
+  // Trello also answers 401 if the account may not do the action. For a refused credential it answers `invalid …` or
+  // `expired …`.
   forbidden: /^\s*"?unauthorized\b.*\bpermission\b/i,
   refusals: {
     400: ['refused', 'Trello does not take these values: check the ids, and that the text is not empty'],
@@ -23,8 +23,8 @@ const errors: RestErrors = {
 }
 
 /**
- * The client library `trello.js` is not used, because it writes texts and the token into addresses. It only checks the
- * tests' stand-in.
+ * Makes `Rest` for one call to Trello. The client library `trello.js` is not used, because it writes texts and the
+ * token into addresses. Only tests use it, to check their stand-in for Trello.
  */
 export async function trelloOf(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,

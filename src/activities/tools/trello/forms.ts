@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { listOf } from '../bounded-list.ts'
 import { withoutMark } from './mark.ts'
 
-/* The fields that are read in Trello's answers. Others are ignored. */
+/* The fields that are read in Trello's answers. Other fields are ignored. */
 
 const id = z.string().regex(/^[\da-f]{24}$/)
 const url = z.string().max(2048)
@@ -10,7 +10,7 @@ const text = z.string()
 
 /** Trello allows 5,000 open cards and 500 open lists on a board. */
 const mostCards = 5_000
-/** The most entries of one answer to a look. */
+/** A finder gets at most this many entries in one answer. */
 export const mostLooked = 1_000
 
 const cardFields = { id, name: text, desc: text.transform(withoutMark), url }

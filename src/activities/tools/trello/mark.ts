@@ -3,7 +3,8 @@ import { markOf } from '../marker.ts'
 
 /* Trello stores only texts that people see. So the mark of a call is the last line of a text. */
 
-// One or two line breaks, as people may edit the text. With `\n*` a text of nothing but line breaks would take seconds.
+// At most two line breaks are matched, because people may have edited the text. With `\n*` a text of nothing but line
+// breaks would take seconds.
 const anyMark = /\n{0,2}countersign:call:[\da-f]{32}(?=\s*$)/
 
 export const withoutMark = (text: string): string => text.replace(anyMark, '')

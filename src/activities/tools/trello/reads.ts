@@ -54,7 +54,7 @@ export const readCardState: StateReaderOf<'trello_comment'> = async (call, conte
   const trello = await trelloOf(call, context, 'trello_comment')
   const { id, name, list, board, url } = await cardAt(trello, call.params.card)
   return {
-    // On another board, other people read the card.
+    // The board is part of the revision, because other people can read the cards of another board.
     revision: hashOf({ id, name, list: list.name, board: board.id, boardName: board.name }),
     fields: {
       'name of the card': name,

@@ -25,7 +25,10 @@ export const createCard: ToolBody<'trello_create_card'> = async (call, context) 
   return { output: { id, url } }
 }
 
-/** Looks at all new cards of the board, because somebody may have moved or archived the card. */
+/**
+ * Looks for the mark in all new cards of the board. This includes archived cards and cards of all lists, because
+ * somebody may have moved or archived the card.
+ */
 export const findCard: FinderOf<'trello_create_card'> = async (call, context, look) => {
   const trello = await trelloOf(call, context, 'trello_create_card')
   const listed = await trello.read(markedCards, {

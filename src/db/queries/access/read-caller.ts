@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Reads the rights that a caller has now. The given conditions use the aliases `o`, `u` and `k` of this query. */
+/**
+ * Reads the rights that a caller has now. The parameters are SQL with the aliases of this query: `o` (organization),
+ * `u` (user) and `k` (key).
+ */
 export const readCaller = <Row>({
   organizationId,
   userId,

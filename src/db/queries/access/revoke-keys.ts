@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Revokes the person’s API keys, and notes each as an event of their account. */
+/** Revokes the API keys of a person. Records an account event for each key. */
 export const revokeKeysOf = (userId: string): RawBuilder<unknown> => sql`
   with revoked as (
     update api_keys set revoked_at = clock_timestamp() where user_id = ${userId} and revoked_at is null

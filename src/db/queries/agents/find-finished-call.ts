@@ -3,17 +3,20 @@ import { sql } from 'kysely'
 /** A call that an agent reports as finished. */
 export interface FinishedCall {
   readonly userId: string
-  /** The client's session. */
+  /** The client's own id of the agent session. */
   readonly sessionId: string
   readonly paramsHash: string
   readonly outcome: string | null
 }
 
-/** The columns that are read of the decision on a finished call. */
+/** The columns of the decision on a finished call. */
 export interface DecidedCall {
   readonly run_id: string
   readonly labels: string[]
 }
 
-/** Joins the person of session `s` only if they may still ask in the session's organization. */
+/**
+ * A SQL join with the membership of the person of session `s`, if this person may still ask for decisions in the
+ * session's organization.
+ */
 export const askers = sql`memberships m on m.organization_id = s.organization_id and m.user_id = s.user_id and m.role <> 'viewer'`

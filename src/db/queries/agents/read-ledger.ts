@@ -7,9 +7,9 @@ export interface AgentLedgerRows<Session, Prior, Approval> {
   /** Earlier decisions on the same calls, newest first. */
   readonly priors: Prior[] | null
   readonly approvals: Approval[] | null
-  /** Roles of askers and voters. */
+  /** Present roles of the people who ask for decisions or have voted. */
   readonly roles: { readonly user_id: string; readonly role: Role; readonly confirmed: boolean }[] | null
-  /** The keys and sessions among `senders` that may still ask. */
+  /** Ids of the API keys and sign-in sessions in `CallKey.by` that may still ask for decisions. */
   readonly valid: string[]
 }
 
@@ -19,19 +19,20 @@ interface CallKey {
   readonly sessionId: string
   readonly paramsHash: string
   readonly toolUseId: string | null
-  /** Id of the key or session that asks. */
+  /** Id of the API key or sign-in session with which the person asks for the decision. */
   readonly by: string
 }
 
 const askingScopes = ['agents:authorize', 'agents:*']
 
-/** The columns of a session. */
+/** The columns of an agent session. */
 const sessionColumns = sql`id, user_id, session_id, run_id, agent_name, agent_kind, status, labels, label_sources,
   label_bytes, decision_seq, allowed, held, denied, started_at, last_seen_at, ended_at`
 
 /**
- * Reads the rows that decisions on agents' calls need: sessions, earlier decisions on the same calls, approvals, and
- * the present roles of people. Earlier decisions are from the last `replayMinutes`, at most `mostPriors` for each call.
+ * Reads the rows that decisions on agents' calls need: agent sessions, earlier decisions on the same calls, approvals,
+ * and the present roles of people. Earlier decisions are from the last `replayMinutes`, at most `mostPriors` for each
+ * call.
  */
 export const readAgentLedger = <Session, Prior, Approval>({
   organizationId,

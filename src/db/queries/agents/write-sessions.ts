@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Part of a statement: saves new and changed sessions. A session's name, person and organization never change. */
+/**
+ * Part of a statement: saves new and changed agent sessions. The name, person and organization of a session never
+ * change.
+ */
 export const writeAgentSessions = (
   organizationId: string,
   sessions: readonly object[],

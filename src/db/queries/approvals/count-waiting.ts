@@ -2,7 +2,10 @@ import { sql, type RawBuilder } from 'kysely'
 import type { ApprovalKind } from '../../../contract/status.ts'
 import type { Risk } from '../../schema/runs.ts'
 
-/** The number of waiting approvals for one value of one field, or the total. All other fields are null. */
+/**
+ * The number of waiting approvals that have one value of one field, e.g. the same rule, or the total number. All other
+ * fields are null.
+ */
 export interface WaitingCount {
   readonly kind: ApprovalKind | null
   readonly rule_id: string | null
@@ -14,7 +17,9 @@ export interface WaitingCount {
   readonly is_total: boolean
 }
 
-/** Counts an organization's waiting approvals by each field, the largest counts first. */
+/**
+ * Counts an organization's waiting approvals by kind, rule, requester and risk level. The largest counts come first.
+ */
 export const countWaitingApprovals = ({
   organizationId,
   mostEntries,

@@ -2,7 +2,7 @@ import { sql, type RawBuilder } from 'kysely'
 import type { Role } from '../../../policy/types.ts'
 import { approvalColumns } from './columns.ts'
 
-/** Reads the newest approval that matches, its tool, and the present roles of its voters. */
+/** Reads the newest approval that matches `where`, its tool, and the present roles of its voters. */
 export const newestApproval = <Approval>(
   organizationId: string,
   where: RawBuilder<unknown>,

@@ -1,7 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 import { numbered } from '../rows.ts'
 
-/** Part of a statement: inserts approvals. `sealed` and `states` have one binary value a row, in the same order. */
+/**
+ * Part of a statement: inserts approvals. `sealed` and `states` have one binary value for each row, in the same order.
+ */
 export const insertNewApprovals = ({
   organizationId,
   now,

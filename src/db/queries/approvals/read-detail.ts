@@ -1,6 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Reads an approval of an organization with its votes, decision, agent and the organization’s settings. */
+/**
+ * Reads an approval of an organization with its votes, decision and agent, and with the settings of the organization.
+ */
 export const readApprovalDetail = <Row>({
   approvalId,
   organizationId,

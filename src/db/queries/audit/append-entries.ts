@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Part of a statement: appends entries. Their texts are joined with line breaks, which canonical JSON does not contain.
- * So each column is one text parameter, which needs no quoting as an array.
+ * Part of a statement: appends entries to the audit log. The values of a column are joined with line breaks, which
+ * canonical JSON does not contain. So each column is one text parameter, which needs no quoting as an array.
  */
 export const appendEntries = (
   entries: readonly { readonly canonical: string; readonly hash: string }[],

@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Counts the entries of a segment between two positions, by type, person and status. */
+/**
+ * Counts the entries of a segment by type, person and status. The segment has the positions from `from` up to, but
+ * without, `to`.
+ */
 export const countSegmentEntries = ({
   organizationId,
   segment,

@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Chains with full segments that are not counted yet: the segments from `next` up to, but without, `end`. */
+/**
+ * Finds chains with full segments that are not counted yet. These are the segments from `next` up to, but without,
+ * `end`.
+ */
 export const chainsToCount = (
   segmentLength: number,
   mostChains: number,

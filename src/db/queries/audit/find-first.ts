@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Finds the position of the first entry at or after a time by binary search; `end` if there is none. `time` is text in
- * ISO 8601, of fixed width and in UTC, so comparing texts compares times.
+ * Finds, with a binary search, the position of the first entry at or after `time`. Returns `end` if there is no such
+ * entry. `time` is text in ISO 8601, of fixed width and in UTC, so comparing texts compares times.
  */
 export const firstEntryFrom = ({
   organizationId,

@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Part of a statement: inserts events of runs. `moved.base` is the number of earlier events of the run. */
+/**
+ * Part of a statement: inserts events of runs. Another part of the statement, `moved`, has the number of earlier events
+ * of each run in its column `base`.
+ */
 export const insertRunEvents = (
   now: Date,
   events: readonly {

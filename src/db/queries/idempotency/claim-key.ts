@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** A use of a key. */
+/** A request with an idempotency key. */
 interface Use {
   readonly organizationId: string
   readonly userId: string
@@ -11,9 +11,13 @@ interface Use {
 }
 
 /**
- * Inserts the row of a key, or takes over an existing row. A row that is older than `keptFor` can be taken over unless
- * it is locked. A row without an answer can be taken over if its holder died (the lock has expired) and the body is the
- * same. Returns no row if another call has the key.
+ * Claims an idempotency key for a request: inserts the row of the key, or takes over an existing row in one of two
+ * cases:
+ *
+ * - The row is older than `keptFor` and is not locked.
+ * - The row has no answer, its lock has expired because its holder died, and the body of the request is the same.
+ *
+ * Returns no row if the key cannot be claimed.
  */
 export const claimIdempotencyKey = (
   { organizationId, userId, apiKeyId, route, key, bodyHash }: Use,

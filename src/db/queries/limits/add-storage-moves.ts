@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Adds rows of `storage_moves` to an organization's counters and deletes them. Its `chain_head` row must be locked. */
+/**
+ * Adds an organization's rows of `storage_moves` to its counters, and deletes these rows. The caller must have locked
+ * the organization's row of `chain_head`.
+ */
 export const addStorageMoves = (organizationId: string, mostMoves: number): RawBuilder<unknown> => sql`
   with gone as (
     delete from storage_moves

@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 
 export interface Counted {
-  /** Time when the oldest run that still counts for the hourly limit was accepted. */
+  /** Only if the hourly limit is reached: the time when the oldest run that still counts was accepted. Else null. */
   leaving: Date | null
   spent: number
   next_month: Date
@@ -10,8 +10,8 @@ export interface Counted {
 }
 
 /**
- * Counts an organization’s slots, adds up the cost of this calendar month (UTC), and finds its `nthNewest` run of the
- * last hour.
+ * Counts an organization’s taken slots and the runs that wait for one. Adds up the cost of this calendar month (UTC).
+ * Finds when the run with the index `nthNewest` in the last hour was accepted; the newest run has the index 0.
  */
 export const countRuns = ({
   organizationId,

@@ -9,8 +9,8 @@ interface Leased {
 }
 
 /**
- * Gives the unused requests of an earlier lease back to their window, and leases a block of the present window. The
- * block is the window's remaining requests divided by `parts`, at most `largestBlock`.
+ * Gives the unused requests of an earlier lease back to their time window, and leases a block of the present window.
+ * The block is the window's remaining requests divided by `parts`, at most `largestBlock`.
  */
 export const leaseRequests = ({
   organizationId,
@@ -31,7 +31,7 @@ export const leaseRequests = ({
 }): RawBuilder<Leased> => {
   const block = (base: RawBuilder<unknown>) =>
     sql`greatest(0, least(${limit}::bigint - ${base}, ${largestBlock}, greatest(1, (${limit}::bigint - ${base}) / ${parts})))`
-  // Requests taken from this window, minus the unused part of the previous lease.
+  // SQL for the requests taken from this window, without the unused part of the previous lease.
   const kept = (row: RawBuilder<unknown>) => sql`greatest(0, ${row}.taken -
     case when ${row}.started_at = ${unused?.startedAt ?? null}::timestamptz then ${unused?.count ?? 0} else 0 end)`
   const [theirs, before] = [kept(sql`r`), kept(sql`old`)]

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** The difference between an organization’s counters and the sum of its rows. */
+/** Reads how much higher an organization’s counters are than the sum of its rows. */
 export const readStorageDrift = (
   organizationId: string,
 ): RawBuilder<{ readonly bytes: number; readonly pending: number }> => sql`

@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Reads the counters of an organization’s stored data. The open rows of `storage_moves` are included. */
+/**
+ * Reads the counters of an organization’s stored data. Includes the rows of `storage_moves` that are not in the
+ * counters yet.
+ */
 export const readStoredAmounts = (
   organizationId: string,
 ): RawBuilder<{

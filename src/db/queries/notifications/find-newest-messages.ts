@@ -1,8 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * The newest message of a group for each recipient. `waits`: one of its items still waits. `is_open`: further items
- * can be added to the message. Locks the messages, so that nobody removes them.
+ * Reads the newest message of a group for each recipient. `waits` is true if an item of the message still waits for a
+ * person. `is_open` is true if further items can be added to the message. Locks the messages, so that no other
+ * transaction removes them.
  */
 export const newestMessagesOf = ({
   organizationId,

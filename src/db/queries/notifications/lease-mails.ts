@@ -8,7 +8,10 @@ export interface LeasedMail {
   readonly attempts: number
 }
 
-/** Leases due mails, with a share for each organization. */
+/**
+ * Leases due mails. One organization gets at most `mostOfOrganization` mails of a round, and none if it has already
+ * sent `mostOfHour` mails in the last hour.
+ */
 export const leaseDueMails = ({
   leaseSeconds,
   mostOfOrganization,

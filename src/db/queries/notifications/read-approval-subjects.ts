@@ -36,7 +36,10 @@ export interface ApprovalRow {
   }[]
 }
 
-/** Selects the fields of an organization's approvals (alias `a`) that messages show. */
+/**
+ * Selects the fields of an organization's approvals that messages show. `where` and `isOver` use the alias `a` of
+ * `approvals`.
+ */
 export const selectApprovalSubjects = ({
   organizationId,
   isOver,

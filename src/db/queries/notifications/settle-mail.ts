@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Notes the result of sending a mail. A pending mail is tried again after a minute. */
+/** Records the result of sending a mail. If the state stays `pending`, the mail is sent again after a minute. */
 export const settleMail = ({
   id,
   state,

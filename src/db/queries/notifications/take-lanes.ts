@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Takes lanes with due messages that no other process holds. Lanes of the organizations in `own` are left out. */
+/**
+ * Takes lanes: the right to send an organization's messages. A lane is taken if it has due messages and no other
+ * process holds it. `own` are organizations whose lanes the caller already holds.
+ */
 export const takeDueLanes = ({
   turn,
   leaseSeconds,

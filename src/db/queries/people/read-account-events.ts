@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Reads events that are not in an audit chain yet: the first one of each organization, then the second one of each. */
+/**
+ * Reads account events that are not in an audit chain yet: the first one of each organization, then the second one of
+ * each.
+ */
 export const readAccountEvents = (
   most: number,
 ): RawBuilder<{ readonly id: number; readonly organization_id: string }> => sql`

@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Takes an organization of the person that an interrupted request left without a member, and renames it. */
+/**
+ * An interrupted request of a person can leave an organization without members. Finds such an organization, renames it
+ * and returns it, so that it is used again.
+ */
 export const takeUnusedOrganization = ({
   userId,
   name,

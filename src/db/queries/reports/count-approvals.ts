@@ -15,7 +15,10 @@ export interface ApprovalTotals {
 
 const countOf = (status: string) => sql`count(*) filter (where status = ${status})`
 
-/** Counts approvals by status, and measures the seconds until decisions. A quick one takes at most `quick` seconds. */
+/**
+ * Counts approvals by status, and measures the seconds until decisions. The result `quick` is the number of approvals
+ * that were approved within `quick` seconds.
+ */
 export const countApprovalsByStatus = (
   mine: RawBuilder<boolean>,
   quick: number,

@@ -8,7 +8,10 @@ export interface HeldVersion {
   approved: number
 }
 
-/** The workflow versions that had held runs (approvals of the kind `run`), and the tools of their steps. */
+/**
+ * Selects the workflow versions with runs that were held as a whole (approvals of the kind `run`), and the tools of
+ * their steps.
+ */
 export const heldVersions = (mine: RawBuilder<boolean>): RawBuilder<HeldVersion> => sql`
   with versions as (
     select r.workflow_id, r.workflow_version as version, count(*) as total,

@@ -6,13 +6,11 @@ export interface HeldWorkflow {
   readonly total: number
   readonly approved: number
   readonly rejected: number
-  /** The number of all workflows that were held. */
+  /** The number of all held workflows, including those that `mostWorkflows` leaves out. */
   readonly workflows: number
 }
 
-/**
- * The workflows that were held most often. Only approvals that match the condition `mine` are counted.
- */
+/** Selects the workflows that were held most often. Only approvals that match the condition `mine` are counted. */
 export const heldWorkflows = (
   mine: RawBuilder<boolean>,
   mostWorkflows: number,

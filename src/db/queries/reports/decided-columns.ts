@@ -1,6 +1,9 @@
 import { sql } from 'kysely'
 
-/** The seconds from the request to the decision. `extract` would compute them as slow decimal numbers. */
+/**
+ * The seconds from the request to the decision. This does not use `extract`, because it computes with slow decimal
+ * numbers.
+ */
 export const seconds = sql`date_part('epoch', decided_at - created_at)`
 
 export const isDecided = sql`status in ('approved', 'rejected')`

@@ -1,7 +1,10 @@
 import { sql, type RawBuilder } from 'kysely'
 import { isDecided, seconds } from './decided-columns.ts'
 
-/** The rules that hold the most calls (`is_top`), and the rules whose held calls are always approved. */
+/**
+ * Selects the rules that hold the most calls (`is_top`), and the rules whose held calls are always approved. Each of
+ * the two lists has at most `mostRules` rules.
+ */
 export const rulesThatHold = <Rule>(
   mine: RawBuilder<boolean>,
   mostRules: number,

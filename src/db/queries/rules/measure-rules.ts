@@ -1,6 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** The bytes and values of all rules and label rules of an organization. */
+/**
+ * Measures all rules and label rules of an organization: their bytes, and the number of their values, labels and tools.
+ */
 export const measureRules = (
   organizationId: string,
 ): RawBuilder<{ readonly bytes: number; readonly values: number }> => sql`

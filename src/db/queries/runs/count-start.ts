@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Counts a start of loading a call, unless its run is cancelled or has ended. Returns the number of starts. */
+/**
+ * Counts that a worker begins to load the values of a call. Returns the number of starts, or no row if the run is
+ * cancelled or has ended.
+ */
 export const countCallStart = ({
   runId,
   stepId,

@@ -3,7 +3,7 @@ import { sql, type RawBuilder } from 'kysely'
 /** Calls of one step, or the run itself, that wait for the same thing. */
 export interface Waiting {
   readonly run_id: string
-  /** null: the run itself. */
+  /** null if the run itself waits. */
   readonly step_id: string | null
   /** `decided`: the decision was made, but the call has not continued yet. */
   readonly kind: 'approval' | 'resolution' | 'slot' | 'decided'

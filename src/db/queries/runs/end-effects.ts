@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Ends the open calls of a run. Returns the calls that may have happened. */
+/** Ends the open calls of a run. Returns the calls that may have happened: their outcome is unknown. */
 export const endOpenEffects = <Call>({
   runId,
   now,

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** A run that got a slot, and how it waited for the slot. */
+/** A run that got a slot, and the state in which the run waited for this slot. */
 export interface GrantedRun {
   readonly id: string
   readonly workflow_id: string

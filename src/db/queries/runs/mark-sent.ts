@@ -1,8 +1,9 @@
 import { openIntentText } from './open-intent.ts'
 
 /**
- * Marks a call as sent if it may act now and its connection is active. The parameters are the parameters of
- * `openIntentText`, and then the connection if its service recognizes the call by a key.
+ * Marks a call as sent if it may act now and its connection is active. The answer `yes`, `changed`, `superseded` or
+ * `disconnected` says whether it was marked. The parameters are those of `openIntentText`. Parameter 7 is the
+ * connection's id and address; null if the service cannot recognize the call by a key.
  */
 export const markSentText = `
   with open as (${openIntentText}), call as (

@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Everything about a call that can change: its row, its dependencies, its run and its organization. */
+/**
+ * Reads what can change about a call: its row, its dependencies, the state of its run, and whether its organization is
+ * frozen.
+ */
 export const readCallState = <Now>({
   runId,
   stepId,

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * The first failed calls of each step, and the number of its failed items. Parameters above `mostSealedBytes` are left
- * out.
+ * Reads the first failed calls of each step, and the number of failed items of the step. Sealed parameters of more than
+ * `mostSealedBytes` are left out.
  */
 export const readFailedCalls = <Row>({
   runId,

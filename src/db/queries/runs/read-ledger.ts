@@ -3,13 +3,13 @@ import type { Role } from '../../../policy/types.ts'
 import { approvalColumns } from '../approvals/columns.ts'
 
 export interface RunLedgerRows<Run, Effect, Step, Approval> {
-  /** The organization's slots; null if every run has its own. */
+  /** The organization's taken slots and the runs that wait for one; null if each of these runs already has a slot. */
   readonly slots: { readonly taken: number; readonly waiting: number } | null
   readonly runs: Run[] | null
   readonly effects: Effect[] | null
   readonly steps: Step[] | null
   readonly approvals: Approval[] | null
-  /** Roles of requesters and voters. */
+  /** Present roles of requesters and voters. */
   readonly roles: { readonly user_id: string; readonly role: Role; readonly confirmed: boolean }[] | null
 }
 

@@ -1,8 +1,11 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Adds the highest possible cost of an attempt to its run. Does so only if the attempt may act and the budget of the
- * month in which the run was accepted still allows this cost.
+ * Adds `most`, the highest possible cost of an attempt, to the cost of its run. Does so only under two conditions:
+ *
+ * - The attempt may still act (`may_act`).
+ * - The cost fits into the budget (`limit`) of the month in which the run was accepted. `reserved` tells whether the
+ *   cost was added.
  */
 export const reserveCostOfAttempt = ({
   organizationId,

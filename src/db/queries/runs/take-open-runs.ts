@@ -5,7 +5,10 @@ export interface OpenRun {
   readonly organization_id: string
   readonly cancel_requested_at: Date | null
   readonly cancel_requested_by: string | null
-  /** Wake keys of calls that were decided. The wake-ups of these calls seem lost. */
+  /**
+   * Wake keys of calls that wait although they were decided some time ago. The signal that wakes them was probably
+   * lost.
+   */
   readonly overdue: readonly string[]
 }
 

@@ -17,8 +17,8 @@ export interface LongestWait {
 }
 
 /**
- * Reads the oldest pending approval of each kind, and the oldest unknown outcome of an open run. Looks at the oldest
- * `mostRows` approvals, and at the unknown outcomes of the oldest `mostRows` open runs.
+ * Reads the oldest pending approval of each kind, and the oldest unknown outcome of an open run. Considers only the
+ * oldest `mostRows` approvals and the oldest `mostRows` open runs.
  */
 export const longestWaits = (mostRows: number): RawBuilder<LongestWait> => sql`
   with a as (select kind, id, organization_id, workflow_id, run_id, step_id, item_index, session_id, created_at as since

@@ -1,6 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Removes the values of runs that ended more than `days` ago. Returns the runs. */
+/** Removes the inputs and results of at most `batch` runs that ended more than `days` ago. Returns these runs. */
 export const removeValuesOfOldRuns = (
   days: number,
   batch: number,

@@ -7,7 +7,10 @@ export interface DueDelivery {
   readonly target_sealed: Buffer
 }
 
-/** The delivery of an active webhook that has been due for the longest time. */
+/**
+ * Reads a webhook's delivery that has been due for the longest time. Returns no row if no delivery is due or the
+ * webhook is not active.
+ */
 export const nextDueDelivery = (webhookId: string): RawBuilder<DueDelivery> => sql`
   select d.id, d.event_id, e.message, w.target_sealed
   from webhooks w

@@ -3,7 +3,8 @@ import { sql, type RawBuilder } from 'kysely'
 const isFree = sql`(leased_until is null or leased_until <= clock_timestamp())`
 
 /**
- * Leases due webhooks, the longest waiting first, and at most `mostOfOrganization` of one organization.
+ * Leases due webhooks, the longest waiting first. One organization has at most `mostOfOrganization` leases at a time.
+ * `isAiling` selects webhooks with failures or slow answers, or else all others.
  */
 export const leaseDueWebhooks = ({
   isAiling,

@@ -3,7 +3,10 @@ import type { EffectRecord } from './ledger.ts'
 import type { LockedRun } from './run-call.ts'
 import { sourceBytes, countStoredBytes } from './storage-limit.ts'
 
-/** Adds the row of a call without a decision. `fits` is false if no storage is left for its parameters. */
+/**
+ * Adds the row of a call that is not yet decided. If `fits` is false, the run has no storage left for the call's
+ * parameters, so they are not stored.
+ */
 export function addEffect(locked: LockedRun, op: StepOp, fits: boolean): EffectRecord {
   const { tx, ledger } = locked
   if (fits) countStoredBytes(locked, op.sealed.length + sourceBytes(op.labelSources))
@@ -13,7 +16,7 @@ export function addEffect(locked: LockedRun, op: StepOp, fits: boolean): EffectR
     step_id: op.key.stepId,
     item_index: op.key.itemIndex,
     tool: op.tool.name,
-    // Overwritten before the transaction ends: every path from here sets a state.
+    // This state is overwritten before the transaction ends, because every path from here sets a state.
     state: 'retry',
     attempt: 0,
     failures: 0,

@@ -49,10 +49,14 @@ export type ApprovalUse =
 type Ended = Extract<ApprovalUse, { kind: 'ended' }>
 
 /**
- * Decides whether a held call may run now. An approval covers one call with all its technical retries. At use, the
- * votes must satisfy the strictest rule that matches now. The parameters must be the approved ones, and the approvers
- * must have seen all labels. The state that the approvers saw must be unchanged. Otherwise the call is held again.
- * Expiry is compared with the database's clock.
+ * Decides whether a held call may run now. An approval covers one call with all its technical retries. The call can use
+ * its approval under these conditions; if one is not met, the call is held again:
+ *
+ * - The votes satisfy the strictest rule that matches now.
+ * - The parameters are the approved parameters, and the approvers have seen all labels.
+ * - The state that the approvers saw has not changed.
+ *
+ * A rejected, withdrawn or expired approval ends the call. Expiry is compared with the database's clock.
  */
 export function useApproval(call: DecidingCall, decided: Decided): ApprovalUse {
   const { op } = call
@@ -88,7 +92,7 @@ function endedBy(call: LockedCall, approval: ApprovalRecord, state: ApprovalStat
   if (state === 'withdrawn')
     return { kind: 'ended', outcome: 'cancelled', reason: 'its approval was withdrawn' }
   if (state !== 'expired') return null
-  // An approval must be used before it expires. A process that was down does not make the approval last longer.
+  // An approval must be used before it expires. If a process was down, the approval does not last longer for that.
   const reason =
     approval.status === 'approved' ? 'its approval expired before it was used' : 'nobody approved it in time'
   if (approval.status === 'pending')
@@ -135,13 +139,16 @@ function waitForSlot(call: LockedCall, expiresAt: string | null): ApprovalUse & 
   return { kind: 'waits', waitsFor: 'slot', approvalId: effect.approval_id, expiresAt }
 }
 
-/** Withdraws a call's pending approval: the call has ended, or needs no approval now. */
+/** Withdraws a call's pending approval, because the call has ended or needs no approval now. */
 export function withdrawPending(call: LockedCall): void {
   const approval = approvalOf(call)
   if (approval?.status === 'pending') withdrawApproval(call, approval)
 }
 
-/** Whether the state that the call would change, or its connection, must be read before a person is asked. */
+/**
+ * Whether a worker must first read the state that the call would change, or the call's connection. This must happen
+ * before a person is asked for an approval.
+ */
 export function isUnseen({ tx, run }: LockedRun, { tool, seen, wanted, problem }: StepOp): boolean {
   if (seen !== undefined || !wanted || problem !== null) return false
   if (tool.precondition !== undefined) return true
@@ -149,7 +156,7 @@ export function isUnseen({ tx, run }: LockedRun, { tool, seen, wanted, problem }
   return service !== null && liveConnection(tx.policy.connections, service, run.requested_by) !== null
 }
 
-/** The most times that the state may change after approvers saw it. At the next change, the call fails. */
+/** The state that the approvers saw may change at most this many times. At the next change, the call fails. */
 export const mostChanges = 5
 
 function changedTooOften({ changed }: StepOp): Extract<ApprovalUse, { kind: 'ended' }> {
@@ -157,7 +164,9 @@ function changedTooOften({ changed }: StepOp): Extract<ApprovalUse, { kind: 'end
   return { kind: 'ended', outcome: 'failed', reason, code: 'changed_too_often' }
 }
 
-/** Holds the call with a new approval. The new approval replaces a former one that no longer covers the call. */
+/**
+ * Holds the call with a new approval. If an earlier approval no longer covers the call, the new approval replaces it.
+ */
 function holdCall(call: DecidingCall, decided: Decided, again: HeldAgain | null): ApprovalUse {
   const { tx, ledger, run, effect, op } = call
   if (again?.hasChanged === true && again.former.state_changes >= mostChanges) return changedTooOften(op)

@@ -11,9 +11,10 @@ export interface DecideAgainOp {
 }
 
 /**
- * Decides a call again just before it acts (commit point `effect.decide`). Needed if the rules, the requester's role,
- * or the thing that the call would change has itself changed since. The call can still use its approval. Returns null
- * if another attempt has taken over. After a crash, the call is in `intent` and is decided again.
+ * Decides a call again just before it acts (commit point `effect.decide`). This is needed if one of these has changed
+ * since the earlier decision: the rules, the requester's role, or the thing that the call would change. The call can
+ * still use its approval. Returns null if another attempt has taken over. If the process crashes after the call was
+ * allowed, the call's row is in `intent`, and the next attempt decides the call again.
  */
 export const decideAgain = ledgerKind(
   'effect.decide',

@@ -14,10 +14,15 @@ export interface NextOp {
 }
 
 /**
- * Decides a call right after the outcome of the previous call, in the same transaction (commit point `effect.decide`).
- * Returns null and writes nothing if the outcome is not the expected one, or if the call has a row already. The same
- * holds if the run is not `running` or is being cancelled, or if the organization is frozen. The call is then decided
- * when its activity runs. After a crash the call is in `intent` and is decided again.
+ * Decides a call in the transaction that saves the outcome of the previous call (commit point `effect.decide`). If the
+ * process crashes after the call was allowed, the call's row is in `intent`, and the call's activity decides it again.
+ *
+ * In these cases, the function returns null and writes nothing. The call is then decided when its activity runs.
+ *
+ * - The previous call is not completed, or the labels of its output are not the expected labels.
+ * - The call has a row already.
+ * - The run is not `running`, or its cancellation was requested.
+ * - The organization is frozen.
  */
 export const decideNext = ledgerKind(
   'effect.decide',

@@ -28,21 +28,21 @@ import type { Basis, StepOp } from './step-op.ts'
 import { noteOutcome, recordDecision, settle, startRun, stepEvent, updateRunStatus } from './ledger-moves.ts'
 
 /*
- * The effect: intent, call, outcome. One row per (run, step, item), in one state:
+ * An effect is the row of one call of a run. There is one row for each (run, step, item). Its states:
  *
  * - *(no row)*: nothing was decided yet.
- * - `held`: parameters are resolved and sealed. The call waits for an approval, has an approval that is not used, or
- *   waits for a slot of its run (slot-moves.ts).
- * - `intent`: the call is allowed, its approval is used, the tool's body may run. A new attempt decides again. Reads,
- *   transactional and keyed tools stay in `intent` while their body runs; an unsafe tool has not sent a byte yet. A
- *   findable tool with `sent_at` only looks for the effect that an earlier attempt may have had. An unsafe tool with
- *   `sent_with` sends the call again with its key.
+ * - `held`: the parameters are resolved and sealed. The call waits for an approval, has an approval that is not used
+ *   yet, or waits until its run has a slot (slot-moves.ts).
+ * - `intent`: the call is allowed, its approval is used, and the tool's body may run. A new attempt decides the call
+ *   again. Reads, transactional and keyed tools stay in `intent` while their body runs. An unsafe tool has not sent a
+ *   byte yet. If `sent_at` is set, an earlier attempt may have acted: a findable tool then only looks for the effect of
+ *   that attempt, and an unsafe tool with `sent_with` sends the call again with its key.
  * - `sent`: an unsafe or findable tool has passed its point of no return; bytes may have left.
- * - `retry`: the tool failed temporarily; a later attempt decides again.
+ * - `retry`: the tool failed temporarily; a later attempt decides the call again.
  * - `unknown_outcome`: a process died, or time ran out, while the call was `sent`, and the call cannot be found. A
  *   person chooses retry, done or fail.
- * - `completed`, `failed`, `denied`, `rejected`, `expired`, `skipped`, `cancelled`: the outcome. It is final: a later
- *   attempt returns it and runs nothing.
+ * - `completed`, `failed`, `denied`, `rejected`, `expired`, `skipped`, `cancelled`: the outcome. The outcome is final:
+ *   a later attempt returns it and runs nothing.
  *
  * Moves, with their commit points:
  *
@@ -51,39 +51,41 @@ import { noteOutcome, recordDecision, settle, startRun, stepEvent, updateRunStat
  * - intent|sent → outcome|retry|unknown_outcome (`effect.outcome`).
  * - sent → unknown_outcome at the next attempt (`effect.decide`). If the tool is findable or `sent_with` is set: sent →
  *   intent, and `sent_at` stays.
- * - intent with `sent_at` → sent again with the key, or → retry if the call is absent.
- * - unknown_outcome → outcome, or a person chooses `retry` (`effect.resolve`).
+ * - intent with `sent_at` → sent if the call is sent again with its key, or → retry if the call is absent.
+ * - unknown_outcome → outcome by a person's choice (`effect.resolve`). If the person chooses `retry`, the state stays
+ *   until the next attempt.
  * - unknown_outcome → the outcome that the attempt reports late (`effect.outcome`).
  *
  * `attempt` is a fence: only the newest attempt may move to `sent` or record an outcome.
  */
 
 export type StepVerdict =
-  /** Run the body as this attempt. */
+  /** Run the tool's body as this attempt. */
   | {
       readonly go: true
       readonly attempt: number
       /** Failures of the tool so far. */
       readonly failures: number
       readonly basis: Basis
-      /** Seconds since an earlier attempt may have acted: look for its effect first. null: make the call. */
-      readonly sentSecondsAgo: number | null
       /**
-       * The connection, with its address, of an earlier attempt that may have acted; null: unknown or nothing was sent.
+       * Seconds since an earlier attempt may have acted: look for its effect first, or send the call again with its
+       * key. null: make the call.
        */
+      readonly sentSecondsAgo: number | null
+      /** The connection and its address that this earlier attempt used; null: unknown, or nothing was sent. */
       readonly sentWith: string | null
       /** The approval that lets the call through; null if no rule holds the call. */
       readonly approvalId: string | null
       /** Labels that the organization's rules add to the output. */
       readonly addedLabels: readonly Label[]
-      /** Limits the readers of the place that the call writes to. The service is asked for the readers at the call. */
+      /** Limits who may read the place that the call writes to. The tool asks the service who can read it. */
       readonly audience: Audience
     }
   /** The call has its outcome; nothing runs. */
   | { readonly go: false; readonly state: Outcome; readonly reason: string }
   | ({ readonly go: false; readonly state: 'held' } & HeldDetails)
   | { readonly go: false; readonly state: 'unknown_outcome' }
-  /** Nothing was decided, because the organization has no storage left. The caller asks again later. */
+  /** No decision: the organization is at its limit of storage or pending approvals. The caller asks again later. */
   | OverStorageLimit
   | Unseen
 
@@ -119,11 +121,11 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   if (known === undefined && isUnseen(locked, asked) && wouldBeHeld()) return { go: false, state: 'unseen' }
   startRun(locked)
   const fits = callFitsRun(run, known, asked)
-  // If no storage is left, label sources are not stored, whatever the call's outcome.
+  // If the run has no storage left, label sources are not stored, whatever the call's outcome.
   const op = fits ? asked : { ...asked, labelSources: [] }
   const effect = known ?? addEffect(locked, op, fits)
   const call = { ...locked, effect, op }
-  // The earlier attempt may have acted. Store its time, so that the time is known even if the call is held again.
+  // The earlier attempt may have acted. Store the time of that attempt, so that it is known if the call is held again.
   if (effect.state === 'intent' && op.tool.repeat === 'keyed') effect.sent_at ??= effect.intent_at
   if (run.cancel_requested_at !== null) return finish(call, 'cancelled', 'the run was cancelled')
   if (op.isUnread === true && tx.policy.frozen === null)
@@ -208,7 +210,7 @@ export function callOf(op: StepOp): Call {
   }
 }
 
-/** Moves the call to `intent`: decision, approval use and the permission to run the body commit together. */
+/** Moves the call to `intent`. The decision and the use of the approval commit in the same transaction. */
 function begin(call: DecidingCall, decided: Decided, approvalId: string | null = null): StepVerdict {
   const { tx, ledger, run, effect, op } = call
   const wasWaiting = effect.state === 'held' || effect.state === 'unknown_outcome'
@@ -216,7 +218,7 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   if (effect.state === 'unknown_outcome') noteOutcome(effect, 'unknown_outcome')
   effect.attempt += 1
   effect.state = 'intent'
-  // A person who chose `retry` has looked for the call already.
+  // A person who chose `retry` has looked for the call already, so the next attempt does not look for it.
   const canBeFound = op.tool.repeat === 'findable' || effect.sent_with !== null
   if (!canBeFound || effect.resolved_outcome === 'retry') effect.sent_at = effect.sent_with = null
   effect.resolved_outcome = null
@@ -236,7 +238,7 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   }
   if (wasWaiting) run.waiting -= 1
   updateRunStatus(call)
-  // `decideCall` has refused people without a role.
+  // `decideCall` has refused people without a role, so the default is never used.
   const role = ledger.roles.get(run.requested_by) ?? 'viewer'
   const basis = { policyVersion: tx.policy.version, role }
   const { sent_at: sentAt, sent_with: sentWith } = effect

@@ -15,7 +15,10 @@ import { load } from '../values/loading.ts'
 import { ResourceExhausted } from '../values/outputs.ts'
 import { runActor, updateRunStatus } from './ledger-moves.ts'
 
-/** The list of a `for_each` step. Throws TemplateError; TypeError if the value is no list or has too many items. */
+/**
+ * Resolves the list of a `for_each` step. Throws TemplateError if a template cannot be resolved, and TypeError if the
+ * value is not a list or has too many items.
+ */
 export function itemsOf(spec: CallSpec, scope: Scope): readonly Json[] {
   const { value } = resolve(spec.step.for_each as Json, scope)
   if (value === null) return []
@@ -26,9 +29,9 @@ export function itemsOf(spec: CallSpec, scope: Scope): readonly Json[] {
 }
 
 /**
- * Counts the items of a `for_each` step once (commit point `step.expand`); later calls return the stored count. If the
- * list cannot be resolved, the step fails; in a frozen organization it is denied. Throws `conflict` if the run waits
- * for its own approval.
+ * Counts the items of a `for_each` step and stores their number (commit point `step.expand`). Later calls return the
+ * stored number. If the list cannot be resolved, the step fails. If the organization is frozen, the step is denied.
+ * Throws `conflict` if the run waits for its own approval, and `unavailable` if a freeze has just ended.
  */
 export async function expandStep(
   context: Pick<Context, 'combiner' | 'db' | 'runCaches' | 'sealer'>,
@@ -53,7 +56,7 @@ export async function expandStep(
     if (run.status === 'awaiting_approval')
       throw new DomainError('conflict', 'the run waits for its own approval')
     const { frozen } = tx.policy
-    // The freeze has ended since `readCallSpec`, so the items were not counted: the caller asks again.
+    // `readCallSpec` found a freeze, so the items were not counted. The freeze has ended since: the caller asks again.
     if (spec.stopped !== null && frozen === null) throw new DomainError('unavailable', 'asked too early')
     const bad = frozen === null ? 'failed' : 'denied'
     const error = frozen === null ? counted.error : stepError({ code: bad, message: explainFrozen(frozen) })
@@ -66,7 +69,10 @@ export async function expandStep(
   })
 }
 
-/** Writes the number of items, or the bad outcome of a step without items, with its event and its audit entry. */
+/**
+ * Writes the number of items. If the items could not be counted, writes the step's bad outcome instead. In both cases,
+ * adds an event and an audit entry.
+ */
 async function saveExpansion(
   tx: ChainTx,
   spec: CallSpec,

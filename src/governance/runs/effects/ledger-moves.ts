@@ -33,7 +33,7 @@ export function stepEvent(
 export function recordDecision(call: DecidingCall, decided: Decided, approvalId: string | null): string {
   const { tx, ledger, run, effect, op } = call
   const id = newId('decision')
-  // A call whose parameters were not read has those of an earlier attempt.
+  // If this attempt did not read the parameters, the row has the hash from an earlier attempt.
   const paramsHash = effect.params_hash ?? op.paramsHash
   run.decision_seq += 1
   countStoredBytes(call, sourceBytes(op.labelSources))
@@ -90,7 +90,7 @@ export function recordDecision(call: DecidingCall, decided: Decided, approvalId:
   return id
 }
 
-/** A new error, as `stepError` makes it. */
+/** An error that `stepError` has created. */
 export type NewError = StepError & { readonly retryable: boolean }
 
 export interface Settlement {
@@ -102,9 +102,11 @@ export interface Settlement {
   readonly output?: SealedText | undefined
   readonly outputLabels?: string[]
   readonly durationMs?: number
-  /** The rule that denies the call. The log shows it; the chain has it in `tool_call.decided`. */
+  /**
+   * The rule that denies the call. Only the log shows it here: the audit chain has it in the entry `tool_call.decided`.
+   */
   readonly ruleId?: string | null
-  /** The person who settles the call with `resolve`; otherwise the run. */
+  /** The person who settles the call with `resolve`. If absent, the actor is the run. */
   readonly actor?: Actor
 }
 
@@ -167,7 +169,7 @@ function saveOnEffect(call: LockedCall, how: Settlement, ended: boolean): void {
   if (how.errorDetail !== undefined) countStoredBytes(call, how.errorDetail.bytes)
   effect.resolved_outcome = null
   effect.wants_slot = false
-  // A tool that failed temporarily after its point of no return reports that nothing was done.
+  // If a tool fails temporarily after its point of no return, nothing was done. So the mark `sent_at` is removed.
   if (how.state === 'retry') effect.sent_at = effect.sent_with = null
   if (how.state === 'unknown_outcome') effect.sent_at ??= tx.now.toISOString()
   if (how.output !== undefined) {
@@ -179,7 +181,7 @@ function saveOnEffect(call: LockedCall, how: Settlement, ended: boolean): void {
   if (how.durationMs !== undefined) effect.duration_ms = how.durationMs
 }
 
-/** The most outcomes of earlier attempts that are stored for one call. */
+/** A call's row stores at most this many outcomes of earlier attempts. */
 const mostPastOutcomes = 50
 
 /** Adds the outcome of the present attempt to `past_outcomes`, before another attempt begins. */
@@ -203,7 +205,8 @@ function moveStep({ tx, ledger, effect }: LockedCall, how: Settlement, ended: bo
   ledger.dirtySteps.add(step)
   // A late outcome of an item changes only the item: the end of the run has already ended the step.
   if (effect.item_index >= 0 && step.finished_at !== null) return
-  // A `for_each` step ends after all its items (finish-items.ts). Until then its status only shows if items wait.
+  // A `for_each` step ends after all its items (finish-items.ts). Until then, the step's status only shows whether
+  // items wait.
   if (effect.item_index >= 0 && ended) {
     if (step.status === 'unknown_outcome' || step.status === 'held') step.status = 'running'
     return
@@ -232,7 +235,7 @@ export function updateRunStatus(locked: LockedRun, pausedReason?: string): void 
   ledger.dirtyRuns.add(run)
 }
 
-/** A run starts with the decision on its first call. */
+/** Sets the start of a run. A run starts with the decision on its first call. */
 export function startRun({ tx, ledger, run }: LockedRun): void {
   if (run.started_at !== null) return
   run.started_at = tx.now.toISOString()

@@ -17,8 +17,8 @@ import { giveSlotsBack, handOn } from './slot-moves.ts'
 const family = {}
 
 /**
- * A kind of operation on calls of runs. All kinds share one Ledger, so they can share a batch. For an operation with
- * `after`, that earlier call is read too.
+ * Defines a kind of operation on calls of runs. All kinds share one Ledger, so operations of different kinds can share
+ * a batch. If an operation has `after`, that earlier call is read too.
  */
 export function ledgerKind<Op extends { readonly key: EffectKey; readonly after?: EffectKey }, R>(
   point: CommitPoint,
@@ -58,8 +58,8 @@ export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]
 }
 
 /**
- * Sends all changes of a batch in one statement. Rows travel as JSON. Outputs and sealed parameters are binary, so they
- * travel as separate parameters, joined by the row's number.
+ * Sends all changes of a batch in one SQL statement. The rows are sent as JSON. Outputs and sealed parameters are
+ * binary, so they are sent as separate SQL parameters. The statement joins them to the rows by the row's number.
  */
 export function writeLedger(tx: ChainTx, ledger: Ledger): void {
   const slotsMoved = giveSlotsBack(ledger)

@@ -28,7 +28,10 @@ export interface RunState {
   slot: Slot | null
   /** The cost that the run's calls reported, in currency units. */
   cost: number
-  /** Numbers of the run's calls outside this ledger: those in progress, and those that want a slot (slot-moves.ts). */
+  /**
+   * The numbers of the run's calls that this ledger does not contain: calls in progress, and calls that want a slot
+   * (slot-moves.ts).
+   */
   readonly others_under_way: number
   readonly others_wanting: number
 }
@@ -52,17 +55,23 @@ export interface EffectRecord {
   past_outcomes: readonly PastOutcome[]
   intent_at: string | null
   sent_at: string | null
-  /** The connection and its address through which the call was sent; null: unknown, or nothing was sent. */
+  /**
+   * The connection and its address through which the call was sent; null: the connection is unknown, or nothing was
+   * sent.
+   */
   sent_with: string | null
   finished_at: string | null
   duration_ms: number | null
   /** Whether the held call may run as soon as its run has a slot. */
   wants_slot: boolean
-  /** Set if this transaction stores an output; never read back. */
+  /** The sealed output. Set only if this transaction stores an output; `loadLedger` never reads it. */
   output?: Buffer | undefined
-  /** The sealed values of the error, or null. Set if this transaction sets the error; never read back. */
+  /**
+   * The sealed values of the error, or null. Set only if this transaction sets the error; `loadLedger` never reads
+   * them.
+   */
   errorDetail?: Buffer | null | undefined
-  /** Set if this transaction creates the row. */
+  /** The sealed parameters. Set only if this transaction creates the row. */
   sealed?: Buffer | null | undefined
 }
 
@@ -105,7 +114,7 @@ export class Ledger {
     return this.steps.get(stepKey(runId, stepId))
   }
 
-  /** Adds a call's row. The caller must set its state. */
+  /** Adds a call's row. The caller must then set the row's state. */
   addEffect(record: EffectRecord): EffectRecord {
     this.newEffects.push(record)
     this.effects.set(`${record.run_id}/${record.step_id}/${record.item_index}`, record)

@@ -24,8 +24,8 @@ import { runActor, settle, type NewError } from './ledger-moves.ts'
 import { fitsRun, runTooLarge } from './storage-limit.ts'
 
 /**
- * The result of one attempt's body. `cost`, in currency units, is added to the cost counted for the month. It is the
- * real cost minus the cost that the attempt has reserved.
+ * The result of the tool's body in one attempt. `cost`, in currency units, is the real cost minus the cost that the
+ * attempt has reserved. It is added to the run's cost, which counts for the month.
  */
 export interface OutcomeOp {
   readonly key: EffectKey
@@ -35,9 +35,9 @@ export interface OutcomeOp {
         readonly state: 'completed'
         /** JSON text. */
         readonly output: SealedText
-        /** Labels declared by the tool, and labels of this value. */
+        /** The labels that the tool declares for its output, and labels of this value. */
         readonly labels: readonly Label[]
-        /** The call as it is now, for label rules. */
+        /** The call as label rules see it. These rules can add labels to the output. */
         readonly call: Call
         readonly cost?: number | undefined
       }
@@ -70,10 +70,11 @@ export interface OwnWrite {
 }
 
 /**
- * Records the outcome together with a write of the tool (`transactional` tools). A superseded attempt writes nothing.
- * If a quota or the tool itself refuses the write, nothing is written and the call fails. Returns `changed` if nothing
- * was written or recorded, and the call must be decided again first; see MayAct. Returns `outdated` in the same case if
- * `write` returned it.
+ * Records the outcome together with a database write of the tool (`transactional` tools). A superseded attempt writes
+ * nothing. If a quota or the tool itself refuses the write, nothing is written and the call fails.
+ *
+ * In two cases nothing is written or recorded, and the call must be decided again. The function returns `changed` if
+ * the rules or the requester's role have changed (see MayAct), and `outdated` if `write` returned `outdated`.
  */
 export function recordWithWrite(
   context: Pick<Context, 'combiner'>,
@@ -108,7 +109,7 @@ function ownWrite(tx: ChainTx, ledger: Ledger, { runId }: EffectKey): OwnWrite {
   }
 }
 
-/** The same check as in `markSent`, under the chain lock. */
+/** Makes the same check of the basis as `markSent`, but under the chain lock. */
 function isSame(tx: ChainTx, ledger: Ledger, { runId }: EffectKey, basis: Basis): boolean {
   const { frozen, version } = tx.policy
   const role = ledger.roles.get(ledger.runs.get(runId)?.requested_by ?? '')
@@ -128,7 +129,8 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
   if (run === undefined || effect === undefined)
     throw new Error(`no call \`${effectId(op.key)}\` has an intent`)
   if (isOutcome(effect.state)) return effect.state
-  // An attempt that was given up can still come back with the outcome. Then it settles a call that nobody has resolved.
+  // An attempt that was given up can still report the outcome. The report settles the call if no person has resolved
+  // it.
   const settlesLate =
     effect.state === 'unknown_outcome' &&
     effect.resolved_outcome === null &&
@@ -153,9 +155,9 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
 }
 
 /**
- * Drops a read's output that exceeds a tool policy or the run's storage: the call fails. If the organization has no
- * storage left, the read is retried later. The output of any other call is stored at any size, because the call has
- * happened.
+ * Checks the size of an output. If the output of a read exceeds a tool policy or the run's storage, the output is
+ * dropped and the call fails. If the organization has no storage left, the read is tried again later. The output of any
+ * other call is stored at any size, because the call has happened.
  */
 function kept({ tx, ledger, run }: LockedRun, result: OutcomeOp['result']): OutcomeOp['result'] {
   if (result.state !== 'completed') return result
@@ -191,16 +193,19 @@ function outputLabelsOf(
 }
 
 /**
- * Whether a call may act now. `yes`: it may. `changed`: decide it again first (`decideAgain`), because the organization
- * is frozen, a rule or setting was saved, or the requester's role has changed. `superseded`: a newer attempt has taken
- * over, or the run was cancelled or has ended. `disconnected`: the connection that the attempt uses was revoked or
- * replaced, or has expired.
+ * Whether a call may act now:
+ *
+ * - `yes`: the call may act.
+ * - `changed`: the call must be decided again first (`decideAgain`), because the organization is frozen, a rule or
+ *   setting was saved, or the requester's role has changed.
+ * - `superseded`: a newer attempt has taken over, or the run was cancelled or has ended.
+ * - `disconnected`: the connection that the attempt uses was revoked or replaced, or has expired.
  */
 export type MayAct = 'yes' | 'changed' | 'superseded' | 'disconnected'
 
 /**
- * Whether the decision of this attempt still holds. Every freeze, rule or cancellation that was committed before the
- * answer counts. Used for a call that acts only in the transaction of its outcome, or that may be repeated.
+ * Whether the decision of this attempt still holds. The check sees every freeze, rule and cancellation that was
+ * committed before it. It is used for a call that acts only in the transaction of its outcome, or that may be repeated.
  */
 export async function stillHolds(
   { db }: Pick<Context, 'db'>,
@@ -209,16 +214,16 @@ export async function stillHolds(
   { policyVersion, role }: Basis,
 ): Promise<boolean> {
   const values = [runId, stepId, itemIndex, attempt, policyVersion, role]
-  // Sent through Kysely, which prepares statements only where preparing is allowed.
+  // Kysely sends this statement, because Kysely prepares statements only if the configuration allows it.
   const { rows } = await db.executeQuery<{ same: boolean }>(CompiledQuery.raw(openIntentText, values))
   return rows[0]?.same === true
 }
 
 /**
- * The point of no return (commit point `effect.sent`): after a crash from here on, the outcome is unknown. If the
- * answer is not `yes`, nothing was marked and nothing may be sent. One statement checks and marks. So every freeze,
- * rule or revocation that was committed before the statement holds for this call. `sentWith`: the connection's id and
- * address.
+ * Marks the call as sent. This is its point of no return (commit point `effect.sent`): after a later crash, the outcome
+ * is unknown. If the answer is not `yes`, the call was not marked, and nothing may be sent. One SQL statement checks
+ * and marks. So every freeze, rule or revocation that was committed before the statement holds for this call.
+ * `sentWith`: the connection's id and address.
  */
 export async function markSent(
   context: Pick<Context, 'pool'>,

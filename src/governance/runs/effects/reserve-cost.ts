@@ -8,14 +8,15 @@ export interface ReserveOp {
   readonly key: EffectKey
   readonly attempt: number
   readonly tool: string
-  /** The highest cost of the attempt, in currency units. */
+  /** The highest cost that the attempt can have, in currency units. */
   readonly most: number
 }
 
 /**
  * Reserves the highest cost of an attempt before anything is spent (commit point `effect.spend`). Reserves nothing if
- * the month's spend would exceed its limit. The month is the one in which the run was accepted. Decided under the
- * organization's lock, so that two calls cannot reserve the same money. `superseded`: the attempt may not act any more.
+ * the month's spend would exceed its limit. The month is the one in which the run was accepted. Holds the
+ * organization's lock, so that two calls cannot reserve the same money. Returns `superseded` if the attempt may not act
+ * any more.
  */
 export function reserveCost(
   context: Pick<Context, 'combiner'>,

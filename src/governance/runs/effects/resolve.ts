@@ -34,26 +34,40 @@ export interface ResolveRequest {
    */
   readonly items: number | readonly number[] | 'all' | null
   /**
-   * The attempt that the person looked for. A named call that is at another attempt is refused; `all` leaves such a
-   * call out. The reason: the facts about one attempt say nothing about the next attempt.
+   * The attempt that the person has examined. If `items` names a call that is at another attempt, the request is
+   * refused; `all` leaves such a call out. The reason: the facts about one attempt say nothing about the next attempt.
    */
   readonly attempt?: number | undefined
   readonly outcome: 'retry' | 'done' | 'fail'
   /** With `done`: the output of each call; null if absent. */
   readonly output?: Json | undefined
-  /** Marks the key in the same transaction, so a repeated request does not retry the call twice. */
+  /**
+   * Marks the request's idempotency key in the same transaction, so that a repeated request does not retry the call
+   * twice.
+   */
   readonly once?: Once | null
 }
 
-/** The most bytes of outputs that one request stores. The same output is stored once for each item. */
+/**
+ * A request for several calls stores at most this many bytes of outputs. The same output is stored once for each item.
+ */
 export const mostResolvedBytes = 16 * 1024 ** 2
 
 /**
- * A person settles calls whose outcome is unknown (commit point `effect.resolve`): either all of the calls or none.
- * `retry`: each call is decided and made again. `done`: each counts as completed. `fail`: each counts as failed. Each
- * call has an audit entry that names the person and the choice. Throws `not_found`; `insufficient_role` for a person who
- * is not an admin now; `bad_transition` if a call has no unknown outcome; `conflict` if the unknown outcome belongs to
- * another attempt; `validation_error` for an output that is too large for so many calls.
+ * Settles calls with an unknown outcome by a person's choice (commit point `effect.resolve`): all of the calls or none.
+ * Each call gets an audit entry that names the person and the choice:
+ *
+ * - `retry`: the call is decided and made again.
+ * - `done`: the call counts as completed.
+ * - `fail`: the call counts as failed.
+ *
+ * Throws:
+ *
+ * - `not_found` for an unknown run or step;
+ * - `insufficient_role` if the person is not an admin now;
+ * - `bad_transition` if a call has no unknown outcome, or if the run has ended;
+ * - `conflict` if an unknown outcome belongs to another attempt;
+ * - `validation_error` if the output is too large for so many calls.
  */
 export async function resolveStep(
   context: Pick<Context, 'combiner' | 'config' | 'db' | 'sealer'>,
@@ -94,7 +108,7 @@ const isUnresolved = (ledger: Ledger, key: EffectKey): boolean => {
   return effect?.state === 'unknown_outcome' && effect.resolved_outcome === null
 }
 
-/** Throws `conflict` for the first call whose unknown outcome belongs to another attempt than the given one. */
+/** Throws `conflict` for the first call whose unknown outcome does not belong to `attempt`. */
 function refuseOtherAttempt(ledger: Ledger, keys: readonly EffectKey[], attempt: number | undefined): void {
   if (attempt === undefined) return
   for (const key of keys) {
@@ -109,7 +123,10 @@ function refuseOtherAttempt(ledger: Ledger, keys: readonly EffectKey[], attempt:
   }
 }
 
-/** Writes the person's choice. A call that ends by the choice has a second entry: `tool_call.completed` or `.failed`. */
+/**
+ * Writes an audit entry with the person's choice. A call that the choice ends gets a second entry:
+ * `tool_call.completed` or `.failed`.
+ */
 function noteChoice({ tx, run, effect }: LockedCall, outcome: ResolveRequest['outcome'], actor: Actor): void {
   tx.append({
     eventType: 'tool_call.resolved',
@@ -134,11 +151,11 @@ function retry({ tx, ledger, effect }: LockedCall): void {
   ledger.touchEffect(effect)
 }
 
-/** One call to settle. It is read, opened and sealed before the lock is taken. */
+/** One call to settle. Its parameters are opened and its output is sealed before the organization's lock is taken. */
 interface ChosenCall {
   readonly key: EffectKey
   readonly output: SealedText | undefined
-  /** The call as label rules see it, for its output's labels; null if these labels do not matter. */
+  /** The call as label rules see it, for the labels of its output; null: label rules add no labels. */
   readonly call: Call | null
 }
 
@@ -174,8 +191,8 @@ async function chosenCalls(
 }
 
 /**
- * Items of the step with an unknown outcome that nobody has resolved, in their order; -1 for a step without items. If
- * `attempt` is given: only items that are at this attempt.
+ * The indexes of the step's items whose unknown outcome nobody has resolved, in ascending order; -1 for a step without
+ * items. If `attempt` is given, only items at this attempt count.
  */
 async function unresolvedItems(
   db: Db,
@@ -213,7 +230,7 @@ async function whyNothingToResolve(
   return `${what} ${have} no unknown outcome to resolve${others === '' ? '' : `: give \`item_index\`, one of ${others}`}`
 }
 
-/** The most items that a message names. */
+/** A message names at most this many items. */
 const mostNamed = 20
 
 function settlementOf(
@@ -244,7 +261,9 @@ function outputLabels(tx: ChainTx, effect: EffectRecord, call: Call | null): Lab
   )
 }
 
-/** The calls as label rules see them, by item. The stored parameters of a call never change. */
+/**
+ * The calls as label rules see them, by item. They are read without the lock, because stored parameters never change.
+ */
 async function readCalls(
   context: Pick<Context, 'db' | 'sealer'>,
   { caller, runId, stepId }: ResolveRequest,

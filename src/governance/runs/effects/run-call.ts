@@ -2,14 +2,16 @@ import type { ChainTx } from '../../audit/chain-tx.ts'
 import type { StepOp } from './step-op.ts'
 import type { EffectRecord, Ledger, RunState } from './ledger.ts'
 
-/** A run under the lock: the transaction, the rows that its batch shares, and the run's own row. */
+/**
+ * A run while the organization's lock is held: the transaction, the rows that its batch shares, and the run's own row.
+ */
 export interface LockedRun {
   readonly tx: ChainTx
   readonly ledger: Ledger
   readonly run: RunState
 }
 
-/** One call of a run under the lock. */
+/** One call of a run, while the lock is held. */
 export interface LockedCall extends LockedRun {
   readonly effect: EffectRecord
 }

@@ -7,7 +7,7 @@ import type { LockedRun } from './run-call.ts'
 /*
  * How calls of runs take and release slots (limits/slots.ts; docs/decisions/0037). A run keeps its slot while a call is
  * in progress, and between calls. It gives the slot back if a call waits for a person and no call is in progress. The
- * next call that would run its body takes a slot, or is held until the run has one. Then the call is decided again.
+ * next call that would run its body takes a slot, or is held until the run has a slot. Then the call is decided again.
  */
 
 const underWay: ReadonlySet<EffectState> = new Set(['intent', 'sent', 'retry'])
@@ -20,8 +20,8 @@ function count(ledger: Ledger, run: RunState, has: (effect: EffectRecord) => boo
 }
 
 /**
- * Whether the run may run a body now. A run without a slot takes a free slot. If no slot is free, or other runs wait
- * already, the run waits too.
+ * Whether a call of the run may run its body now. A run without a slot takes a free slot. If no slot is free, or if
+ * other runs wait already, the run waits too.
  */
 export function takeSlot({ tx, ledger, run }: LockedRun): boolean {
   if (run.slot === 'taken') return true
@@ -33,18 +33,23 @@ export function takeSlot({ tx, ledger, run }: LockedRun): boolean {
     return true
   }
   if (run.slot === null) slots.waiting += 1
-  // A run that makes a call has a workflow already. A granted slot wakes that workflow: so `waits`, not `queued`.
+  // A run that makes a call has a Temporal workflow already. A granted slot wakes that workflow, so the slot is `waits`
+  // and not `queued`.
   run.slot = 'waits'
   return false
 }
 
-/** Releases slots that the ledger's runs do not need. Call it before the ledger is written. True: call `handOn`. */
+/**
+ * Releases slots that the runs of the ledger do not need. Call it before the ledger is written. If it returns true,
+ * call `handOn` afterwards.
+ */
 export function giveSlotsBack(ledger: Ledger): boolean {
   let moved = false
   for (const run of ledger.runs.values()) {
     if (run.slot === 'waits') moved = true
     if (!isIdle(ledger, run)) continue
-    // A granted slot wakes two calls. The call that waits for a person must not release the slot of the other call.
+    // A run is not idle while one of its calls wants a slot. So a call that waits for a person does not release the
+    // slot that was granted for another call.
     run.slot = null
     ledger.dirtyRuns.add(run)
     moved = true

@@ -4,26 +4,34 @@ import type { LabelSource, StepError } from '../../../db/schema/runs.ts'
 import type { JsonObject, Label, Role } from '../../../policy/types.ts'
 import type { Installation } from '../../tools/connections.ts'
 
-/** The state of the thing that a call would change and of its connection, sealed for the call's next approval. */
+/**
+ * The sealed state that the approvers of a call see: the thing that the call would change, and the call's connection.
+ * It is sealed for the approval with the id `approvalId`.
+ */
 export interface Seen {
   readonly approvalId: string
   readonly sealed: Buffer
 }
 
-/** A call of a run that is to be decided. */
+/** A call of a run, prepared for its decision. */
 export interface StepOp {
   readonly key: EffectKey
   readonly tool: ToolDeclaration
   /** false: the step's `when` does not hold, so the outcome is `skipped` without a decision. */
   readonly wanted: boolean
   /**
-   * Whether the parameters were not read, because the run was cancelled or the organization is frozen: the call can
-   * only end.
+   * true: the parameters were not read, because the run was cancelled or the organization is frozen. The call can only
+   * end.
    */
   readonly isUnread?: boolean
-  /** The reason why the call cannot be made (templates, parameters, no executor); the outcome is `failed`. */
+  /**
+   * The reason why the call cannot be made, for example a wrong template or parameter. The outcome is then `failed`.
+   */
   readonly problem: StepError | null
-  /** Resolved parameters with the address for `me`, before defaults: for the rules and the tool. */
+  /**
+   * The resolved parameters, for the rules and the tool. `me` is replaced by the requester's address; defaults are not
+   * filled in.
+   */
   readonly params: JsonObject
   /** The same parameters, checked and with defaults; absent if they were not checked yet. */
   readonly parsed?: JsonObject | undefined
@@ -37,11 +45,11 @@ export interface StepOp {
   readonly installation: Installation
   /** The state that was read for approvers; absent if it was not read. */
   readonly seen?: Seen | undefined
-  /** The name of the part of that state that has changed since the call was approved. */
+  /** The name of the part of that state that has changed since the call was approved; absent if nothing has changed. */
   readonly changed?: string
-  /** Whether a person with an unconfirmed address is refused. */
+  /** Whether a call is refused if the person who started the run has not confirmed their mail address. */
   readonly mustBeConfirmed: boolean
-  /** Seconds until an approval expires unless its rule says otherwise; 0 means never. */
+  /** Seconds until an approval expires if its rule sets no other time; 0 means that the approval never expires. */
   readonly approvalSeconds: number
 }
 

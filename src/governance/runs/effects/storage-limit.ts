@@ -7,8 +7,8 @@ import type { EffectRecord, RunState } from './ledger.ts'
 import type { LockedRun } from './run-call.ts'
 
 /**
- * The most bytes of sealed parameters, outputs and label sources that one run stores: enough for 10,000 items with 100
- * kB each. The limit keeps one run from filling a disk that all organizations share.
+ * One run stores at most this many bytes of sealed parameters, outputs and label sources. This is enough for 10,000
+ * items with 100 kB each. The limit keeps one run from filling a disk that all organizations share.
  */
 export const mostStoredBytes = 1024 ** 3
 
@@ -19,19 +19,24 @@ export const runTooLarge: StepError = {
     'the run would store more than 1 GiB of parameters and outputs: pass smaller values, or split it into several runs',
 }
 
-/** Bytes of label sources, up to 100 kB for 1,000 steps. A call's row and each decision on the call store them. */
+/**
+ * The bytes of label sources: up to 100 kB for 1,000 steps. A call's row and each decision on the call store a copy.
+ */
 export function sourceBytes(sources: readonly LabelSource[]): number {
   return sources.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(sources))
 }
 
 /**
- * Whether the run may store `bytes` more bytes. Checked under the chain lock, in the transaction that stores them.
+ * Whether the run may store `bytes` more bytes. Call it under the chain lock, in the transaction that stores the bytes.
  */
 export function fitsRun(run: RunState, bytes: number): boolean {
   return bytes === 0 || run.stored_bytes + bytes <= mostStoredBytes
 }
 
-/** Whether the run has storage for the call. A new call stores a row and a decision; a retried call only a decision. */
+/**
+ * Whether the run has storage for the call. A new call stores a row and a decision; a retried call stores only a
+ * decision.
+ */
 export function callFitsRun(run: RunState, known: EffectRecord | undefined, op: StepOp): boolean {
   const sources = sourceBytes(op.labelSources)
   if (known === undefined) return fitsRun(run, op.sealed.length + 2 * sources)
@@ -39,9 +44,9 @@ export function callFitsRun(run: RunState, known: EffectRecord | undefined, op: 
 }
 
 /**
- * The organization's limit that stops the call now; null if no limit does. For `storage_mb`, an output that did not fit
- * at an earlier attempt counts too. `pending_approvals` only stops a new call that would be held. A call in progress
- * goes on.
+ * The limit of the organization that stops the call now; null if no limit stops it. A call in progress is never
+ * stopped. For `storage_mb`, an output that did not fit at an earlier attempt counts too. `pending_approvals` only
+ * stops a new call that would be held.
  */
 export function organizationLimitReached(
   tx: ChainTx,
@@ -57,13 +62,15 @@ export function organizationLimitReached(
   return full !== null && wouldBeHeld() ? full : null
 }
 
-/** The answer for a call for which the organization has no storage left. */
+/** The answer for a call that waits for the organization's limit: of storage, or of pending approvals. */
 export interface OverStorageLimit {
   readonly go: false
   readonly state: 'no_room'
 }
 
-/** Stores in the run why it waits. No attempt is used, and nothing is audited, because the wait can last for days. */
+/**
+ * Stores in the run's row why the run waits. The wait can last for days, so no attempt is used and nothing is audited.
+ */
 export function waitForOrganizationLimit(
   { ledger, run }: LockedRun,
   { limit, value }: Exceeded,

@@ -15,8 +15,8 @@ import { runAs, type Acting } from '../../access/recheck.ts'
  * Cancels a run (commit point `run.cancel`). From the commit on, no new call starts and pending approvals are
  * withdrawn; the outbox tells Temporal. A run with no call in progress ends in the same transaction, even if its
  * workers are down. Any other run ends after its calls (end-cancelled.ts). Members may cancel their own runs, admins
- * all runs. Cancelling twice changes nothing. Throws `not_found`, `insufficient_role`, `bad_transition` for an ended
- * run.
+ * all runs. Cancelling twice changes nothing. Throws `not_found` for an unknown run, `insufficient_role` if the caller
+ * may not cancel the run, and `bad_transition` if the run has ended.
  */
 export async function cancelRun(
   context: Acting,
@@ -36,7 +36,7 @@ export async function cancelRun(
         'insufficient_role',
         'you need the role `admin` to cancel a run of another person',
       )
-    // Mark the key here too: a repeated request must succeed even if the run has ended since.
+    // Mark the idempotency key here too: a repeated request must succeed even if the run has ended since.
     const isDone = run.status === 'cancelled' || !runEnded(run.status)
     if (run.cancel_requested_at !== null && isDone) return request.once?.markActed(tx.trx)
     if (runEnded(run.status))
@@ -54,7 +54,7 @@ export async function cancelRun(
       .execute()
     if (run.slot === 'queued' || (await isIdle(tx, runId))) {
       tx.append(requested(caller, run, cancellation.reason))
-      // A queued run has no workflow yet.
+      // A queued run has no Temporal workflow yet.
       if (run.slot !== 'queued') tx.deliver('run.cancel', runId, { by: caller.userId })
       await endRun(tx, run, 'cancelled', `the run was cancelled ${byWhom(cancellation)}`)
       return request.once?.markActed(tx.trx)

@@ -8,22 +8,25 @@ import type { ChainTx } from '../../audit/chain-tx.ts'
 import { whyCancelled } from './cancelled-by.ts'
 import { endRun } from './finish.ts'
 
-/** The most runs that one pass ends; the next pass is a second later. Organizations take turns. */
+/** One pass ends at most this many runs, and organizations take turns. The next pass is a second later. */
 const passSize = 50
 /**
- * Milliseconds after which a pass ends no second run of an organization, so that the next pass soon sees runs of
- * others.
+ * After this many milliseconds, a pass ends no further run of an organization. So the next pass comes soon, and sees
+ * new runs of other organizations.
  */
 const passMilliseconds = 500
 /** Milliseconds until this process tries again to end a run that it could not end. */
 const retryMilliseconds = 30_000
-/** The most runs that this process remembers as failed. */
+/** This process remembers at most this many runs that it could not end. */
 const mostFailed = 1_000
 
-/** Seconds that a worker has to end its calls, before the run ends without it. */
+/** Seconds that a worker has to end the calls of a cancelled run. Afterwards the run ends without the worker. */
 const graceSeconds = 2
 
-/** Like `graceSeconds`, for a run with a call that may have taken effect. Such a run ends within 5 s in all. */
+/**
+ * Like `graceSeconds`, for a run with a call that may have taken effect. Such a run ends within 5 s of its
+ * cancellation.
+ */
 const graceOfActedSeconds = 3
 
 /** Whether the call `e` may have taken effect, although it has no outcome. */
@@ -36,7 +39,7 @@ const isDue = (now: RawBuilder<unknown>) => sql`(r.cancel_requested_at < ${now} 
   when exists(select from effects e where e.run_id = r.id and ${mayHaveActed})
   then ${graceOfActedSeconds} else ${graceSeconds} end::float8))`
 
-/** Whether no call of the run is in progress, so its cancellation can end it in the same transaction. */
+/** Whether no call of the run is in progress. Then its cancellation ends the run in the same transaction. */
 export async function isIdle(tx: ChainTx, runId: string): Promise<boolean> {
   const [row] = await tx.send(sql<{ busy: boolean }>`
     select exists(select from effects where run_id = ${runId} and state in ('intent', 'sent')) as busy`)
@@ -45,9 +48,9 @@ export async function isIdle(tx: ChainTx, runId: string): Promise<boolean> {
 
 type Ending = Pick<Context, 'combiner' | 'db' | 'sparseLog'>
 interface Pass {
-  /** The present time as the database sees it. */
+  /** The present time, as an SQL expression. */
   readonly now?: RawBuilder<unknown>
-  /** The failed runs of this process. Without it, every pass tries them all again. */
+  /** The runs that this process could not end. If absent, every pass tries all of them again. */
   readonly failed?: FailedRuns
 }
 interface Due {
@@ -83,10 +86,11 @@ export class FailedRuns {
 }
 
 /**
- * Ends cancelled runs whose workers are slow or dead and have not ended the runs. No call of such a run acts
- * afterwards (effect.sent). A call that may have acted gets an unknown outcome, until its worker records the true one.
- * All workers and API processes do this, so no particular process is needed. A run that cannot be ended is logged and
- * tried again later, so that it does not delay others. Returns the number of ended runs.
+ * Ends cancelled runs that their workers have not ended, because these workers are slow or dead. Afterwards no call of
+ * such a run acts: `effect.sent` refuses it. A call that may have acted gets an unknown outcome, until its worker
+ * records the true outcome. All workers and API processes call this function, so no particular process is needed. A run
+ * that cannot be ended is logged and tried again later, so that it does not delay others. Returns the number of ended
+ * runs.
  */
 export async function endCancelled(
   context: Ending,
@@ -98,7 +102,7 @@ export async function endCancelled(
     most: passSize,
   }).execute(context.db)
   const byOrganization = Map.groupBy(rows, (row) => row.organization_id)
-  // Runs of one organization end one after another, because they share a chain. Organizations do not wait for each other.
+  // Runs of one organization end one after another, because they share a chain. No organization waits for another.
   const ended = await Promise.all(
     [...byOrganization.values()].map((due) => endRuns(context, due, { now, failed })),
   )

@@ -22,13 +22,16 @@ import { runActor } from '../effects/ledger-moves.ts'
 import { endRun } from './finish.ts'
 import { countUnexpected } from './unexpected.ts'
 
-/** The most times that the items are read. They are read again if an item has changed meanwhile. */
+/** The items are read at most this many times: they are read again if an item has changed meanwhile. */
 const mostReadings = 5
 
-/** After this many failed tries to end a step (outages not counted; about an hour), the step and its run fail. */
+/**
+ * After this many failed tries to end a step, which take about an hour, the step and its run fail. Outages do not
+ * count.
+ */
 const mostFailures = 200
 
-/** The items of a step change while they are counted. */
+/** Thrown if the items of a step change while they are counted. */
 class ItemsChange extends DomainError {
   constructor() {
     super('unavailable', 'the items of the step are still changing')
@@ -94,9 +97,9 @@ async function giveUp(
 }
 
 /**
- * Ends a `for_each` step whose items have ended (commit point `step.finish`). The step gets the labels of all items.
- * If there are more than `mostLabels`, only the first labels are stored (`cutLabels`), and every call that uses the
- * step fails. Reads the items before the lock, because ended items do not change.
+ * Ends a `for_each` step whose items have ended (commit point `step.finish`). The step gets the labels of all items. If
+ * there are more than `mostLabels` labels, only the first labels are stored (`cutLabels`), and every call that uses the
+ * step's output fails. The items are read before the lock is taken, because ended items do not change.
  */
 async function finish(context: Finishing, runId: string, stepId: string): Promise<void> {
   const run = await context.db
@@ -162,7 +165,10 @@ async function readStates(db: Db, runId: string, stepId: string): Promise<StateC
 const isSame = (a: readonly StateCount[], b: readonly StateCount[]): boolean =>
   JSON.stringify(a) === JSON.stringify(b)
 
-/** The step's outcome: a bad one by `badOutcomeOf`, `skipped` if all items were skipped, else `completed`. */
+/**
+ * The step's outcome. A bad outcome of items decides first (`badOutcomeOf`). Otherwise the step is `cancelled` if an
+ * item has not ended, `skipped` if all items were skipped, else `completed`.
+ */
 function stepOutcome(items: readonly StateCount[], count: number, continueOnError: boolean): Outcome {
   const ended = items.filter(({ state }) => isOutcome(state))
   const states = ended.map(({ state }) => state as Outcome)
@@ -189,7 +195,10 @@ async function errorOf(db: Db, runId: string, stepId: string, status: Outcome): 
 /** The number of items whose labels one statement reads. */
 const batch = 500
 
-/** `own` and the labels of all items, cut. Most items have equal labels, so PostgreSQL first removes equal lists. */
+/**
+ * The labels in `own` and the labels of all items, cut by `cutLabels`. Most items have equal lists of labels, so
+ * PostgreSQL first removes equal lists.
+ */
 async function labelsOf(db: Db, runId: string, stepId: string, own: readonly Label[]): Promise<Label[]> {
   const all = new Set(own)
   for (let from = 0; from < mostItems && all.size <= mostLabels; from += batch) {

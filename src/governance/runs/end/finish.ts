@@ -27,8 +27,8 @@ import { readVersion } from '../values/version-cache.ts'
 type Run = Selectable<RunsTable>
 
 /**
- * Ends a run with the status that its workflow reports (commit point `run.finish`). Returns the run's final status. An
- * ended run does not change.
+ * Ends a run with the status that its Temporal workflow reports (commit point `run.finish`). Returns the run's final
+ * status. An ended run does not change.
  */
 export async function finishRun(
   context: Pick<Context, 'combiner' | 'db' | 'runCaches' | 'sealer'>,
@@ -58,7 +58,7 @@ export async function finishRun(
     }
     if (input.status === 'cancelled' || (input.status === 'completed' && run.cancel_requested_at !== null))
       return end('cancelled', await whyCancelled(tx, run))
-    // Our interpreter never reports `completed` too early: another program used the run's id.
+    // Countersign's Temporal workflow never reports `completed` too early. So another program has used the run's id.
     if (input.status === 'completed' && !(await everyStepAllows(context, fixed, steps)))
       return end('failed', 'the workflow ended before its steps had', { error_code: 'ended_early' })
     if (resolved.problem !== null) return end('failed', resolved.problem, { error_code: 'unresolved_result' })
@@ -70,9 +70,10 @@ export async function finishRun(
 }
 
 /**
- * Ends a run as completed in the transaction that saves the outcome of its last call (commit point `run.finish`). Its
- * workflow then finds the run already ended. Does nothing if a step is open or has a bad outcome that ends the run. A
- * run with a `result` is ended by its workflow, because the outputs for the result are read without a lock.
+ * Ends a run as completed in the transaction that saves the outcome of its last call (commit point `run.finish`). The
+ * run's Temporal workflow then finds the run already ended. Does nothing if a step is open or has a bad outcome that
+ * ends the run. Do not call this function for a run with a `result`: the Temporal workflow ends such a run, because the
+ * outputs for the result are read without a lock.
  */
 export async function finishWithLastCall(
   context: Pick<Context, 'combiner' | 'db' | 'runCaches'>,
@@ -89,7 +90,10 @@ export async function finishWithLastCall(
 
 const hasEnded = (run: Run): run is Run & { status: FinalStatus } => runEnded(run.status)
 
-/** Reads the run's status without the lock, because an ended run does not change. It is read again under the lock. */
+/**
+ * Reads the run's status without the lock, because an ended run does not change. The status is read again under the
+ * lock.
+ */
 function readEnd(db: Db, runId: string): Promise<Pick<Run, 'status' | 'cancel_requested_at'>> {
   return db
     .selectFrom('runs')
@@ -140,8 +144,8 @@ async function everyStepAllows(
 }
 
 /**
- * Ends a run inside a transaction. Open steps and calls are cancelled and pending approvals withdrawn. A call that may
- * have happened becomes `unknown_outcome`, and so does its step. `result` is sealed.
+ * Ends a run inside a transaction. Open steps and calls are cancelled, and pending approvals are withdrawn. A call that
+ * may have happened becomes `unknown_outcome`, and so does its step. `result` is sealed.
  */
 export async function endRun(
   tx: ChainTx,
@@ -203,7 +207,10 @@ export async function endRun(
 
 type UnknownCall = Required<Pick<EventData, 'step_id' | 'item_index' | 'tool'>>
 
-/** One statement, so `effect.sent` commits before it or never. Returns the calls that may have happened. */
+/**
+ * Ends the run's open calls, and returns the calls that may have happened. One statement changes all of them. So the
+ * commit point `effect.sent` of a call commits before this statement or never.
+ */
 function endEffects(tx: ChainTx, runId: string): Promise<readonly UnknownCall[]> {
   const keyed = Object.values(catalog).flatMap((tool: ToolDeclaration) =>
     tool.repeat === 'keyed' ? [tool.name] : [],
@@ -245,10 +252,10 @@ interface Result {
   readonly problem: string | null
 }
 
-/** The step id under which loads for the run's `result` are counted. */
+/** Loads for the run's `result` are counted under this step id. */
 const resultStepId = ''
 
-/** Resolves the templates of the definition's `result`; a reference without a value fails the run. */
+/** Resolves the templates of the definition's `result`. The run fails if a reference has no value. */
 async function resolveResult(
   context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
   run: RunSnapshot,

@@ -18,7 +18,10 @@ const verbs: Readonly<Partial<Record<FinalStatus, string>>> = {
   expired: 'expired',
 }
 
-/** Names the step that ended the run, the first item of a `for_each` with that outcome, and the error. */
+/**
+ * Returns why the run ended. The reason names the step that ended the run, and its error. For a `for_each` step, it
+ * also names the first item with that outcome.
+ */
 export async function whyEnded(
   tx: ChainTx,
   { runId, status, stepId }: FinishInput,

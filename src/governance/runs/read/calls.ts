@@ -24,7 +24,7 @@ export interface CallView {
   readonly attempts: number
   /** The parameters with templates resolved; only shown to the requester and to admins. */
   readonly params?: JsonObject
-  /** The item of a `for_each`, shown like `params`. */
+  /** The item of a `for_each`; shown to the same people as `params`. */
   readonly item?: Json
   readonly params_hash: string | null
   readonly labels: readonly string[]
@@ -40,10 +40,10 @@ export interface CallView {
 export const maySeeParams = (viewer: Viewer, requestedBy: string): boolean =>
   viewer.userId === requestedBy || mayDecide(viewer.role, 'admin')
 
-/** The most bytes of sealed parameters in one page. A larger single call has a page of its own. */
+/** A page has at most this many bytes of sealed parameters. A single call with more bytes gets a page of its own. */
 const mostBytes = 8 * 1024 ** 2
 
-/** The calls of a step in the order of its items. Throws `not_found`. */
+/** One page of the calls of a step, in the order of its items. Throws `not_found` if there is no such step. */
 export async function readCalls(
   context: Pick<Context, 'db' | 'sealer'>,
   viewer: Viewer,
@@ -94,7 +94,7 @@ export async function readCalls(
       duration_ms: row.duration_ms,
     })
   }
-  // `sizes` also has rows of calls that do not fit. Their presence tells whether there is a next page.
+  // `sizes` also contains the calls that do not fit in this page, so it shows whether there is a next page.
   const { next_cursor } = pageOf(
     sizes,
     limit,
@@ -146,10 +146,10 @@ export interface StepErrors {
   readonly own: ErrorView | null
 }
 
-/** The most items of one step that a run's answer lists. */
+/** A run's answer lists at most this many failed items of one step. */
 export const mostFailedItems = 20
 
-/** Sealed parameters with more bytes are not opened to show the item's value. */
+/** Sealed parameters with more bytes than this are not opened to show the item's value. */
 const mostSealedBytes = 16 * 1024
 
 /** The errors of the calls of these steps, by step. */

@@ -11,12 +11,13 @@ export interface RunEventView {
   readonly [field: string]: unknown
 }
 
-/** The most events of one read. */
+/** One read returns at most this many events. */
 const pageSize = 500
 
 /**
- * The run's events after `after`, in order, at most `most` and at most 500. The run's status and `eventSeq` are read
- * before the events. So a reader that has seen event `eventSeq` of an ended run has seen all events.
+ * Reads the run's events with a number above `after`, in order: at most `most`, and never more than 500. The run's
+ * status and `eventSeq` are read before the events. So a client that has received event `eventSeq` of an ended run has
+ * received all events.
  */
 export async function readRunEvents(
   db: Db,

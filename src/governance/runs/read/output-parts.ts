@@ -6,7 +6,10 @@ import { outputPlace } from '../../sealing/places.ts'
 import { openKept, type Kept } from '../../sealing/sealer.ts'
 import { requireStep, shownOutputBytes, type Step } from './read.ts'
 
-/** The most rows and bytes of outputs in one read. A larger single output is read whole. */
+/**
+ * One read returns at most this many rows, and at most this many bytes of outputs. A larger single output is read
+ * whole.
+ */
 const mostRows = 1_000
 const mostBytes = 1024 ** 2
 
@@ -94,7 +97,10 @@ const openText = (
   kept: Kept,
 ): Promise<string | null> => openKept(sealer, outputPlace(key), kept)
 
-/** The outputs of the ended steps among `pages`, in a run's answer. For a large output, only its size is shown. */
+/**
+ * The outputs of the ended steps in `pages`, as the answer for a run contains them. A large output is shown only by its
+ * size.
+ */
 export function shownOutputs(
   context: Pick<Context, 'db' | 'sealer'>,
   runId: string,
@@ -103,7 +109,7 @@ export function shownOutputs(
   return entriesInParts(async function* () {
     for await (const steps of pages()) {
       const sizes = await readSizes(context.db, runId, steps)
-      // A step or item that ended badly has null, as templates see it. A `for_each` without items has an empty list.
+      // A step or item that ended badly has the output null, as in templates. A `for_each` without items has `[]`.
       const shown = steps.flatMap((step) =>
         step.finished_at === null ? [] : [{ step, size: sizes.get(step.step_id) ?? none }],
       )
@@ -120,12 +126,12 @@ export function shownOutputs(
   })
 }
 
-/** Outputs of one step by item; of a step without items under -1. */
+/** The outputs of one step, by item index. The output of a step without items has the index -1. */
 type Texts = ReadonlyMap<number, string | null>
 
 function shownValue({ item_count: count }: Step, texts: Texts): JsonParts {
   if (count === null) return textAs(texts.get(-1) ?? null)
-  // An item without a row never began. Its place stays, so that each output is at the place of its item.
+  // An item without a row never began. It gets null, so that each output is at the index of its item.
   const places = Array.from({ length: count }, (_, item) => texts.get(item) ?? 'null')
   return textAs(`[${places.join(',')}]`)
 }

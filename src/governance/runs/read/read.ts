@@ -22,7 +22,7 @@ export interface RunView {
   readonly status: RunStatus
   readonly status_reason: string
   readonly waiting_for: readonly WaitingView[]
-  /** The time since which something waits for a person's decision or resolution; null if nothing waits for a person. */
+  /** The earliest time since which something waits for a person; null if nothing waits for a person. */
   readonly waiting_since: string | null
   readonly requested_by: string
   /** The requester's address when the run was accepted. */
@@ -32,13 +32,13 @@ export interface RunView {
   readonly outputs: { readonly [stepId: string]: Json }
   readonly result: Json
   readonly steps: readonly StepView[]
-  /** Only if a page of steps was asked for; null after the last step. */
+  /** The cursor of the next page of steps; null after the last step, absent if no page of steps was asked for. */
   readonly next_cursor?: string | null
   readonly risk: Risk
   readonly created_at: string
   readonly started_at: string | null
   readonly finished_at: string | null
-  /** Time when inputs, outputs, result and events were removed, after RETENTION_DAYS. */
+  /** The time when inputs, outputs, result and events were removed, after RETENTION_DAYS; null before. */
   readonly data_removed_at: string | null
   readonly duration_ms: number | null
   readonly nodes_executed: number
@@ -72,9 +72,9 @@ export interface StepView {
   readonly status: StepStatus
   /** The steps that this step waits for: steps that it names, and steps whose values it refers to. */
   readonly depends_on: readonly string[]
-  /** The number of items of a `for_each`, in all and by state; other items have not begun. null before it is known. */
+  /** Items of a `for_each`: all, and by state. Items without a state have not begun. null before the count is known. */
   readonly items: ItemCounts | null
-  /** Items of a `for_each` step with an unknown outcome: `resolve` takes these as `item_index`. */
+  /** The items of a `for_each` step with an unknown outcome: `resolve` takes these indexes as `item_index`. */
   readonly unresolved_items: readonly number[]
   readonly verdict: Verdict | null
   readonly attempts: number
@@ -95,7 +95,7 @@ export interface ItemCounts {
   readonly states: Readonly<Partial<Record<EffectState, number>>>
 }
 
-/** The most bytes of a step's output in the run's answer; `GET .../steps/{step}/output` returns the whole output. */
+/** A run's answer contains outputs of at most this many bytes. `GET .../steps/{step}/output` returns larger outputs. */
 export const shownOutputBytes = 256 * 1024
 
 const iso = (date: Date | null): string | null => date?.toISOString() ?? null
@@ -150,9 +150,9 @@ export interface RunFilters {
   readonly workflow_id?: string | undefined
   readonly status?: RunStatus | undefined
   readonly requested_by?: string | undefined
-  /** Part of the workflow's name, in upper or lower case. */
+  /** Part of the workflow's name; upper or lower case does not matter. */
   readonly workflow_name?: string | undefined
-  /** Part of the requester's address, in upper or lower case. */
+  /** Part of the requester's mail address; upper or lower case does not matter. */
   readonly requester_email?: string | undefined
   readonly since?: Date | undefined
   readonly until?: Date | undefined
@@ -211,7 +211,7 @@ export async function readStepOutput(
   return step.item_count === null ? (values[0] ?? null) : values
 }
 
-/** A step of a run whose data was not removed. Throws `not_found`. */
+/** Reads a step. Throws `not_found` if there is no such step, or if the data of its run was removed. */
 export async function requireStep(
   db: Db,
   organizationId: string,
@@ -235,7 +235,7 @@ export async function requireStep(
   return step
 }
 
-/** The most steps of one read, and the most items of these steps together: each item can wait for a person. */
+/** One read returns at most this many steps with at most `mostItems` items, because waiting items are read too. */
 const mostSteps = 200
 /** The position before the first step. */
 const noStep = -1
@@ -249,13 +249,13 @@ export interface StepPage {
   readonly hasMore: boolean
 }
 
-/** Which steps of a run a reader wants: at most `limit` after the cursor. Without both, all steps. */
+/** The steps of a run that a caller asks for: at most `limit` steps after the cursor. If both are absent: all steps. */
 export interface StepsWanted {
   readonly limit: number | undefined
   readonly cursor: string | null
 }
 
-/** The position after which the wanted steps begin. Throws `validation_error`. */
+/** The position after which the wanted steps begin. Throws `validation_error` for a bad cursor. */
 export const placeBefore = ({ cursor }: StepsWanted): number =>
   Number(readCursor(cursor, /^\d{1,9}$/) ?? noStep)
 

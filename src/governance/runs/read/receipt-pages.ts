@@ -5,11 +5,11 @@ import { readCursor } from '../../page.ts'
 export interface ReceiptPage {
   readonly limit: number | undefined
   readonly cursor: string | null
-  /** Newest decisions first. Such a receipt is always read in pages. */
+  /** Whether the newest decisions come first. Such a receipt is always read in pages. */
   readonly isNewestFirst?: boolean
 }
 
-/** The number of decisions of a page without `limit`. */
+/** A page of the newest decisions has this many decisions if the request has no `limit`. */
 const usualLimit = 50
 
 /** The sequence numbers of a page: after `from`, up to and including `to`. `next` is the cursor of the next page. */

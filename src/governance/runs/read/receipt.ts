@@ -16,7 +16,7 @@ import { newestSpan, oldestSpan, reversed, type ReceiptPage } from './receipt-pa
  */
 export interface ReceiptView {
   readonly run_id: string
-  /** null for an agent session. */
+  /** null for the session of an agent. */
   readonly workflow_id: string | null
   readonly workflow_version: number | null
   readonly decisions: readonly ReceiptDecision[]
@@ -63,8 +63,8 @@ export interface ReceiptDecision {
 }
 
 /**
- * A receipt (`ReceiptView`) in parts, with its present decisions in order. Decisions are read as fast as the caller
- * takes them. A page also has `next_cursor`. Throws `not_found` also for a run of another organization.
+ * A receipt (`ReceiptView`) in parts. It contains the decisions that exist now, in order. They are read only as fast as
+ * the caller takes them. A page also has `next_cursor`. Throws `not_found` if the organization has no such run.
  */
 export async function readReceipt(
   db: Db,
@@ -89,7 +89,7 @@ export async function readReceipt(
   } satisfies Record<keyof ReceiptView, unknown> & { next_cursor?: string | null })
 }
 
-/** The most decisions and bytes in one read. */
+/** One read returns at most this many decisions, and at most this many bytes. */
 const mostRows = 200
 const mostBytes = 1024 ** 2
 /** The assumed bytes of a decision that an older version stored without its size. */
@@ -111,7 +111,7 @@ async function* decisionsBetween(
   }
 }
 
-/** The number (`seq`) of the last decision of one read. A read has as many decisions as fit, and at least one. */
+/** The `seq` of the last decision that one read returns. A read returns as many decisions as fit, and at least one. */
 async function batchEnd(db: Db, runId: string, after: number, to: number): Promise<number> {
   const rows = await db
     .selectFrom('decisions')
@@ -136,17 +136,17 @@ const isHold = (each: DecisionRow): boolean =>
   each.held_at !== null && each.held_at.getTime() === each.decided_at.getTime()
 
 /**
- * Whether this decision is left out because the approval was used later. An approved call is shown once: by the
- * decision that used the approval. An agent may have asked several times before somebody approved.
+ * Whether the receipt leaves out this decision, because a later decision used the approval. An approved call is shown
+ * once: by the decision that used the approval. An agent may have asked several times before somebody approved.
  */
 const isShownAtItsUse = (each: DecisionRow): boolean =>
   each.approval_used_at !== null &&
   (each.session_id === null ? isHold(each) : each.verdict === 'require_approval')
 
 /**
- * Whether this decision only repeats an earlier one about the same call of an agent. An approval lets one such call
- * through. The hook and the gateway behind it both ask about that call, and a change of rules makes another decision.
- * The first of these decisions stands for the call.
+ * Whether this decision only repeats an earlier decision about the same call of an agent. An approval lets one call
+ * through, but several decisions can allow this call: the hook and the gateway behind it both ask, and a change of
+ * rules causes a new decision. The receipt shows only the first of these decisions.
  */
 const isAskedAgain = (each: DecisionRow): boolean =>
   each.verdict === 'allow' && each.first_allowed !== null && (each.seq ?? 0) > each.first_allowed
@@ -195,7 +195,7 @@ function outcomeOf(each: DecisionRow): string | null {
   return each.past_outcomes?.find(({ decision_id }) => decision_id === each.id)?.outcome ?? 'superseded'
 }
 
-/** Only the client knows the outcome of an agent's call. */
+/** The outcome that the client of an agent reported for a call; null if no outcome was reported. */
 function seen({
   observed_at,
   observed_outcome,
@@ -254,7 +254,8 @@ function readDecisions(context: Pick<Context, 'db'>, runId: string, after: numbe
           .on((eb) => eb('e.item_index', '=', eb.fn.coalesce('d.item_index', eb.lit(-1)))),
       )
       .leftJoin('agent_observations as o', 'o.decision_id', 'd.id')
-      // All decisions that allowed one call of an agent by the same approval. Any of them can have the call's report.
+      // All decisions that allowed the same call of an agent with the same approval. The call's report can belong to
+      // any of them.
       .leftJoinLateral(
         (eb) =>
           eb

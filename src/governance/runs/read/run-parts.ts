@@ -31,7 +31,7 @@ import {
 } from './read.ts'
 import { firstWaiting, pendingInParts, type FirstWaiting } from './waiting-parts.ts'
 
-/** A run's fields, in the order of the answer; long fields in parts. */
+/** A run's fields, in the order of the answer. Long fields come in parts. */
 export type RunFields = RunHead &
   Pick<RunView, 'inputs' | 'input_labels' | 'result'> & {
     readonly waiting_for: JsonParts
@@ -43,8 +43,9 @@ export type RunFields = RunHead &
 const allSteps: StepsWanted = { limit: undefined, cursor: null }
 
 /**
- * A run of this organization, or null. Its lists are read while the caller takes them. With a limit or cursor it has a
- * page of its steps, with their outputs. A page may be shorter than the limit.
+ * Reads a run of this organization; null if there is no such run. Its lists are read while the caller takes them. If
+ * `wanted` has a limit or a cursor, the result has only these steps and their outputs. A page may be shorter than the
+ * limit.
  */
 export async function readRunFields(
   context: Pick<Context, 'db' | 'isTemporalAway' | 'sealer' | 'runCaches'>,
@@ -75,7 +76,7 @@ export async function readRunFields(
   }
 }
 
-/** The cursor of the next page of steps; null after the last one, and without a limit. */
+/** The cursor of the next page of steps; null after the last page, and null if there is no limit. */
 function nextOf({ steps, hasMore }: StepPage, { limit }: StepsWanted): string | null {
   const last = steps.at(-1)
   return hasMore && limit !== undefined && last !== undefined ? writeCursor(String(last.position)) : null
@@ -88,8 +89,9 @@ interface Beginning {
 }
 
 /**
- * A run with the first rows of its lists, from one snapshot. So a reader never sees a waiting step in a run that is
- * still shown as in progress. Further rows are read later, so that no connection is held while the caller takes rows.
+ * Reads a run and the first rows of its lists from one snapshot of the database. So the answer never shows a waiting
+ * step in a run that is still shown as in progress. Further rows are read later, so that no database connection is held
+ * while the caller takes rows.
  */
 function readBeginning(
   context: Pick<Context, 'db' | 'isTemporalAway'>,
@@ -128,7 +130,7 @@ async function openResult(
   return JSON.parse((await openKept(sealer, resultPlace(run.id), kept)) ?? 'null') as RunView['result']
 }
 
-/** Steps with their calls that wait for a person, and with all their approvals. */
+/** Steps with their calls that wait for a person, and with the ids of all their approvals. */
 interface StepRows extends StepPage {
   readonly waits: readonly WaitingCall[]
   readonly approvals: Awaited<ReturnType<typeof readApprovalIds>>
@@ -167,7 +169,7 @@ async function* stepViews(
 interface StepsOf {
   readonly runId: string
   readonly dependsOn: ReadonlyMap<string, readonly string[]>
-  /** Whether the reader may see parameters. */
+  /** Whether the person who asks may see parameters. */
   readonly isShown: boolean
 }
 

@@ -7,8 +7,8 @@ import { countingVotes, requirementOf, type VoteWithRole } from '../../approvals
 import type { Context } from '../../context.ts'
 
 /*
- * A run's present `status_reason`. The things that a run waits for change with each vote and each item. So they are
- * counted when somebody asks, and are not stored.
+ * Computes the present `status_reason` of runs. The things for which a run waits change with each vote and each item.
+ * So they are counted when somebody asks for the run, and are not stored.
  */
 
 type Run = Pick<
@@ -26,7 +26,7 @@ interface Vote extends VoteWithRole {
 }
 
 interface Present {
-  /** The time since which something waits for a person's decision or resolution; null if nothing waits for a person. */
+  /** The earliest time since which something waits for a person; null if nothing waits for a person. */
   readonly waiting_since: Date | null
 }
 
@@ -79,7 +79,7 @@ async function readFacts({ db }: Pick<Context, 'db'>, runs: readonly Run[]): Pro
   return { settings: readSettings(organization?.settings ?? {}), waiting: waiting.rows, votes: votes.rows }
 }
 
-/** The most steps that a sentence names. */
+/** A sentence names at most this many steps. */
 const mostNamed = 5
 
 function reasonOf(run: Run, facts: Facts): string {
@@ -103,7 +103,7 @@ const goesOn = 'the run goes on as soon as a worker takes it up'
 
 function reasonOfWhole(run: Run, whole: Waiting, facts: Facts): string {
   if (whole.kind === 'approval') return `${run.status_reason}: ${votesOf(whole, facts)}`
-  // An approved run without a slot has a stored reason already: it waits for a slot.
+  // An approved run that waits for a slot has a stored reason that says so.
   return run.slot === 'waits' ? run.status_reason : `the run is approved: ${goesOn}`
 }
 
@@ -124,7 +124,10 @@ function sentenceOf(waiting: Waiting, facts: Facts): string {
   return `${what} ${isOne ? 'waits' : 'wait'} for approval by ${who}${why}: ${votesOf(waiting, facts)}`
 }
 
-/** `1 of 2 votes given, 1 missing (1 for each item)`, over all items. Only votes that count now are included. */
+/**
+ * For example `1 of 2 votes given, 1 missing (1 for each item)`: the votes for all items together, as far as they count
+ * now.
+ */
 function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
   const { approver, approvals_needed } = waiting
   if (approver === null || approvals_needed === null) return ''
@@ -145,7 +148,7 @@ function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
 
 const away = 'Temporal cannot be reached'
 
-/** Adds to the reason that Temporal cannot be reached: then no run goes on, whatever else it waits for. */
+/** If Temporal cannot be reached, adds this to the reason: no run goes on then, whatever else the run waits for. */
 function withTemporal(
   { status, slot, cancel_requested_at }: Run,
   reason: string,

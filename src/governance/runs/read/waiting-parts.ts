@@ -20,7 +20,7 @@ export const firstWaiting = async (db: Db, runId: string): Promise<FirstWaiting>
   unresolved: await unresolvedPage(db, runId),
 })
 
-/** The most approvals in one read. */
+/** One read returns at most this many approvals. */
 const mostApprovals = 500
 
 interface Waiting {

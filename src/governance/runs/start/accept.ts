@@ -40,12 +40,18 @@ export interface AcceptRequest extends InputsOfRequest {
   readonly version?: number | undefined
   /** A repeated request of the same person with the same key gets the same run, even if the first answer was lost. */
   readonly idempotencyKey?: string | undefined
-  /** Marks the request's key in the same transaction, so a repeated request gets this run and not a later refusal. */
+  /**
+   * Marks the request as done in the same transaction, so that a repeated request gets this run and not a later
+   * refusal.
+   */
   readonly once?: Once | null | undefined
 }
 
 interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenInputs {
-  /** `inputs` as sealed JSON; `inputHash` is the hash of `given`. Up to 8 MiB, so both are made before the lock. */
+  /**
+   * `inputs` as sealed JSON; `inputHash` is the hash of `given`. The inputs can take 8 MiB, so both are computed before
+   * the lock is taken.
+   */
   readonly kept: SealedText
   readonly inputHash: string
   readonly runId: string
@@ -56,9 +62,12 @@ interface Prepared extends Omit<AcceptRequest, 'inputs' | 'inputLabels'>, GivenI
 
 /**
  * Accepts a run of a frozen version (commit point `run.accept`). The run, its steps, its approval if it needs one, the
- * audit entry and the outbox row commit together. If no slot is free, the run is `queued`; the transaction that frees
- * a slot starts the run. Throws `not_found`, `validation_error` for inputs, `run_denied` if a rule would certainly deny
- * a step, `quota_exceeded`. `run_denied` and `quota_exceeded` leave an audit entry but no run.
+ * audit entry and the outbox row commit together. If no slot is free, the run is `queued`; the transaction that frees a
+ * slot starts the run.
+ *
+ * Throws `not_found` for an unknown workflow, `validation_error` for bad inputs, `run_denied` if a step would certainly
+ * be denied or the person's address is not confirmed, and `quota_exceeded`. `run_denied` and `quota_exceeded` leave an
+ * audit entry but no run.
  */
 export async function acceptRun(
   context: Pick<Context, 'combiner' | 'config' | 'db' | 'runCaches' | 'sealer'>,
@@ -240,8 +249,8 @@ const expiryOf = ({ expiresAfterSeconds: seconds }: ApprovalTerms, usual: number
   seconds === null || usual === 0 ? (seconds ?? usual) : Math.min(seconds, usual)
 
 /**
- * Refuses a run over a quota: this leaves an audit entry but no run. A repeated request whose first answer was lost is
- * not refused: it gets its run.
+ * Refuses a run because a quota is exceeded. This leaves an audit entry but no run. A repeated request whose first
+ * answer was lost is not refused: it gets the earlier run.
  * @param risk the risk of the plan; absent for limits that are checked before the plan is analysed
  */
 async function overQuota(

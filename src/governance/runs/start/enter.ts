@@ -20,8 +20,9 @@ import { denialCause, denialMessage } from './refusal.ts'
 type Run = Selectable<RunsTable>
 
 /**
- * Starts a run that waited for its own approval, or returns why it still waits (commit point `run.enter`). The run is
- * judged again: it is denied if a step would now be denied for certain, and waits for more votes if rules need them.
+ * Starts a run that waited for its own approval, or returns why the run still waits (commit point `run.enter`). The run
+ * is judged again by the present rules. If a step would now certainly be denied, the run is denied. If the rules now
+ * need more votes, the run waits for these votes.
  */
 export async function enterRun(
   context: Pick<Context, 'combiner' | 'db' | 'sealer' | 'runCaches'>,

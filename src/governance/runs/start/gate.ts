@@ -33,15 +33,15 @@ function termsOf(settings: GovernanceSettings, { steps }: PlanAnalysis): Approva
   return {
     approver: terms.approver,
     needed: Math.max(settings.approval_threshold, terms.approvalsNeeded),
-    // 0 means that the held call may wait for ever. It does not set a time for the run.
+    // In a rule, 0 means that the held call may wait for ever. This sets no time for the approval of the run.
     expiresAfterSeconds: terms.expiresAfterSeconds === 0 ? null : terms.expiresAfterSeconds,
   }
 }
 
 /**
  * Whether the organization's settings hold a run of this plan. If approvals are off, no run is held.
- * @param bound `most`: the strictest gate that a run of the plan can meet. If all inputs are known, it is the gate of
- *   the run. `least`: the gate that every run of the plan meets, whatever the unknown inputs of a preview are.
+ * @param bound `most`: the strictest gate that a run of the plan can get. If all inputs are known, it is the gate of
+ *   the run. `least`: the gate that every run of the plan gets, whatever values the unknown inputs of a preview have.
  */
 export function gateOf(
   settings: GovernanceSettings,
@@ -56,7 +56,7 @@ export function gateOf(
   const isRisky = from !== null && isAtLeast(risk.level, from)
   const flagged = gateReasons(settings, {
     categories: definition.categories ?? [],
-    // A tool that is no longer in the catalogue counts as every category.
+    // A tool that is no longer in the catalogue counts as a tool of every category.
     tools: definition.steps.map(({ tool }) => ({
       name: tool,
       categories: getTool(tool)?.categories ?? everyCategory,
@@ -71,7 +71,9 @@ export function gateOf(
   }
 }
 
-/** Risk of the whole plan. `most` counts all labels that the steps can have, `least` only labels that they surely have. */
+/**
+ * Risk of the whole plan. `most` counts all labels that a step can have, `least` only labels that a step surely has.
+ */
 function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis, bound: 'most' | 'least'): Risk {
   return assessRisk(
     // The analysis keeps the order of the steps.
@@ -89,15 +91,16 @@ function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis, bound: '
 }
 
 /**
- * Memory values can have any label, but the score counts only labels that the plan names. An input that a preview does
- * not know counts with all sensitive labels, because the plan of the run will name the labels of this input.
+ * The labels that the risk of a step counts. A value from the organization's memory can have any label, but only labels
+ * that the plan names count. An input that a preview does not know counts with all sensitive labels, because the plan
+ * of the run will name the labels of this input.
  */
 function countedLabels({ labels, start }: StepAnalysis, bound: 'most' | 'least'): readonly Label[] {
   if (bound === 'least') return [...start.certain]
   return start.isOpen ? [...labels.possible, ...sensitive] : labels.possible
 }
 
-/** Reasons of the risk that apply to some runs of the plan only. Each names the inputs or steps that decide. */
+/** Reasons for the risk that apply only to some runs of the plan. Each reason names the inputs or steps that decide. */
 export function possibleReasons(definition: WorkflowDefinition, { steps }: PlanAnalysis): string[] {
   const certain = new Set<string>()
   const possible = new Map<string, string>()

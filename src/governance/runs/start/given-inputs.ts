@@ -23,17 +23,17 @@ import { readRunFiles } from '../../files/run-files.ts'
 import { readStepOutput } from '../read/read.ts'
 import type { FrozenVersion } from '../values/version-cache.ts'
 
-/** The most bytes of all outputs that one run's inputs refer to: the limit of a request's body. */
+/** All outputs to which one run's inputs refer have together at most this many bytes: the limit of a request's body. */
 export const mostReferredBytes = 8 * 1024 ** 2
 export const mostReferences = 20
-/** The most values in one input that refers to an output: the limit of a request's body. */
+/** An input that refers to an output has at most this many values: the limit of a request's body. */
 const mostValues = 100_000
 
 /** The inputs of a run, as given and as its templates see them. */
 export interface GivenInputs {
   /** With defaults filled in and references replaced by their values. */
   readonly inputs: JsonObject
-  /** The inputs with defaults filled in, but references as given. `input_hash` is the hash of these. */
+  /** The inputs with defaults filled in, but references as given. `input_hash` is the hash of these inputs. */
   readonly given: JsonObject
   readonly labels: InputLabels
   readonly refersToRuns: boolean
@@ -64,10 +64,11 @@ interface Referred {
 }
 
 /**
- * The inputs of a run before it is accepted. With `mayLack`, the inputs of a preview, which need not be complete. An
- * input with the key `from_run` refers to the output of a completed step, in a run that the caller can see. Such an
- * input gets that output's labels; `inputLabels` adds more. Throws `validation_error` with an issue for each bad input.
- * The message is the same for a missing run, an invisible run and a run of another organization.
+ * Checks the inputs of a run before the run is accepted, and fills in defaults. With `mayLack`, the inputs belong to a
+ * preview and need not be complete. An input with the key `from_run` refers to the output of a completed step, in a run
+ * that the caller can see. Such an input gets the labels of that output; `inputLabels` adds more. Throws
+ * `validation_error` with an issue for each bad input. The message is the same for a missing run, an invisible run and
+ * a run of another organization.
  */
 export async function givenInputs(
   context: Pick<Context, 'db' | 'sealer'>,
@@ -111,7 +112,9 @@ export async function givenInputs(
   }
 }
 
-/** Throws for every input that refers to an output the caller cannot see. */
+/**
+ * Throws `validation_error` with an issue for each input that refers to an output, as if the caller could not see it.
+ */
 export function refuseReferences(inputs: JsonObject): never {
   throw refusal(referencesIn(inputs).map(unseen))
 }
@@ -221,7 +224,7 @@ async function outputOf(
   return step === undefined ? null : { labels: step.labels, bytes: Number(step.bytes ?? 0) }
 }
 
-/** The value of a reference, or an error message about its path. */
+/** The value of a reference, or an error message. */
 async function valueOf(
   context: Pick<Context, 'db' | 'sealer'>,
   caller: Caller,

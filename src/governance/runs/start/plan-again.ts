@@ -13,7 +13,7 @@ import { planRun, type PlannedRun } from './plan-run.ts'
 
 type Reader = Pick<Context, 'db' | 'sealer' | 'runCaches'>
 
-/** The run, its version and its inputs. They never change, so they are read before the lock. */
+/** The run, its version and its inputs. They never change, so they are read before the lock is taken. */
 export interface AcceptedRun {
   readonly run: RunSnapshot
   readonly frozen: FrozenVersion
@@ -55,7 +55,7 @@ export async function planAgain(tx: ChainTx, { run, frozen, inputs }: AcceptedRu
   })
 }
 
-/** The requirement for the approval of a run: the stored one, or a stricter one if rules or settings are stricter now. */
+/** The requirement for a run's approval: the stored one, or a stricter one if rules or settings are stricter now. */
 export function requiredNow(
   approval: Pick<ApprovalRecord, 'approver' | 'approvals_needed'>,
   terms: ApprovalTerms,

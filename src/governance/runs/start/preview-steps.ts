@@ -31,7 +31,7 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
     readonly verdict: Verdict
     readonly certainty: Certainty
     readonly because: string
-    /** The rule is recorded and never enforced. */
+    /** Whether the rule is in shadow mode: it is recorded and never enforced. */
     readonly shadow: boolean
   }[]
   readonly rules_left_out: number
@@ -51,7 +51,7 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
   readonly unavailable_because: string | null
 }
 
-/** The most rules and the most labels that all steps together show, so that an answer has a bounded size. */
+/** All steps together show at most this many rules and this many labels, so that the size of an answer is bounded. */
 const [mostRules, mostLabels] = [10_000, 50_000]
 
 /** The policy and the role by which the steps are judged, and the availability of tools. */
@@ -101,7 +101,7 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
   })
 }
 
-/** The limits that no plan can check, because only the service or the output decides. */
+/** Sentences about the limits that no plan can check, because only the service or the output decides. */
 function laterLimits(tool: string, access: ToolAccess, role: Role): string[] {
   const audience = access.audience(tool, role)
   const only = audience.map((domains) => list(domains.map(quote), 'and'))
@@ -123,8 +123,8 @@ function runsWords(runs: Tri): PreviewedStep['runs'] {
 }
 
 /**
- * At most `most` rules: enforced rules first, then certain ones, then the strictest. The result keeps the rules'
- * original order.
+ * Chooses at most `most` rules. Enforced rules have priority, then certain rules, then the strictest rules. The result
+ * keeps the original order of the rules.
  */
 function decidingFirst(rules: readonly ShownRule[], most: number): readonly ShownRule[] {
   if (rules.length <= most) return rules

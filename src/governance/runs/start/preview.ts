@@ -42,7 +42,7 @@ export interface Preview {
 }
 
 export interface RunApprovalPreview {
-  /** Every run would wait for approval before it starts. */
+  /** Whether every run would wait for approval before it starts. */
   readonly required: boolean
   /** `possible`: some runs would wait and others would not. The unknown inputs decide. */
   readonly certainty: Certainty
@@ -53,14 +53,14 @@ export interface RunApprovalPreview {
   readonly reasons: readonly string[]
   /** The reasons of the risk that apply to some runs only. */
   readonly possible_reasons: readonly string[]
-  /** The strictest role and number of votes that a run can need. null: no run would wait for approval. */
+  /** The strictest role and the highest number of votes that a run can need. null: no run would wait for approval. */
   readonly approver: 'admin' | 'owner' | null
   readonly approvals_needed: number | null
 }
 
 /**
  * The policy's present answer about a run that the caller would start. Nothing is recorded. Throws `not_found` for an
- * unknown version. Throws `validation_error` for a definition that could not be saved and for inputs that do not fit.
+ * unknown workflow or version. Throws `validation_error` for a definition that could not be saved, or for bad inputs.
  */
 export async function previewRun(
   context: Pick<Context, 'db' | 'combiner' | 'config' | 'runCaches' | 'sealer'>,

@@ -22,8 +22,8 @@ export interface CallSpec {
   /** Steps whose outputs the call's templates name. */
   readonly sources: readonly string[]
   /**
-   * Labels of every step that the call depends on, and of every step and run input that the call references. The list
-   * is cut by `cutLabels`: with more than `mostLabels` the call fails.
+   * Labels of every step that the call depends on, and of every step and run input that the call references. If there
+   * are more than `mostLabels` labels, `cutLabels` shortens the list and the call fails.
    */
   readonly labels: Label[]
   readonly labelSources: LabelSource[]
@@ -33,8 +33,8 @@ export interface CallSpec {
   /** The number of items of a `for_each` step; null before the step is expanded. */
   readonly itemCount: number | null
   /**
-   * The reason why nothing is loaded. `over`: the call has its outcome, or its run is cancelled or has ended. `frozen`:
-   * a freeze denies it.
+   * The reason why nothing is loaded; null if values are loaded. `over`: the call has its outcome, or its run is
+   * cancelled or has ended. `frozen`: a freeze denies the call.
    */
   readonly stopped: 'over' | 'frozen' | null
   /** The number of the call's loads that were started but did not finish (load-starts.ts). */
@@ -45,13 +45,14 @@ export interface CallSpec {
   readonly isLast: boolean
 }
 
-/** A call whose dependencies have not ended. Only a forged workflow asks for one. */
+/** A dependency of the call has not ended. Only a forged workflow asks for such a call. */
 export class NotReady extends Error {
   override readonly name = 'NotReady'
 }
 
 /**
- * Reads the parts of a call. Throws UnknownRun, `not_found` for a step, or NotReady while a dependency has not ended.
+ * Reads everything about a call except the values. Throws UnknownRun, `not_found` for an unknown step, and NotReady if
+ * a dependency has not ended.
  */
 export async function readCallSpec(
   context: SnapshotReader & VersionReader,
@@ -136,7 +137,7 @@ async function readNow(db: Db, key: EffectKey, dependsOn: readonly string[]): Pr
   return rows[0] as Now
 }
 
-/** Output labels of each dependency, in the definition's order. */
+/** The output labels of each dependency, in the definition's order. Throws NotReady if a dependency has not ended. */
 function labelsOf(
   definition: WorkflowDefinition,
   dependsOn: readonly string[],
@@ -164,7 +165,10 @@ function labelsOfInputs(run: RunSnapshot, step: WorkflowStep): Map<string, Label
   return new Map([...labels].map(([source, own]) => [source, [...own].sort()]))
 }
 
-/** Whether step `id` ended so that no dependent step runs. The frozen version decides this, not the workflow. */
+/**
+ * Whether step `id` ended in such a way that the steps that depend on it do not run. The frozen version of the
+ * definition decides this, not the Temporal workflow.
+ */
 function stopsTheRun(
   definition: WorkflowDefinition,
   found: NonNullable<Now['dependencies']>,

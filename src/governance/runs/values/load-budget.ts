@@ -1,6 +1,6 @@
-/** Memory reserved for a load, and after the load for the value that stays in use. */
+/** A reservation of memory: for a load, and afterwards for the loaded value while that value is in use. */
 export interface Permit {
-  /** Ends the load; `bytes` of its memory stay reserved until `release`. */
+  /** Ends the load. `bytes` of the reserved memory stay reserved until `release`. */
   keep(bytes: number): void
   release(): void
 }
@@ -18,20 +18,20 @@ interface Organization {
 }
 
 /**
- * Memory for the loads of a process, shared between organizations.
+ * Memory for the loads of a process, shared between organizations. A load reads the values for one call.
  *
- * - Loads together take at most `total`. A larger load waits until no other load is in progress.
+ * - All loads together take at most `total` bytes. A larger load waits until no other load is in progress.
  * - One organization takes at most half of `total`. A larger load waits until the organization holds nothing else.
  * - Organizations take turns. An organization that waits for memory in its own half is skipped. An organization that
  *   waits for the memory of others is not skipped: it comes next.
  * - A load with `alone` runs only while no other load runs.
  *
- * The holder of a permit never asks for a second one. So every load is admitted at the latest when all others are
+ * The holder of a permit never asks for a second permit. So every load is admitted at the latest when all others are
  * released.
  */
 export class LoadBudget {
   readonly #total: number
-  /** In the order in which organizations take turns. */
+  /** The organizations, in the order in which they take turns. */
   readonly #organizations = new Map<string, Organization>()
   /** Loads in progress, and their bytes. */
   #loads = 0
@@ -42,7 +42,7 @@ export class LoadBudget {
     this.#total = total
   }
 
-  /** Waits for memory. Rejects with the signal's reason if it is aborted. */
+  /** Waits for memory. Rejects with the signal's reason if the signal is aborted. */
   async acquire(
     organizationId: string,
     bytes: number,

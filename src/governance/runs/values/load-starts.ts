@@ -4,8 +4,9 @@ import { countCallStart } from '../../../db/queries/runs/count-start.ts'
 import type { Db } from '../../../db/schema/index.ts'
 
 /**
- * After this many unfinished loads a call fails, because each of them has probably crashed a worker. After its first
- * unfinished load, the call is loaded alone. So no other load is blamed for its next crash.
+ * After this many loads that did not finish, a call fails, because each of these loads has probably crashed a worker.
+ * After the first such load, the values of the call are loaded while no other load runs. So if a worker crashes again,
+ * no other load is blamed.
  */
 export const mostStarts = 3
 
@@ -22,7 +23,7 @@ export async function countStart(db: Db, key: EffectKey): Promise<number | null>
   return rows[0]?.starts ?? null
 }
 
-/** The number of starts so far. */
+/** The number of loads of the call that were started but did not finish. */
 export async function readStarts(db: Db, key: EffectKey): Promise<number> {
   const row = await db
     .selectFrom('call_starts')
@@ -37,8 +38,8 @@ export async function readStarts(db: Db, key: EffectKey): Promise<number> {
 const [settleEveryMilliseconds, mostSettles] = [1_000, 300]
 
 /**
- * Removes the count of a load that has finished or failed in this process, because it crashed no worker. Tries again if
- * the statement fails, so that an outage of the database does not count as a crash.
+ * Removes the count of a load that has finished or failed in this process, because this load crashed no worker. Tries
+ * again if the statement fails, so that an outage of the database does not count as a crash.
  */
 export async function forgetStarts(db: Db, key: EffectKey, tries = mostSettles): Promise<void> {
   try {

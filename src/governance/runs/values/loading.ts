@@ -9,13 +9,13 @@ import { countStart, forgetStarts, mostStarts } from './load-starts.ts'
 import { readInputs, readOutputs, ResourceExhausted, sizesOf, type OutputReader } from './outputs.ts'
 import type { RunCaches } from './run-caches.ts'
 
-/** Smaller loads take no permit and are not counted. */
+/** A load of at most this many bytes takes no permit and is not counted. */
 const smallBytes = 256 * 1024
 
-/** The most characters of one call's resolved parameters: 8 MiB. */
+/** The resolved parameters of one call have at most this many characters. */
 export const mostParamText = 8 * 1024 * 1024
 
-/** Copies of the parameters in memory at the same time: resolved, as canonical JSON, and sealed. */
+/** The number of copies of the parameters in memory at the same time: resolved, as canonical JSON, and sealed. */
 const copiesOfParams = 3
 
 /** Milliseconds that a load waits for memory before it fails and is tried again later. */
@@ -36,7 +36,10 @@ export interface Load {
   readonly templates: Json
   /** The number of earlier loads that did not finish: each of them has probably crashed a worker. */
   readonly starts: number
-  /** Size in bytes of the sealed parameters, which are opened instead of the sources; null if there are none. */
+  /**
+   * Size in bytes of the stored sealed parameters; null if none are stored. Stored parameters are opened, and no source
+   * is read.
+   */
   readonly sealedBytes: number | null
 }
 
@@ -47,10 +50,11 @@ export interface Loaded<T> {
 }
 
 /**
- * Calls `work` with the values that a call names, after reserving memory. A large load waits until its organization has
- * memory left in this process. The start of a load is committed first, so a load that has crashed three workers is not
- * repeated. `left` returns the bytes of the value that stay in use. Throws ResourceExhausted, the signal's reason, or
- * `unavailable` if no memory became free or the run was cancelled.
+ * Reserves memory, loads the values that a call names, and calls `work` with these values. A large load waits until its
+ * organization has memory left in this process. The start of a load is committed first, so a load that has crashed
+ * three workers is not repeated. `left` returns the bytes of the result that stay in use. Throws ResourceExhausted if
+ * the values are too large or have crashed workers, `unavailable` if no memory became free or the run was cancelled,
+ * and the signal's reason if the signal is aborted.
  */
 export async function load<T>(
   context: Loader,
@@ -68,7 +72,7 @@ export async function load<T>(
     const starts = await countStart(context.db, what.key)
     if (starts === null) throw new DomainError('unavailable', 'the run was cancelled meanwhile')
     try {
-      // Another attempt may have started the load meanwhile.
+      // Another attempt may have started the load meanwhile, so the number is checked again.
       if (starts > mostStarts) throw endedWorkers()
       const value = await work(await scopeOf(context, what))
       permit.keep(left(value))

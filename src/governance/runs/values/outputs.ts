@@ -27,13 +27,16 @@ const tooLarge = (what: string): ResourceExhausted =>
 
 const nameOf = (stepId: string): string => `the output of step \`${stepId}\``
 
-/** Bytes of source outputs in PostgreSQL: `octets` of all; `missing` of outputs not in this process's memory. */
+/**
+ * The bytes of outputs in PostgreSQL. `octets` counts all outputs of the steps. `missing` counts only the outputs that
+ * are not in this process's memory.
+ */
 export interface SourceSizes {
   readonly octets: number
   readonly missing: number
 }
 
-/** Throws ResourceExhausted for an output that is too large to load. */
+/** Reads the sizes of the outputs of these steps. Throws ResourceExhausted for an output that is too large to load. */
 export async function sizesOf(
   { db, runCaches: { outputs, outputSizes } }: OutputReader,
   runId: string,
@@ -60,7 +63,8 @@ export async function sizesOf(
 
 /**
  * Outputs of a run's ended steps: the value, or for a `for_each` step the list of its items' outputs. A step that was
- * skipped or ended badly has null. Concurrent callers share one read. Throws ResourceExhausted.
+ * skipped or ended badly has null. Concurrent callers share one read. Throws ResourceExhausted if an output is too
+ * large.
  */
 export async function readOutputs(
   reader: OutputReader,
@@ -79,7 +83,7 @@ export async function readOutputs(
   return found
 }
 
-/** The step has no output yet. */
+/** Thrown if a step has not ended, so that it has no output yet. */
 class NotEnded extends Error {}
 
 interface OutputRow extends Kept {
@@ -122,7 +126,7 @@ export async function openOutput(
   return text === null ? null : (JSON.parse(text) as Json)
 }
 
-/** A run's inputs; concurrent callers share one read. Throws ResourceExhausted. */
+/** A run's inputs; concurrent callers share one read. Throws ResourceExhausted if the inputs are too large. */
 export async function readInputs(reader: OutputReader, runId: string): Promise<JsonObject> {
   return reader.runCaches.inputs.get(runId, async () => {
     const row = await reader.db

@@ -6,19 +6,25 @@ import { SharedValues } from './shared-values.ts'
 import type { RunSnapshot } from './run-snapshot.ts'
 import type { FrozenVersion } from './version-cache.ts'
 
-/** A process's caches of runs. Cached values never change; dropped values are read again. */
+/**
+ * The caches that a process has for runs. A cached value never changes. A value that a cache has dropped is read again.
+ */
 export interface RunCaches {
   readonly versions: ByteCache<FrozenVersion>
   readonly snapshots: ByteCache<RunSnapshot>
   /** Outputs of finished steps, by run and step. */
   readonly outputs: SharedValues<Json>
-  /** Inputs of runs with large inputs, by run. */
+  /** Large inputs, by run. Small inputs are in `snapshots`. */
   readonly inputs: SharedValues<JsonObject>
   /** Sizes of outputs in bytes, as PostgreSQL counts them, by run and step. */
   readonly outputSizes: ByteCache<number>
   /** Memory for the values that this process loads at the same time. */
   readonly loads: LoadBudget
-  /** Memory for large answers of services, read at the same time. Not part of `loads`: a call may hold a load too. */
+  /**
+   * Memory for large answers of external services that this process reads at the same time. It is separate from
+   * `loads`, because the call that reads an answer may already hold a permit of `loads`, and must not wait for a second
+   * permit.
+   */
   readonly answers: LoadBudget
 }
 
@@ -27,7 +33,7 @@ const mebibyte = 1024 ** 2
 export function createRunCaches(): RunCaches {
   const quarter = getHeapStatistics().heap_size_limit / 4
   return {
-    // Enough for hundreds of ordinary versions, or dozens of the largest.
+    // Enough for hundreds of ordinary workflow versions, or for dozens of the largest versions.
     versions: byteCache(32 * mebibyte),
     // Enough for thousands of runs with small inputs.
     snapshots: byteCache(16 * mebibyte),

@@ -23,11 +23,11 @@ export interface RunSnapshot {
   /** Bytes of the inputs as PostgreSQL counts them. */
   readonly inputOctets: number
   readonly inputLabels: ReadonlyMap<string, readonly LabelSource[]>
-  /** `today`, `yesterday` and `now`, fixed at run start in the run's time zone. */
+  /** `today`, `yesterday` and `now` in the run's time zone, at the time when the run was accepted. */
   readonly builtins: Builtins
 }
 
-/** A run that is not in this database. For example, another installation uses the same task queue. */
+/** The run is not in this database. This happens, for example, if another installation uses the same task queue. */
 export class UnknownRun extends Error {
   override readonly name = 'UnknownRun'
   constructor(runId: string) {
@@ -35,7 +35,7 @@ export class UnknownRun extends Error {
   }
 }
 
-/** The most bytes of inputs that are cached with the run. */
+/** Inputs of at most this many bytes are cached with the run. */
 const mostKeptInputs = 64 * 1024
 
 export interface SnapshotReader {
@@ -67,7 +67,7 @@ export async function openInputs(
   return JSON.parse(await openInputsText(reader, run)) as JsonObject
 }
 
-/** Reads a run, with a cache. Throws UnknownRun. */
+/** Reads a run from the cache or from the database. Throws UnknownRun if the database does not have the run. */
 export async function readRunSnapshot(
   { db, sealer, runCaches: { snapshots } }: SnapshotReader,
   runId: string,

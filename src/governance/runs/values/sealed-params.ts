@@ -25,7 +25,7 @@ export function effectiveParams(
   return fillInMe(params, tool.people ?? [], requesterEmail) as JsonObject
 }
 
-/** The most characters of an item's JSON that are stored with the parameters. */
+/** An item is stored with the parameters if its JSON has at most this many characters. */
 const mostItemText = 2_000
 
 /** An item as it is stored with the parameters. Only the size of a large item is stored. */
@@ -39,7 +39,7 @@ export function sealParams(sealer: Sealer, key: EffectKey, params: SealedParams)
   return sealer.seal(paramsPlace(key), canonicalJson(params))
 }
 
-/** Throws if the bytes were changed, or sealed for another call. */
+/** Opens sealed parameters. Throws if the bytes were changed, or if they were sealed for another call. */
 export async function openParams(sealer: Sealer, key: EffectKey, sealed: Buffer): Promise<SealedParams> {
   return JSON.parse(await sealer.open(paramsPlace(key), sealed)) as SealedParams
 }

@@ -1,8 +1,8 @@
 import { counted, byteCache, type ByteCache } from '../../../shared/byte-cache.ts'
 
 /**
- * Values that are made once per process. Callers that ask at the same time wait for the same promise. A value that some
- * caller still uses is shared even after the cache has dropped it.
+ * Values that are made once per process. If several callers ask for a value while it is made, they wait for the same
+ * promise. A value that some caller still uses is shared even after the cache has dropped it.
  */
 export class SharedValues<Value> {
   readonly #recent: ByteCache<{ readonly value: Value }>
@@ -23,8 +23,8 @@ export class SharedValues<Value> {
   }
 
   /**
-   * The value from memory, or from `make`, which also returns its size in bytes. If `make` fails, all waiting callers
-   * get the error.
+   * The value from memory. If it is not in memory, `make` makes it and returns it with its size in bytes. If `make`
+   * fails, all waiting callers get the error.
    */
   async get(key: string, make: () => Promise<{ value: Value; bytes: number }>): Promise<Value> {
     const known = this.peek(key)

@@ -8,7 +8,7 @@ export interface FrozenVersion {
   readonly definition: WorkflowDefinition
   /** Step → the steps that it depends on or references. */
   readonly dependsOn: ReadonlyMap<string, readonly string[]>
-  /** Step → the step that waits only for it and begins when it has ended. */
+  /** Step → the step that waits only for this step and begins when this step has ended. */
   readonly followers: ReadonlyMap<string, string>
   /** The step that always ends last; null if several steps can be the last. */
   readonly last: string | null
@@ -19,7 +19,7 @@ export interface VersionReader {
   readonly runCaches: { readonly versions: ByteCache<FrozenVersion> }
 }
 
-/** A frozen version of a workflow. Cached: a version never changes. */
+/** Reads a frozen version of a workflow. The version is cached, because it never changes. */
 export async function readVersion(
   { db, runCaches: { versions } }: VersionReader,
   workflowId: string,
