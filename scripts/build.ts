@@ -2,7 +2,8 @@ import { execFileSync } from 'node:child_process'
 import { cpSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
+import { DefaultLogger } from '@temporalio/worker'
+import { bundleWorkflows } from '../src/programs/workflow-bundle.ts'
 
 /*
  * `npm run build [-- FOLDER]`: compiles src/ to JavaScript in dist/ (or FOLDER), with the console's assets and the
@@ -21,8 +22,7 @@ try {
     stdio: 'inherit',
   })
   cpSync(join(root, 'src', 'console', 'assets'), join(making, 'console', 'assets'), { recursive: true })
-  const workflowsPath = join(making, 'workflows', 'index.js')
-  const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') })
+  const code = await bundleWorkflows(join(making, 'workflows'), 'js', new DefaultLogger('WARN'))
   // src/programs/workflow-bundle.ts looks for a file with this name.
   writeFileSync(join(making, 'workflows.bundle.js'), code)
   rmSync(target, { recursive: true, force: true })

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFile
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { bundleWorkflowCode } from '@temporalio/worker'
+import { bundleWorkflowCode, type Logger } from '@temporalio/worker'
 
 /** The folder `src`, or the build's copy of it. */
 const here = join(dirname(fileURLToPath(import.meta.url)), '..')
@@ -20,10 +20,7 @@ export async function workflowBundlePath(): Promise<string> {
   if (existsSync(built)) return built
   const cached = join(here, '..', 'node_modules', '.cache', 'countersign', `workflows-${sourceHash()}.js`)
   if (existsSync(cached)) return cached
-  const { code } = await bundleWorkflowCode({
-    workflowsPath: join(here, 'workflows', 'index.ts'),
-    logger: quiet,
-  })
+  const code = await bundleWorkflows(join(here, 'workflows'), 'ts', quiet)
   mkdirSync(dirname(cached), { recursive: true })
   // The rename is atomic, because another process may write the same file.
   const partial = `${cached}.${process.pid}`
@@ -32,10 +29,27 @@ export async function workflowBundlePath(): Promise<string> {
   return cached
 }
 
+/**
+ * Bundles the workflow code in `folder`, whose files end with `extension`. All runs of a worker share the modules of the
+ * bundle, the SDK's and ours. So a new run loads no code, and a waiting run keeps none. This is safe because no module
+ * of the bundle has state of its own.
+ */
+export async function bundleWorkflows(
+  folder: string,
+  extension: 'ts' | 'js',
+  logger: Logger,
+): Promise<string> {
+  const pathOf = (name: string): string => join(folder, `${name}.${extension}`)
+  const workflowsPath = pathOf('index')
+  const preloadModules = [pathOf('no-stacks'), workflowsPath]
+  const { code } = await bundleWorkflowCode({ workflowsPath, preloadModules, logger })
+  return code
+}
+
 function sourceHash(): string {
   const hash = createHash('sha256')
   const { version } = createRequire(import.meta.url)('@temporalio/worker/package.json') as { version: string }
-  hash.update(version)
+  hash.update(version).update(readFileSync(fileURLToPath(import.meta.url)))
   const files = sources.flatMap((folder) =>
     readdirSync(join(here, folder), { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file)),
   )

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from '@jest/globals'
 import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js'
-import { bundleWorkflowCode, DefaultLogger, Worker, type ReplayWorkerOptions } from '@temporalio/worker'
-import { workflowBundlePath } from '../../src/programs/workflow-bundle.ts'
+import { DefaultLogger, Worker, type ReplayWorkerOptions } from '@temporalio/worker'
+import { bundleWorkflows, workflowBundlePath } from '../../src/programs/workflow-bundle.ts'
 import { continued, scenarios } from './scenarios.ts'
 
 const root = join(import.meta.dirname, '..', '..')
@@ -74,8 +74,7 @@ async function changedBundle(file: string, replacements: readonly (readonly [str
       code = code.replace(from, to)
     }
     writeFileSync(path, code)
-    const workflowsPath = join(folder, 'src', 'workflows', 'index.ts')
-    return await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('ERROR') })
+    return { code: await bundleWorkflows(join(folder, 'src', 'workflows'), 'ts', new DefaultLogger('ERROR')) }
   } finally {
     rmSync(folder, { recursive: true })
   }

@@ -53,27 +53,27 @@ test('a held item delays no other, however many come after it', async () => {
   expect([...reads.calls.values()]).toEqual(items.map(() => 1))
 })
 
-test('at most 50 run at a time, and each that ends makes room for the next', async () => {
+test('at most 10 calls of a local tool run at a time, and each that ends makes room for the next', async () => {
   const runId = await start(numbered(120, 'wait-'))
-  await until('50 wait', () => reads.waiting() === 50)
-  expect(await still(runId, 50)).toHaveLength(50)
+  await until('10 wait', () => reads.waiting() === 10)
+  expect(await still(runId, 10)).toHaveLength(10)
   reads.release('wait-7')
-  await until('the next ones wait', () => reads.calls.has('wait-50'))
-  await until('50 wait again', () => reads.waiting() === 50)
+  await until('the next ones wait', () => reads.calls.has('wait-10'))
+  await until('10 wait again', () => reads.waiting() === 10)
   // The release of `wait-7` also releases `wait-70` to `wait-79` as soon as they start.
-  expect((await still(runId, 50)).at(-1)).toBe('each#50')
+  expect((await still(runId, 10)).at(-1)).toBe('each#10')
   reads.release()
   expect(await stack.ended(runId)).toEqual({ run: 'completed', each: 'completed' })
   expect(reads.calls.size).toBe(120)
 })
 
-test('approved items need room again: at most 50 of them run at a time', async () => {
+test('approved items need room again: at most 10 of them run at a time', async () => {
   await stack.rules(on('require_approval', 'wait'))
   const runId = await start(numbered(60, 'wait-'))
   await until('all are held', async () => (await pending(runId)).length === 60)
   for (const { id } of await pending(runId)) await stack.vote(id, 'admin')
-  await until('50 wait', () => reads.waiting() === 50)
-  expect(await still(runId, 50)).toHaveLength(60 + 50)
+  await until('10 wait', () => reads.waiting() === 10)
+  expect(await still(runId, 10)).toHaveLength(60 + 10)
   reads.release()
   expect(await stack.ended(runId)).toEqual({ run: 'completed', each: 'completed' })
   expect(await runOf(stack.context, runId)).toMatchObject({ nodes_executed: 60, nodes_failed: 0 })

@@ -133,6 +133,8 @@ describe('in Temporal', () => {
     const summaries = timers?.map((event) => JSON.parse(String(event.userMetadata?.summary?.data)) as string)
     // One timer, at the first deadline; any of the three deadlines may be the first.
     expect(summaries?.at(-1)).toMatch(/^approval of (one|each, item [01]): until it expires$/)
+    // The worker keeps no stack for the promises of a waiting run.
+    expect(await handleOf(runId).query<string>('__stack_trace')).toBe('')
     await handleOf(runId).terminate('test')
   })
 

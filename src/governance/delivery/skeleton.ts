@@ -1,4 +1,5 @@
 import { getTool } from '../../catalog/index.ts'
+import { serviceOf } from '../../catalog/tool.ts'
 import type { WorkflowStep } from '../../contract/definition.ts'
 import type { SkeletonStep } from '../../contract/messages.ts'
 import type { FrozenVersion } from '../runs/values/version-cache.ts'
@@ -8,12 +9,12 @@ const defaultTimeoutSeconds = 60
 const mostQuickSeconds = 10
 
 /**
- * A run works on at most this many items with quick calls at the same time. A quick call takes milliseconds, so more
- * items at once save no time. While another organization is busy, only two quick calls of an organization run at once.
- * A quick call that waits for a tenth of a second becomes an ordinary activity, which costs more. The run's input
- * contains this number. So runs in progress replay, even if a later version changes the number.
+ * A run works on at most this many items at the same time if their calls reach no service. Such a call takes
+ * milliseconds, so more items at once save no time. While another organization is busy, only two such calls of an
+ * organization run at once, and each waiting call costs Temporal an activity. The run's input contains this number. So
+ * runs in progress replay, even if a later version changes the number.
  */
-const quickItemsAtOnce = 10
+const localItemsAtOnce = 10
 
 /**
  * A step's summary is cut to this many bytes. The interpreter adds the item to it, and Temporal accepts at most 400
@@ -35,7 +36,7 @@ export function skeletonOf(version: FrozenVersion): SkeletonStep[] {
       continueOnError: step.on_error === 'continue',
       timeoutSeconds: secondsOf(step),
       ...(isQuickStep(step) ? { quick: true as const } : {}),
-      ...(isQuickStep(step) && step.for_each !== undefined ? { itemsAtOnce: quickItemsAtOnce } : {}),
+      ...(step.for_each !== undefined && reachesNoService(step) ? { itemsAtOnce: localItemsAtOnce } : {}),
       ...(step.summary ? { summary: cutToBytes(step.summary, mostSummaryBytes) } : {}),
     }
   })
@@ -52,6 +53,12 @@ export function isQuickStep(step: WorkflowStep): boolean {
   const repeat = getTool(step.tool)?.repeat
   const mayRepeat = repeat === 'free' || repeat === 'transactional' || repeat === 'keyed'
   return mayRepeat && secondsOf(step) <= mostQuickSeconds
+}
+
+/** Whether the calls of the step stay on this machine and its database. */
+function reachesNoService(step: WorkflowStep): boolean {
+  const tool = getTool(step.tool)
+  return tool !== undefined && serviceOf(tool) === null
 }
 
 /** Cuts a text to at most this many bytes in UTF-8. A text that was cut ends with `…`. */
