@@ -4,5 +4,3 @@
  * (docs/decisions/0194). If you need stacks to find a bug of the interpreter, take this file out of `bundleWorkflows`.
  */
 delete (Error as { stackTraceLimit?: number }).stackTraceLimit
-
-export {}
