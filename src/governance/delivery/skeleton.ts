@@ -9,12 +9,12 @@ const defaultTimeoutSeconds = 60
 const mostQuickSeconds = 10
 
 /**
- * A run works on at most this many items at the same time if their calls reach no service. Such a call takes
- * milliseconds, so more items at once save no time. While another organization is busy, only two such calls of an
- * organization run at once, and each waiting call costs Temporal an activity. The run's input contains this number. So
- * runs in progress replay, even if a later version changes the number.
+ * A run works on at most this many items of a step at the same time if the step's calls are short (`isShort`). Such a
+ * call takes milliseconds, so more items at once save no time. While another organization is busy, only two such calls
+ * of an organization run at once, and each waiting call costs Temporal an activity. This number is stored in the run's
+ * input. So runs in progress replay, even if a later version changes the number.
  */
-const localItemsAtOnce = 10
+const shortItemsAtOnce = 10
 
 /**
  * A step's summary is cut to this many bytes. The interpreter adds the item to it, and Temporal accepts at most 400
@@ -36,7 +36,7 @@ export function skeletonOf(version: FrozenVersion): SkeletonStep[] {
       continueOnError: step.on_error === 'continue',
       timeoutSeconds: secondsOf(step),
       ...(isQuickStep(step) ? { quick: true as const } : {}),
-      ...(step.for_each !== undefined && reachesNoService(step) ? { itemsAtOnce: localItemsAtOnce } : {}),
+      ...(step.for_each !== undefined && isShort(step) ? { itemsAtOnce: shortItemsAtOnce } : {}),
       ...(step.summary ? { summary: cutToBytes(step.summary, mostSummaryBytes) } : {}),
     }
   })
@@ -55,10 +55,10 @@ export function isQuickStep(step: WorkflowStep): boolean {
   return mayRepeat && secondsOf(step) <= mostQuickSeconds
 }
 
-/** Whether the calls of the step stay on this machine and its database. */
-function reachesNoService(step: WorkflowStep): boolean {
+/** Whether a call of the step usually takes milliseconds: it is quick, or stays on this machine and its database. */
+function isShort(step: WorkflowStep): boolean {
   const tool = getTool(step.tool)
-  return tool !== undefined && serviceOf(tool) === null
+  return isQuickStep(step) || (tool !== undefined && serviceOf(tool) === null)
 }
 
 /** Cuts a text to at most this many bytes in UTF-8. A text that was cut ends with `…`. */

@@ -92,7 +92,10 @@ async function reserve(
   })
 }
 
-/** After this time, a row without members belongs to no running request, because no request takes so long. */
+/**
+ * An organization without members that is older than this may be taken over. No request takes so long, so no running
+ * request still creates it.
+ */
 const unusedAfter = sql`interval '1 hour'`
 
 /**
@@ -172,7 +175,8 @@ async function addOwner(
   },
 ): Promise<OrganizationView> {
   return context.combiner.run(id, 'org.change', async (tx) => {
-    // This check comes first, because it locks the person's row: nothing can end the sender's session unseen after it.
+    // This check comes first and locks the person's row. So a first proof of the address, which ends sessions, has
+    // committed before the next check, or waits for this transaction.
     if (!personal && context.config.people.mustBeConfirmed) await requireProvenAddress(tx, userId)
     if (sender !== null) await requireStillValid(context, tx, sender)
     const { numInsertedOrUpdatedRows } = await tx.trx

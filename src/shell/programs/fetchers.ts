@@ -11,8 +11,8 @@ const asks = (shell: Shell, name: string): void =>
   shell.note('egress', `\`${name}\` asks for a name that is made of what a command prints`)
 
 /**
- * Whether an image name contains the output of a command and names its registry. The public registry is used if no
- * registry is named; nobody else sees such a request.
+ * Whether an image name contains the output of a command, and names a registry to which this output would be sent.
+ * Names without a registry are sent to the public registry, where only its operator sees them.
  */
 const ownRegistry = (image: string): boolean => {
   const host = /^(?:\w+:\/\/)?([^/]+)\//.exec(image)?.[1] ?? ''
@@ -27,7 +27,7 @@ export function readImages(name: string, words: readonly string[], shell: Shell)
 const options = {
   anywhere: true,
   values: 'ifrcetd',
-  long: 'index-url extra-index-url find-links requirement constraint editable target dest prefix root src log cache-dir proxy cert python platform python-version implementation abi only-binary no-binary report config-settings timeout retries trusted-host index registry default-index directory project',
+  long: 'index-url extra-index-url find-links requirement constraint editable target dest prefix root src log cache-dir proxy cert python platform python-version implementation abi only-binary no-binary report config-settings timeout retries trusted-host index registry default-index directory project color config-file allow-insecure-host',
   flags: 'UqvIh',
 }
 

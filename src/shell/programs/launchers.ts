@@ -5,7 +5,10 @@ import { sendingPath, starts } from './paths.ts'
 import { suspectEverything } from './wrappers.ts'
 import { isTestOrBuild } from '../tables/tools.ts'
 
-/** Whether a command sends data out that begins at one of the words, or a word that is read as shell code. */
+/**
+ * Returns whether one of the words starts a command that sends data out. A word with white space may also be shell code
+ * that sends data out.
+ */
 function mayRun(args: readonly string[], shell: Shell, call: Call): boolean {
   return args
     .slice(0, 12)
@@ -25,7 +28,7 @@ const window: Program = (args, shell, call, name) => {
 }
 
 /** Reads the arguments of version managers: `pyenv exec command`, `nvm exec 20 command`, `n exec 20 command`. */
-const versioned: Program = (args, shell, call) => {
+const versioned: Program = (args, shell, call, name) => {
   const at = starts(args)[0]
   const verb = at === undefined ? '' : (args[at] ?? '')
   if (at === undefined || !/^(exec|run|use|as)$/.test(verb)) return
@@ -37,8 +40,9 @@ const versioned: Program = (args, shell, call) => {
     rest = rest.slice(1)
   if (rest.length === 0) return
   if (verb === 'exec') return shell.run(rest, call)
-  // The other verbs run a script with the chosen version of the interpreter.
-  if (/^n(vm)?$/.test(args[at - 1] ?? '') || verb !== 'use') shell.note('script', 'it runs a local script')
+  // The verbs `run` and `as` run a script with the chosen version of the interpreter. `use` only chooses a version,
+  // but in `n` it does the same as `run`.
+  if (name === 'n' || verb !== 'use') shell.note('script', 'it runs a local script')
 }
 
 /** Reads the arguments of lerna. `exec` runs a command in every package, and `run` runs a package script. */
@@ -136,7 +140,7 @@ const ip: Program = (args, shell, call) => {
   if ((args.includes('netns') || args.includes('vrf')) && at >= 0) shell.run(args.slice(at + 2), call)
 }
 
-/** Finds a command that begins at one of the words and sends data out. */
+/** Notes egress if one of the words starts a command that sends data out. */
 function suspectSenders(args: readonly string[], shell: Shell): void {
   if (args.slice(0, 12).some((_, at) => shell.attempt(() => shell.run(args.slice(at))) === 'egress'))
     shell.note('egress', 'it starts a program that sends data out')

@@ -20,4 +20,9 @@ describe('items at once', () => {
     expect(skeletonStep(tool, { for_each: [1, 2] })?.itemsAtOnce).toBe(count)
     expect(skeletonStep(tool)?.itemsAtOnce).toBeUndefined()
   })
+
+  test('of a quick call to a service: 10', () => {
+    const step = skeletonStep('github_list_issues', { for_each: [1, 2], timeout_seconds: 10 })
+    expect([step?.quick, step?.itemsAtOnce]).toEqual([true, 10])
+  })
 })
