@@ -14,9 +14,12 @@ import { compare, count, machine, median, say } from './support/report.ts'
 const callers = 128
 const rounds = 3
 const round = { warmUp: 500, milliseconds: 4_000 }
-/** Milliseconds before the fixed-rate measurement, in which new processes compile their code. */
+/**
+ * Before the fixed-rate measurement, the load runs for this many milliseconds, in which new processes compile their
+ * code.
+ */
 const warmUp = 15_000
-/** The numbers of held and of denied calls in every hundred; the others are allowed. */
+/** In every hundred calls, this many are held and this many are denied. The others are allowed. */
 const mix = { held: 2, denied: 8 }
 
 /**
@@ -85,7 +88,7 @@ async function steady(servers: readonly Ports[], key: string, seconds: number): 
   )
 }
 
-/** Throws if the shares of denied and held calls differ from `mix`, because then the measurement means nothing. */
+/** Throws if the percentages of denied and held calls differ from `mix`, because then the measurement means nothing. */
 function assertMix(verdicts: ReadonlyMap<string, number>): void {
   const all = [...verdicts.values()].reduce((a, b) => a + b, 0)
   const near = (verdict: string, percent: number): boolean =>

@@ -31,7 +31,7 @@ const event = JSON.stringify({
 /**
  * Measures the time that the hook adds to each tool call, compared with starting Python alone. Each measurement is a
  * whole process. In place of the service, a server allows every call at once, because other benchmarks measure the
- * service. Every answer must be an allow.
+ * service. The benchmark fails if an answer is not an allow.
  */
 export async function run(): Promise<void> {
   const version = execFileSync(python, ['--version'], { encoding: 'utf8' }).trim()

@@ -147,7 +147,7 @@ function sender(base: string): Send {
   }
 }
 
-/** Returns a workflow of one step and `length` more steps. Each of these waits for an earlier one. */
+/** Returns a workflow of one step and `length` more steps. Each of the further steps waits for an earlier step. */
 function longReport(length: number): object {
   const steps = Array.from({ length }, (_, place) => ({
     id: `keep-${place}`,

@@ -7,7 +7,7 @@ import { machine, median, say } from './support/report.ts'
 import { withSides, type Sides, type Start } from './support/run-sides.ts'
 
 const rounds = 25
-/** Rounds before the measurement, which do not count. */
+/** This many rounds run before the measurement. Their times are not counted. */
 const warmUps = 3
 const steps = 3
 
@@ -41,7 +41,8 @@ class Parts {
 }
 
 async function governed(sides: Sides): Promise<void> {
-  // As in production, a process other than the worker answers a waiting caller.
+  // As in production, the process that answers a waiting caller is not the worker. This context stands for that
+  // process.
   const api = createContext({ ...sides.context.config, processId: randomUUID() }, 'api')
   const start = await sides.governed(steps)
   const parts = new Parts()

@@ -20,7 +20,7 @@ import { planOf, rulesOf } from './support/rule-shapes.ts'
 
 const tries = 15
 
-/** This share of the audit entries are decisions. */
+/** The fraction of the audit entries that are decisions. */
 const decisionShare = 0.95
 
 const limitedBy = (tool: string) => getTool(tool)?.constraints ?? {}
@@ -166,7 +166,7 @@ async function measure(
   act: () => Promise<unknown>,
   rounds = tries,
 ): Promise<void> {
-  // A new process and a new connection are slower at first.
+  // A new process and a new connection are slower at first, so these calls are not measured.
   for (let n = 0; n < 10; n += 1) await act()
   const times: number[] = []
   for (let n = 0; n < rounds; n += 1) {

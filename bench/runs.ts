@@ -4,8 +4,8 @@ import { withSides, type Sides, type Start } from './support/run-sides.ts'
 
 const rounds = 15
 /**
- * Rounds before the measurement, which do not count. V8 compiles the code of both sides in them, as in a process that
- * has run for a while.
+ * This many rounds run before the measurement, and their times are not counted. During these rounds V8 compiles the
+ * code of both sides, as in a process that has run for a while.
  */
 const warmUps = 15
 const manyRounds = 3
@@ -13,7 +13,8 @@ const manyWarmUps = 1
 const manyRuns = 200
 
 /**
- * Compares governed runs with the same activities in a bare SDK workflow, on one Temporal server and one PostgreSQL.
+ * Compares governed runs with a bare SDK workflow that runs the same activities. Both use one Temporal server and one
+ * PostgreSQL.
  */
 export async function run(): Promise<void> {
   say(`runs: governed against bare, one worker each in one process, fsync on; ${machine()}`)

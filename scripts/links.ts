@@ -19,7 +19,7 @@ const absent = /\b(?:contract|design|specification)(?: sections?\b|, ["“])/gi
 /** A comment that begins without a subject. Migrations are exempt, because the checksums of their texts are stored. */
 const withoutSubject = /(?:\/\*\*?|\/\/|--|#)[ \t]+(?:\*[ \t]+)?(Of|That) [a-z]/g
 const migrations = 'src/db/migrations/'
-/** The number of citations of absent documents that each folder may still have. This list must become empty. */
+/** The number of citations of absent documents that each folder may still have. This list must stay empty. */
 const stillAllowed: Readonly<Record<string, number>> = {}
 
 function filesBelow(path: string): string[] {

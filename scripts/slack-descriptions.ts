@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { format } from 'prettier'
 
 /*
- * Writes the parts of Slack's published description of its Web API that the tests' stand-in and the forms of answers
- * are checked against: the arguments of each method that Countersign uses, and the example of its answer.
+ * Writes parts of Slack's published description of its Web API: the arguments of each method that Countersign uses, and
+ * the example of the method's answer. The tests check the stand-in and our schemas of Slack's answers with these parts.
  *
  *   git clone https://github.com/slackapi/slack-api-specs
  *   node scripts/slack-descriptions.ts slack-api-specs/web-api/slack_web_openapi_v2.json

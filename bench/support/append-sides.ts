@@ -50,7 +50,7 @@ export function appendWith(side: Side, pool: pg.Pool, organizationId: string): A
 
 /**
  * The simple solution, for comparison: each call locks the head of the chain, appends and commits. It uses the same
- * client and prepared statements.
+ * client as the service, also with prepared statements.
  */
 async function lockAppendCommit(pool: pg.Pool, organizationId: string): Promise<void> {
   const client = await pool.connect()

@@ -9,7 +9,7 @@ import { createOrganization, withClient, type BenchPostgres } from './postgres.t
 export const organizationId = newId('organization')
 export const rules = 1_000
 const userId = newId('user')
-/** All servers on the database must have the same encryption key. */
+/** The encryption key of all servers, because all servers on one database must have the same key. */
 const encryptionKey = randomBytes(32).toString('base64')
 const profile = process.env['BENCH_PROFILE']
 

@@ -9,12 +9,12 @@ const ordinary = proxyActivities<Tools>({
 })
 const local = proxyLocalActivities<Tools>({ startToCloseTimeout: '10s' })
 
-/** The other side of `npm run bench runs`: the same activities in sequence, with the plain SDK. */
+/** The other side of `npm run bench runs`. This workflow runs `steps` activities in sequence, with the plain SDK. */
 export async function bareRun(steps: number): Promise<void> {
   for (let step = 0; step < steps; step += 1) await ordinary.memory_get(step)
 }
 
-/** The same activities in sequence as local activities. */
+/** Runs `steps` local activities in sequence, with the plain SDK. */
 export async function bareLocalRun(steps: number): Promise<void> {
   for (let step = 0; step < steps; step += 1) await local.memory_get(step)
 }

@@ -9,7 +9,7 @@ import type { HeldMemory, ThreadMemory } from './held-memory.ts'
  */
 
 const folder = process.env['MEMORY_PROBE']
-/** Milliseconds between two collections, for finalizers and other threads. */
+/** Milliseconds between two collections, in which finalizers and other threads run. */
 const pause = 50
 /** Threads may take this many milliseconds to answer. A thread that ends meanwhile does not answer. */
 const patience = 2_000

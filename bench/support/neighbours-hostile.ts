@@ -179,8 +179,8 @@ async function runs(workflowId: string): Promise<void> {
 }
 
 /**
- * Saves two workflows. In one, all items read one value with many lists. In the other, each item reads a file. Returns
- * the ids of the workflows.
+ * Saves two workflows. In the first, all items read one value with many lists. In the second, each item reads a file.
+ * Returns the ids of the workflows.
  */
 async function prepare(): Promise<string[]> {
   // Sets all limits as high as an owner may.

@@ -77,7 +77,8 @@ export async function delaySyncs(url: string, milliseconds: number): Promise<num
     await client.query('select pg_reload_conf()')
     await client.query('create table if not exists commits (n int)')
     while ((await client.query('show commit_delay')).rows[0].commit_delay !== String(milliseconds * 1000)) {
-      // A database connection applies the reload only between two statements, so this asks until it has done so.
+      // A database connection applies the reload only between two statements, so the loop asks until the new value
+      // applies.
     }
     const started = performance.now()
     for (let n = 0; n < 100; n += 1) await client.query('insert into commits values (1)')

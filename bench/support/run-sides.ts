@@ -43,7 +43,7 @@ export interface Sides {
   /** Returns a function that starts a governed run with this many steps in sequence. */
   governed(steps: number): Promise<Start>
   bare(steps: number): Start
-  /** The same for a bare run with local activities. */
+  /** Returns a function that starts a bare run whose steps are local activities. */
   bareLocal(steps: number): Start
   /** Sets the milliseconds that the body of each activity waits, on both sides. */
   setBodyMilliseconds(milliseconds: number): void

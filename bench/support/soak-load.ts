@@ -76,7 +76,7 @@ export async function startLoad(dataDir: string): Promise<Load> {
   return {
     counts,
     async stop() {
-      // Clients that follow a run to its end still need votes.
+      // Runs end before the rest of the load, because clients that follow a run to its end still need votes.
       goesOn.runs = false
       await Promise.all(runs)
       goesOn.rest = false

@@ -14,11 +14,11 @@ import { withClient, type BenchPostgres } from './postgres.ts'
 
 export type GithubTool = 'github_get_issue' | 'github_comment'
 
-/** GitHub's API at one address, for both sides. */
+/** The two sides of the benchmark. Both use GitHub's API at the same address. */
 export interface ToolSides {
   /** Accepts a run with one call. Returns a function that makes the call in the same way as a worker's activity. */
   governed(tool: GithubTool, params: object): Promise<() => Promise<void>>
-  /** The same GitHub client, used directly. */
+  /** The GitHub client that the service also uses. The benchmark calls it directly. */
   readonly bare: Octokit
 }
 

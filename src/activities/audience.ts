@@ -5,14 +5,16 @@ import { ToolError, type AudienceReader } from './tools/executor.ts'
 import { audienceReaders } from './tools/index.ts'
 
 /*
- * Some limits of tool policies depend on who can read a place, such as a folder that a parameter names. Only the
- * service knows who can read the place. So Countersign asks the service right before it sends the call. It does not
- * notice a later change of the readers.
+ * Some limits of tool policies depend on who can read the thing that a call writes to, such as a folder or a
+ * spreadsheet. Only the service knows its readers. So Countersign asks the service right before it sends the call.
+ * Countersign does not notice a later change of the readers.
  */
 
 const readers: ReadonlyMap<string, AudienceReader<never>> = new Map(Object.entries(audienceReaders))
 
-/** Throws ToolError if somebody whom a tool policy does not allow can read the place that the call writes to. */
+/**
+ * Throws ToolError if somebody whom a tool policy does not allow can read the folder or file that the call writes to.
+ */
 export async function requireAudience(
   hand: CallInHand,
   signal: AbortSignal,

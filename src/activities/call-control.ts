@@ -118,7 +118,7 @@ export class Control {
   async #look(find: () => Promise<unknown>, limit: AbortSignal, ago: number): Promise<Ended | Stopped> {
     const { activity, tool } = this.#attempt
     const patience = patienceWith(tool, this.#isKeyed)
-    // The service may have forgotten the key by now. Then it would make the call a second time.
+    // The service may have forgotten the key by now. Then a second request would make the call a second time.
     if (this.#isKeyed && ago > patience.most) return unknownOutcome
     let looked: Looked
     try {
@@ -130,7 +130,8 @@ export class Control {
       looked = readLookError(limit.aborted ? tookTooLong(tool) : error, patience, ago)
     }
     this.logState(`the call was looked for: ${looked.kind}`)
-    // A call that is found has happened. So its output is stored, even if it is too large.
+    // A call that is found has happened. With `#isSent`, `#completed` accepts its output even if the output is too
+    // large.
     this.#isSent = true
     if (looked.kind === 'done') return this.#completed({ output: looked.output })
     if (looked.kind === 'absent') return this.#toolError(notMade())
@@ -139,15 +140,15 @@ export class Control {
   }
 
   /**
-   * Ends an attempt that has sent its request and got no answer. The next attempt looks for a `findable` call. It sends
-   * the call again if the service knows the call by a key. Otherwise the outcome is unknown.
+   * Ends an attempt that has sent its request and got no answer. The next attempt looks for a `findable` call, or sends
+   * the call again if the service knows the call by a key. For all other calls, the outcome is unknown.
    */
   async #lost(find: (signal: AbortSignal, look: Look) => Promise<unknown>): Promise<Ended> {
     const { activity, tool } = this.#attempt
     if (tool.repeat !== 'findable' && !this.#isKeyed) return unknownOutcome
     if (!isCancelled(activity) || isShutdown(activity)) throw retryLater(this.#attempt)
     // The run is cancelled. If the service has not carried out the lost request, a second request would carry out the
-    // call now.
+    // call now. So no second request is sent.
     if (this.#isKeyed) return unknownOutcome
     const found = await lookOnce(find, this.#sentAt)
     this.logState('the cancelled call was looked for')

@@ -10,8 +10,8 @@ import { createBusyThread, createUse } from '../governance/limits/thread-use.ts'
 /** The number of a worker's slots. A call occupies a slot from its arrival at the worker until its end. */
 export const callSlots = 120
 /**
- * One organization has at most this many calls in progress. The other slots stay free, even if none of these calls ever
- * ends.
+ * One organization has at most this many calls in progress. The other slots stay free for other organizations, even if
+ * none of these calls ever ends.
  */
 const mostInProgress = 100
 /**
@@ -24,12 +24,13 @@ const mostAtWork = 2
  */
 const longBody = 100
 /**
- * All organizations together have at most this many calls with long bodies. The other slots stay free for short calls.
+ * All organizations together have at most this many calls that count as `outside`. The other slots stay free for short
+ * calls.
  */
 const mostOutside = 100
 /**
- * While the thread is busy, an organization that uses more than its share pauses after each call. The pause is this
- * many times as long as the call's time at work.
+ * While the thread is busy, an organization that uses too much of it (thread-use.ts) pauses after each call. The pause
+ * is this many times as long as the call's time at work.
  */
 const restFactor = 8
 /** The longest pause in milliseconds. */
@@ -64,7 +65,7 @@ export interface CallPlaces {
   /**
    * Waits until the call may run beside the other calls of its organization. Rejects with the signal's reason if the
    * signal is aborted. Rejects with a retryable failure if the call must give its slot back; Temporal then hands out
-   * the call again. A quick call waits only for `quickPatience`, because its run occupies a slot for workflow tasks
+   * the call again. A quick call waits at most `quickPatience`, because its run occupies a slot for workflow tasks
    * meanwhile.
    */
   enter(organizationId: string, signal: AbortSignal, isQuick: boolean): Promise<CallPlace>
@@ -188,8 +189,8 @@ class Places implements CallPlaces {
     let timer: NodeJS.Timeout | undefined
     const goOutside = (): void => {
       worked ??= this.#clock() - began
-      // An organization may have at most as many long bodies as there are free slots. So several organizations together
-      // never take all slots.
+      // An organization may have at most as many calls with long bodies as there are free slots. So several
+      // organizations together never take all slots.
       const hasRoom = this.#outside < mostOutside && organization.outside < callSlots - this.#inProgress
       if (!hasRoom) {
         this.#longBodies.add(goOutside)

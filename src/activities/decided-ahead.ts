@@ -37,9 +37,9 @@ export interface DecidedAhead {
   keep(call: DecidedCallAhead): void
 }
 
-/** At most this many calls are kept. A worker never has so many calls in progress. */
+/** At most this many calls are kept. A worker never has so many quick calls in progress. */
 const mostKept = 200
-/** A call is kept for this many milliseconds. Its activity arrives sooner. */
+/** A call is kept for this many milliseconds. Usually, the activity of the call arrives sooner. */
 const keptMilliseconds = 10_000
 
 export function createDecidedAhead(clock: () => number = () => performance.now()): DecidedAhead {
@@ -70,7 +70,7 @@ export function createDecidedAhead(clock: () => number = () => performance.now()
  */
 const mayBeDecidedAhead: ReadonlySet<Repeat> = new Set(['free', 'transactional'])
 
-/** A call whose body has run. */
+/** A call whose body has run. The next call may be decided together with its outcome. */
 interface Leading extends CallInHand {
   readonly activity: ActivityContext
   readonly verdict: DecidedCallAhead['verdict']

@@ -20,7 +20,10 @@ export function issueDecidedCall(
   return decided
 }
 
-/** Whether `issueDecidedCall` has created the value. So a worker without the policy interceptor can run no tool. */
+/**
+ * Whether `issueDecidedCall` has created the value. Tools run only with such a value, so a worker without the policy
+ * interceptor can run no tool.
+ */
 export function isDecidedCall(value: unknown): value is DecidedCall {
   return typeof value === 'object' && value !== null && issued.has(value)
 }

@@ -19,9 +19,9 @@ export class Leaving {
   }
 
   /**
-   * Call this right before a request with an effect leaves (see `ServiceConnection.requireFresh`). Throws if it is too
-   * late. Otherwise it extends the time, because the next request of the call follows as soon as this request has
-   * ended.
+   * Call this right before a request with an effect leaves (see `ServiceConnection.requireFresh`). Throws if the latest
+   * time has passed. Otherwise sets a later time for the next request of the call, which follows as soon as this
+   * request has ended.
    */
   requireFresh(): void {
     if (this.#until === null) throw new Error('a request with an effect comes before the point of no return')

@@ -4,8 +4,8 @@ import { ToolError, type Found, type Look } from './tools/executor.ts'
 
 /*
  * If a worker died or an answer was lost, the next attempt looks for a `findable` call before it makes the call again.
- * If the service knows the call by a key, the next attempt sends the call again with this key. Both have one of these
- * results:
+ * If the service knows the call by a key, the next attempt sends the call again with this key. Both kinds of attempts
+ * have one of these results:
  *
  * - `done`: the call has happened. Its output is the outcome.
  * - `absent`: the call is not there, although `findableAfterSeconds` have passed. The attempt has failed, and nothing

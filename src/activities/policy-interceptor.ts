@@ -24,8 +24,8 @@ import { askSeeing } from './seen-state.ts'
 /** Milliseconds until Temporal retries a call that met a database outage. Outages do not use up a step's attempts. */
 const outageRetryDelay = 1_000
 /**
- * After this many unexpected errors of one activity, the run ends as failed. Outages do not count. All these tries
- * together take hours.
+ * After this many unexpected errors of one activity, the activity fails and is not tried again. Outages do not count.
+ * All these tries together take hours.
  */
 const mostUnexpected = 2_000
 /**
@@ -88,7 +88,8 @@ async function governed(
   next: Next<ActivityInboundCallsInterceptor, 'execute'>,
 ): Promise<StepDone> {
   let place: CallPlace | undefined
-  // A local activity has no heartbeat. If its worker dies, its workflow task times out.
+  // A local activity needs no heartbeat. If its worker dies, Temporal notices this by the time limit of the workflow
+  // task.
   const beat = activity.info.isLocal
     ? undefined
     : setInterval(() => activity.heartbeat(), (context.config.heartbeatTimeoutSeconds * 1_000) / 3)
@@ -160,7 +161,10 @@ function keyOf(activity: ActivityContext, argument: unknown): EffectKey {
   return { runId, stepId, itemIndex: index }
 }
 
-/** Admits a call only for a tool and step of the frozen version, after the step's dependencies have ended. */
+/**
+ * Admits a call only for a tool and a step of the workflow version that the run has frozen, after the step's
+ * dependencies have ended.
+ */
 async function admit(
   context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
   activity: ActivityContext,

@@ -11,7 +11,7 @@ interface Spending {
   readonly tool: Pick<ToolDeclaration, 'name'>
 }
 
-/** The cost that one attempt reserves in the organization's month before it spends money. */
+/** Reserves the cost of one attempt in the organization's spend of the month, before the attempt spends money. */
 export class Spend {
   readonly #of: Spending
   #reserved = 0

@@ -238,7 +238,7 @@ const asking = [
   'POST /workflows/{id}/authorization-preview',
   'POST /organizations/{id}/rules/test',
   // The bodies of these routes have an id of their own, `tool_use_id`. A client that has lost the answer sends the same
-  // id and gets the same answer.
+  // id and gets the same answer, so it needs no `Idempotency-Key`.
   'POST /authorize',
   'POST /authorize/observe',
   'POST /hooks/claude-code',

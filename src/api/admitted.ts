@@ -43,9 +43,9 @@ interface Arrived {
 }
 
 /**
- * Checks a request, and runs `work` with the resulting call. Each organization has a share: the number of its requests
- * that this process works on at the same time. The request waits until the share has room, and then counts in it until
- * it ends or leaves.
+ * Checks a request, and runs `work` with the resulting call. An organization has a limited number of places for
+ * requests that this process works on at the same time (its share, see request-shares.ts). The request waits for a free
+ * place, and keeps the place until the request ends or `leave` is called.
  */
 export async function admitted<T>(
   arrived: Arrived,
@@ -55,8 +55,9 @@ export async function admitted<T>(
   const entry = createEntry(context.shares, identity.charged.holderId)
   try {
     const { call, rawBody } = await checked(arrived, entry)
-    // A stream waits for the client, and a route with `waits` waits for work outside this thread. Such a request does
-    // not count in the organization's share. A handler that begins to wait later calls `leaveShare` itself.
+    // A stream waits for its client, and a route with `waits` waits for work outside this thread. So such a request
+    // gives its place in the organization's share back here. A handler that begins to wait later calls `leaveShare`
+    // itself.
     if (route.stream !== undefined || route.waits) entry.leave()
     return await work(call, entry, rawBody)
   } finally {
@@ -104,7 +105,8 @@ async function checked(
         await standIn(context, now, access, ip, naming)
         return true
       } catch (error) {
-        // An error of the server, such as a database outage, does not mean that the caller has lost the rights.
+        // An error of the server, such as a database outage, does not mean that the caller has lost the rights. So the
+        // error is thrown again.
         if (statusOf[toApiError(error).code] >= 500) throw error
         return false
       }

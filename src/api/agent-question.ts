@@ -19,8 +19,8 @@ export const agentBodyLimit = 4 * 1024 * 1024
 export const mostAgentValues = 20_000
 
 /**
- * Answers every question with a decision. A rate-limited or unreadable question is denied and gets no HTTP error: after
- * an error, a fail-open client would make the call.
+ * Answers every question with a decision. A question over the rate limit, or with a body that is not valid, is denied
+ * and gets no HTTP error: after an error, a fail-open client would make the call.
  */
 export async function decideQuestion(
   question: Pick<Question, 'context' | 'asker' | 'confirm'>,
@@ -53,7 +53,8 @@ async function decide(
   let body: unknown
   try {
     body = await read((size) => entry.admit(size === 'large' ? size : 'question'))
-    // If the body was read for an earlier question, `read` has not awaited `admit`.
+    // If the body was read for an earlier question, `read` has not awaited `admit`, so it is awaited here. A second
+    // call has no effect.
     await entry.admit('question')
   } catch (error) {
     const isCrowded = error instanceof DomainError && error.code === 'rate_limited'

@@ -19,8 +19,8 @@ import { routes } from './routes/index.ts'
 export const prefixes = ['/api/v1', '/v1', '/'] as const
 
 /**
- * Creates the HTTP application. The same router serves all prefixes, and all errors have one form. The application
- * keeps no state outside `context`.
+ * Creates the HTTP application. The same router serves all prefixes, and all errors of the API have one JSON format.
+ * The application keeps no state outside `context`.
  */
 export function createApp(context: Context, services: Services): Express {
   const app = express()

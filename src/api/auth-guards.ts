@@ -54,7 +54,7 @@ export const authGuards = (config: Config) =>
     if (!withoutFactor.has(ctx.path)) {
       const session = await getSessionFromCtx(ctx, { disableRefresh: true })
       // The secret of a new factor is shown only once, in the answer to `/two-factor/enable`. `get-totp-uri` would show
-      // it again, so it needs the factor even before the factor is enrolled.
+      // the secret again. So it needs a session with the factor, even before a factor is enrolled.
       const counts = session?.user['twoFactorEnabled'] === true || ctx.path === '/two-factor/get-totp-uri'
       if (session !== null && counts && !isWithFactor(openedWithOf(session)))
         throw new APIError('FORBIDDEN', { code: 'SECOND_FACTOR_REQUIRED', message: factorFirst })
@@ -78,11 +78,11 @@ export const authGuards = (config: Config) =>
 export const afterSignIn = (db: Db) =>
   createAuthMiddleware(async (ctx) => {
     if ((ctx.context as Answered).returned instanceof Error) return undefined
-    // The library also sets `newSession` when it only renews a session.
+    // The library also sets `newSession` when it only renews a session. So `made` can be an older session.
     const made = ctx.context.newSession
     if (isWithFactor(openedWithOf(made))) return undefined
     if (proofs.has(ctx.path)) return stepUp(ctx)
-    // If the person has a factor, the library itself ends a sign-in without it.
+    // If the person has a factor, the library itself ends a sign-in without it, so nothing is left to do.
     if (made === null || made.user['twoFactorEnabled'] === true) return undefined
     if (!(await endIfEnrolled(db, made.user.id, made.session.token))) return undefined
     const message = 'a second factor was enrolled meanwhile: sign in again'
@@ -112,9 +112,9 @@ async function stepUp(ctx: GenericEndpointContext) {
 
 /**
  * Returns the value of `openedWith` for a session that is about to begin. After a change of the password, the new
- * session gets the value of the old one. Throws for a TOTP code that was used before: one code opens only one session.
- * The code that enrols a factor is also marked as used. Enrolment itself accepts a used code, because the secret is
- * new.
+ * session gets the value of the old session. Throws for a TOTP code that was used before: one code opens only one
+ * session. The code that enrols a factor is also marked as used. Enrolment itself accepts a used code, because the
+ * secret is new.
  */
 export async function openingOf(
   db: Db,

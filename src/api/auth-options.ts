@@ -104,7 +104,7 @@ export function authOptions(
     disabledPaths,
     telemetry: { enabled: false },
     logger: signInLog(context),
-    // The library passes unexpected errors on, so they get the same form and log line as all other errors.
+    // The library passes unexpected errors on, so they get the same answer and log line as all other errors.
     onAPIError: { throw: true },
     ...mailedOptions(context, base, post, onReset),
     rateLimit: {
@@ -223,7 +223,7 @@ async function requireModestUser(user: {
       throw new APIError('BAD_REQUEST', {
         message: `\`${field}\` is longer than ${limit} characters: shorten it`,
       })
-    // The name is shown in lists and mails, and becomes the name of the personal organization.
+    // The name is shown in lists and mails, and becomes the name of the personal organization. So it must be one line.
     if (typeof value === 'string' && !isOneLine(value))
       throw new APIError('BAD_REQUEST', {
         message: `\`${field}\` must be one line without control characters`,

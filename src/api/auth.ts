@@ -20,7 +20,7 @@ export interface Auth {
    * from another origin.
    */
   userOf(request: Request): Promise<SignedIn | null>
-  /** Answers a request below `/api/auth/` in the library's own form. */
+  /** Answers a request below `/api/auth/` in the library's own format. */
   answer(request: Request, response: Response): Promise<void>
   /**
    * Sends the fields of a console form to an endpoint below `/api/auth`, with the cookies and the address of this
@@ -91,8 +91,8 @@ export function createAuth(context: Context, mail: SendMail): Auth {
     const { answer, cookies } = await guarded(context, { request, ...asked }, userOf, () =>
       library.handler(passedOn).catch(raced),
     )
-    // A reset by mail proves that this browser belongs to the account's owner. The cookie lets this browser sign in
-    // even while strangers guess the password.
+    // A reset by mail proves that this browser belongs to the person of the account. The cookie lets this browser sign
+    // in even while strangers guess the password.
     const reset = resets.get(passedOn)
     if (reset !== undefined) cookies.push(deviceCookie(context.config, accountOf(reset)))
     if (!safe.has(asked.method)) await recordAccountEvents(context).catch(recordLater(context))

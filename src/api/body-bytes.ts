@@ -9,8 +9,8 @@ export const mostPieces = 10_000
 /** A larger body may have one piece for every 512 bytes. */
 export const bytesForPiece = 512
 /**
- * This many pieces are joined to one buffer. So the memory that a body takes depends on its bytes, and not on the
- * number of its pieces.
+ * When this many pieces have arrived, they are joined to one buffer. So the memory that a body takes depends on its
+ * bytes, and not on the number of its pieces.
  */
 const joinedPieces = 256
 

@@ -22,7 +22,7 @@ import { validate } from './validation.ts'
 
 /**
  * Checks one request as its row of the access table says, and answers it. The first failed check decides the error. The
- * checks have this order: 401, `rate_limited`, `missing_scope`, an unreadable body, 404, `mfa_required`,
+ * checks have this order: 401, `rate_limited`, `missing_scope`, a body that cannot be read, 404, `mfa_required`,
  * `insufficient_role`, 422, then errors of the handler.
  */
 export async function dispatch(
@@ -109,7 +109,7 @@ async function answerReceived(
   request: Request,
   entry: Entry,
 ): ReturnType<typeof answerOnce> {
-  // A slow client must not use the organization's share while it sends the body.
+  // A request must hold no place in the organization's share (request-shares.ts) while a slow client sends its body.
   entry.leave()
   const reading = createEntry(call.context.shares, call.identity.charged.holderId)
   const received = await (route.receive as NonNullable<Route['receive']>)(call, request, reading).finally(

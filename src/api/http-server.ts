@@ -7,7 +7,7 @@ import { requestId } from './request-id.ts'
 import type { TlsKeyPair } from './tls.ts'
 
 /**
- * An HTTP server in front of `app`. If Node itself refuses a request, the answer also has the usual form:
+ * An HTTP server in front of `app`. If Node itself refuses a request, the answer has the same format as other errors:
  * `X-Request-Id` and a JSON body with `bad_request` or `too_large`. With `tls` the server speaks only TLS 1.3.
  */
 export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = null): Server {
@@ -19,14 +19,15 @@ export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = 
       refuse(response, noHost, requestId(request.headers['x-request-id']))
     else app(request, response)
   }
-  // Node would answer a request without `Host` with an empty body, so the listener above checks it (RFC 9112, section
-  // 3.2).
+  // Node would answer a request without `Host` with an empty body. So the listener above checks the header (RFC 9112,
+  // section 3.2).
   const options = { requireHostHeader: false }
   const server =
     tls === null
       ? createServer(options, listener)
       : createTlsServer({ ...options, ...tls, minVersion: 'TLSv1.3' }, listener)
-  // This listener must run before the listener of `clientError`: after a failed TLS handshake no answer can be sent.
+  // After a failed TLS handshake no answer can be sent. So this listener destroys the socket before the listener of
+  // `clientError`, which would answer, runs.
   server.prependListener('tlsClientError', (_error: Error, socket: Duplex) => {
     socket.destroy()
   })

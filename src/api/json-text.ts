@@ -7,18 +7,18 @@ interface Level {
 
 const [quote, backslash] = [0x22, 0x5c]
 
-/** A place in a JSON text where `JSON.parse` silently loses information. */
+/** A position in a JSON text where `JSON.parse` silently loses information. */
 export interface JsonFlaw {
   readonly kind: 'repeated' | 'inexact'
   readonly path: readonly (string | number)[]
 }
 
 /**
- * The first ambiguity in a JSON text, or null. `text` must be valid JSON.
+ * Returns the first ambiguity in a JSON text, or null. `text` must be valid JSON.
  * - `repeated`: `JSON.parse` keeps the last of two equal keys, while other parsers keep the first. A rule could mean
  *   one thing to its reviewer and another to us.
  * - `inexact`: `JSON.parse` rounds whole numbers beyond ±(2^53-1). An approver of a payment to account 9007199254740992
- *   would approve one to 9007199254740993. Numbers with a point or an exponent are rounded by every parser.
+ *   would approve a payment to 9007199254740993. Numbers with a point or an exponent are rounded by every parser.
  */
 export function flawOf(text: string): JsonFlaw | null {
   const levels: Level[] = []

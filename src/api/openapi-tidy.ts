@@ -35,7 +35,7 @@ function visit(value: unknown, keepsDefaults = false): void {
   const part = value as Part
   if (isReferenceWithMore(part)) split(part)
   if (!keepsDefaults) Object.values(part.properties ?? {}).forEach(tellDefault)
-  // An example is a value and not a schema.
+  // An example is a value and not a schema, so it stays as it is.
   for (const [name, each] of Object.entries(part)) if (name !== 'example') visit(each, keepsDefaults)
 }
 

@@ -31,7 +31,7 @@ export interface Example {
   readonly answers: Readonly<Record<string, unknown>>
 }
 
-/** Reads the examples, by route. Only the routes that people use first have one. */
+/** Reads the examples, by route. Only the routes that people use first have an example. */
 export function readExamples(): Readonly<Record<string, Example>> {
   return JSON.parse(readFileSync(join(projectRoot(), 'docs', 'openapi-examples.json'), 'utf8'))
 }

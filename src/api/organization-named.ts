@@ -22,7 +22,10 @@ export function requireOneOrganization(query: Record<string, string>, body: unkn
   ])
 }
 
-/** Throws 422 if the path's object does not belong to the organization that query or body names. */
+/**
+ * Throws 422 if the query or the body names an organization, and the object in the path belongs to another
+ * organization.
+ */
 export function requireSubjectsOrganization(
   query: Record<string, string>,
   body: unknown,

@@ -4,7 +4,7 @@ import type { Context } from '../governance/context.ts'
 import { returnGuess, takeGuess } from '../governance/people/guesses.ts'
 import { deviceOf, deviceCookie } from './device-cookie.ts'
 
-/** The library's codes for a wrong password or code, and for an unknown account. */
+/** The library's error codes for a wrong password, a wrong code of the second factor, and an unknown account. */
 const wrong = new Set([
   'INVALID_EMAIL_OR_PASSWORD',
   'INVALID_PASSWORD',

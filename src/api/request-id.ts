@@ -5,7 +5,8 @@ import type { Response } from 'express'
 export const longestRequestId = 128
 
 /**
- * The accepted form of an incoming `X-Request-Id`. The form is limited because the id is copied to logs and headers.
+ * Matches an incoming `X-Request-Id` that is accepted. Its characters and length are limited, because the id is copied
+ * to logs and headers.
  */
 const acceptable = new RegExp(`^[A-Za-z0-9._:/+=@-]{1,${longestRequestId}}$`)
 

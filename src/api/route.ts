@@ -38,11 +38,11 @@ export interface Call<Key extends string = string, Query = unknown, Body = unkno
   /** Aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
   /**
-   * Stops counting the request in the share of its organization. A handler calls this before it waits for a person or a
-   * run.
+   * Gives the request's place in its organization's share back (request-shares.ts). A handler calls this before it
+   * waits for a person or a run.
    */
   readonly leaveShare: () => void
-  /** Checks again whether key, scope and role admit this call. Answers that take long to send do this in between. */
+  /** Checks again whether key, scope and role admit this call. It is called repeatedly while a long answer is sent. */
   readonly stillAllowed: () => Promise<boolean>
 }
 
@@ -53,7 +53,7 @@ export interface Services {
   /** Aborted when the server begins to drain. */
   readonly draining: AbortSignal
   readonly mail: SendMail
-  /** Milliseconds between two comments of an event stream; default 15,000. */
+  /** Milliseconds between two of the comments that keep an event stream open; default 15,000. */
   readonly pingMilliseconds?: number
 }
 
@@ -118,11 +118,15 @@ export interface JsonRoute<Key extends RouteKey = RouteKey, Q = unknown, B = unk
   readonly bodyLimit?: number
   /** Maximum number of values in a body; default 100,000. */
   readonly bodyValues?: number
-  /** The handler waits for work outside this thread, so the request does not use its organization's share. */
+  /**
+   * The handler waits for work outside this thread. Meanwhile the request holds no place in its organization's share
+   * (request-shares.ts).
+   */
   readonly waits?: true
   /**
    * Reads a `multipart/form-data` body after all other checks. In such a route the schema `body` only documents the
-   * form. The request counts in its organization's share while the form is parsed, but not while the form arrives.
+   * form. The request holds a place in its organization's share while the form is parsed, but not while the form
+   * arrives.
    */
   receive?(call: Call, request: Request, entry: Entry): Promise<Received>
   handle(call: Call<Key, SchemaOutput<Q>, SchemaOutput<B>>): Promise<Answer>
@@ -160,7 +164,10 @@ export type Route = Described & {
   readonly bodyLimit?: number
   /** Maximum number of values in a body; default 100,000. */
   readonly bodyValues?: number
-  /** The handler waits for work outside this thread, so the request does not use its organization's share. */
+  /**
+   * The handler waits for work outside this thread. Meanwhile the request holds no place in its organization's share
+   * (request-shares.ts).
+   */
   readonly waits?: true
   ask?(question: Question, request: Request): Promise<Answer>
   receive?(call: Call, request: Request, entry: Entry): Promise<Received>

@@ -48,7 +48,7 @@ const sources: Readonly<
   label_rule: (id, rule) =>
     sql`select organization_id from label_rules where id = ${rule} and organization_id = ${id}`,
   workflow: (id) => sql`select organization_id from workflows where id = ${id} and deleted_at is null`,
-  // Every agent session has a run record, whose id is also accepted.
+  // Decisions and receipts of an agent session have the session's `run_id`, so this id is also accepted.
   run: (id) => sql`select organization_id from runs where id = ${id}
                    union all select organization_id from agent_sessions where run_id = ${id}`,
   // An unknown outcome is shown as an approval, under the id `RUN/STEP/ITEM`.

@@ -3,7 +3,7 @@ import type { Connection } from '@temporalio/client'
 /** The status `SERVING` of the protocol grpc.health.v1. */
 const serving = 1
 
-/** A check that takes longer counts as failed. */
+/** A check that takes longer than this counts as failed. */
 const patienceMilliseconds = 2_000
 
 /** Asks Temporal's health service over the relay's connection. Throws if it cannot be reached. */

@@ -17,7 +17,7 @@ export async function waitForEnd(
   const wakeUps = subscribeTo(context, runId, AbortSignal.any([signal, AbortSignal.timeout(seconds * 1000)]))
   try {
     while (!(await hasEnded(context.db, runId)) && (await wakeUps.next())) {
-      // Read the run again.
+      // The run may have changed, so the loop reads it again.
     }
   } finally {
     wakeUps.end()

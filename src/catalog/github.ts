@@ -19,7 +19,7 @@ const limit = z.int().min(1).max(100).optional().describe('Maximum number of res
 const state = z.enum(['open', 'closed', 'all']).optional().describe('Default `open`.')
 const labels = z.array(z.string().min(1).max(100)).max(100)
 const title = z.string().min(1).max(256)
-/** GitHub accepts 65,536 characters. The marker with which a call is found again takes up to 100. */
+/** GitHub accepts 65,536 characters. The limit leaves 100 of them for the marker by which a call is found again. */
 const body = z.string().max(65_436)
 const url = z.string()
 
@@ -34,7 +34,7 @@ const issue = z.strictObject({
 const pullRequest = issue.extend({ merged_at: z.string().nullable().describe('ISO 8601; null: not merged.') })
 
 const common = { connection: 'github', hasExecutor: true, timeoutSeconds: 60 } as const
-/** Titles and texts of issues come from anybody who may write there, so they are `untrusted`. */
+/** Anybody who may open an issue writes its title and text, so these texts are `untrusted`. */
 const writtenByOthers = ['internal', 'untrusted']
 const reads = {
   ...common,
@@ -45,8 +45,8 @@ const reads = {
   reversible: 'yes',
 } as const
 /**
- * A request ends after 30 s. The other 30 s are for a slow database commit before the request, and for the time until
- * the service's lists show the new thing.
+ * The 60 s have two parts. A request takes at most 30 s. The other 30 s are for a slow database commit before the
+ * request, and for the time until the service's lists show the new thing.
  */
 const findable = { repeat: 'findable', findableAfterSeconds: 60 } as const
 const readsOneRepo = { allowed_repos: { repo: 'repository' }, max_response_size_kb: {} } as const
@@ -154,7 +154,7 @@ export const githubCreateIssue = defineTool({
     labels: labels.optional(),
   }),
   output: z.strictObject({ number: z.int(), url }),
-  // The repository may be public.
+  // The call counts as a public write, because the repository may be public.
   categories: ['public_writes'],
   risk: 'medium',
   constraints: {

@@ -7,7 +7,7 @@ import { defineTool } from './tool.ts'
 
 const common = { connection: 'google', hasExecutor: true, timeoutSeconds: 60 } as const
 const reads = { ...common, ...readsInternal } as const
-/** Others can read shared documents, so writing into one is a public write. */
+/** Other people can read a shared document, so a call that writes into a document counts as a public write. */
 const writes = {
   ...common,
   sideEffect: 'write',
@@ -68,7 +68,7 @@ export const calendarCreateEvent = defineTool({
   }),
   people: peopleOf.calendar_create_event,
   categories: ['external_comm'],
-  // The event invites people, and an invitation is a message to a person.
+  // The risk is high, because the event invites people, and an invitation is a message to a person.
   risk: 'high',
   constraints: {
     allowed_domains: { attendees: 'recipients', calendar: 'calendar' },
@@ -76,7 +76,7 @@ export const calendarCreateEvent = defineTool({
     read_only: {},
   },
   precondition: { of: 'the start of the event or the Google account', check: 'call' },
-  // A request and its answer take at most 30 s, and 10 s may pass before the request begins.
+  // A request and its answer take at most 30 s, and 10 s may pass before the request begins. So 60 s are enough.
   repeat: 'findable',
   findableAfterSeconds: 60,
 })
@@ -113,7 +113,7 @@ export const docsCreate = defineTool({
     read_only: {},
   },
   precondition: { of: 'the folder, who can read it, or the Google account', check: 'before' },
-  // Drive finds a new file only after it has indexed the file.
+  // Drive finds a new file only after it has indexed the file, so this time is longer than that of other tools.
   findableAfterSeconds: 300,
 })
 
@@ -156,7 +156,8 @@ export const sheetsAppend = defineTool({
     of: 'the name of the spreadsheet or sheet, its first row, who can read it, or the Google account',
     check: 'before',
   },
-  // Google works on a request for at most 180 s. The request may arrive up to 40 s after the point of no return.
+  // Google works on a request for at most 180 s. The request may arrive up to 40 s after the point of no return. So 240
+  // s are enough.
   findableAfterSeconds: 240,
 })
 

@@ -44,8 +44,8 @@ export const jiraGetIssue = defineTool({
 
 export const jiraCreateIssue = defineTool({
   ...writes,
-  // Jira's search finds a new issue only after a delay. So an issue that is not found may still exist, and after 15
-  // minutes a person decides.
+  // This tool has no `findableAfterSeconds`, because Jira's search finds a new issue only after a delay. An issue that
+  // is not found may still exist, so after 15 minutes a person decides.
   name: 'jira_create_issue',
   description: 'Creates an issue in Jira.',
   precondition: { of: 'the name or key of the project', check: 'before' },
@@ -71,8 +71,8 @@ export const jiraCreateIssue = defineTool({
 export const jiraComment = defineTool({
   ...writes,
   /**
-   * A request ends after 30 s. The other 30 s are for a slow database commit before the request, and for the time until
-   * the service's lists show the new thing.
+   * The 60 s have two parts. A request takes at most 30 s. The other 30 s are for a slow database commit before the
+   * request, and for the time until the service's lists show the new thing.
    */
   findableAfterSeconds: 60,
   precondition: { of: 'the summary or status of the issue', check: 'before' },

@@ -3,8 +3,8 @@ import { memoryKey } from './memory-key.ts'
 import { anyJson, defineTool } from './tool.ts'
 
 /**
- * Reads a value stored by `memory_set` or `PUT /memory/{key}`. The tool adds no labels; the labels stored with the
- * value apply.
+ * Reads a value stored by `memory_set` or `PUT /memory/{key}`. The output carries the labels that are stored with the
+ * value. The tool itself adds no label.
  */
 export const memoryGet = defineTool({
   name: 'memory_get',

@@ -34,8 +34,8 @@ export interface PreviewDraft {
 }
 
 /**
- * Limits of a preview: characters of each text (`side`: of each text of a diff), number of fields, and items of one
- * list.
+ * The limits of a preview. `title`, `name`, `value` and `side` are numbers of characters; `side` limits each of the two
+ * texts of a diff. `fields` limits the number of fields, and `items` the items of one list.
  */
 export const mostOfPreview = {
   title: 200,
@@ -75,7 +75,9 @@ export const fieldsOf = (values: Readonly<Record<string, unknown>>): PreviewFiel
 
 export const titleOf = (text: string): string => cut(text.replaceAll(/\s+/g, ' ').trim(), mostOfPreview.title)
 
-/** If one of the texts is long, both are shown from shortly before their first difference. */
+/**
+ * If one of the texts is long, the beginning of both is left out, up to a few characters before their first difference.
+ */
 export function diffOf(before: string | null, after: string): PreviewDiff {
   if (before === null) return { before, after: cut(after, mostOfPreview.side), skipped: 0 }
   const isShort = before.length <= mostOfPreview.side && after.length <= mostOfPreview.side

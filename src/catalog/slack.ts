@@ -7,8 +7,8 @@ const common = {
   hasExecutor: true,
   outputLabels: [],
   repeat: 'findable',
-  // A request ends after 30 s. The other 30 s are for a slow database commit before the request, and for the time until
-  // the service's lists show the new thing.
+  // The 60 s have two parts. A request takes at most 30 s. The other 30 s are for a slow database commit before the
+  // request, and for the time until the service's lists show the new thing.
   findableAfterSeconds: 60,
   timeoutSeconds: 60,
   // A person can link another account at any time. An approval for the first account must not hold for the second one.
@@ -69,7 +69,7 @@ export const slackCreateChannel = defineTool({
     name: z.string(),
     invited: z.boolean().describe('Whether the person who runs the workflow is in the channel.'),
   }),
-  // The invitation gives a person access to the channel.
+  // The call counts as a permission change, because it also invites a person to the channel.
   categories: ['permission_changes'],
   risk: 'medium',
   constraints: { allowed_channels: { name: 'channel' }, read_only: {} },

@@ -81,15 +81,18 @@ export interface ToolDeclaration<
   readonly params: Params
   /**
    * The value that a call returns. A strict object has no other fields: a template that names an unknown field is an
-   * error when its definition is saved. A loose object may have any field. Use `anyJson` for a value of any form.
+   * error when the workflow is saved. A loose object may have any field. Use `anyJson` for a value of any form.
    */
   readonly output: Output
-  /** Parameters that name people by address. `me` in them means the requester; rules see the address. */
+  /**
+   * Parameters that name people by address. `me` in such a parameter means the requester. Rules see the requester's
+   * address in its place.
+   */
   readonly people?: readonly string[]
   /**
-   * Parameters that name a repository, a channel and so on. Rules compare them as the place that the tool reaches.
-   * Every parameter of a service's tool that takes a text is here, or test/catalog/places.test.ts says that it names no
-   * place.
+   * Parameters that name a repository, a channel and so on. Rules compare the thing that such a parameter names,
+   * however the call spells it. Every parameter of a service's tool that takes a text is here, or
+   * test/catalog/places.test.ts says that it names no such thing.
    */
   readonly places?: { readonly [param: string]: PlaceKind }
   readonly categories: readonly Category[]
@@ -118,7 +121,9 @@ export interface ToolDeclaration<
   readonly connection: 'none' | 'installation' | Integration
   /** For a tool of the installation: the service that people may connect in its place. */
   readonly ownService?: OwnService
-  /** False: calls of the tool fail with `tool_not_available`. Rules and policies can name the tool already. */
+  /**
+   * If this is false, calls of the tool fail with `tool_not_available`. Rules and policies can name the tool already.
+   */
   readonly hasExecutor: boolean
   /** Time limit of one attempt, unless the step sets a shorter one. */
   readonly timeoutSeconds: number

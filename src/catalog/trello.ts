@@ -14,14 +14,14 @@ const writes = {
   risk: 'medium',
   repeat: 'findable',
   /**
-   * A request ends after 30 s. The other 30 s are for a slow database commit before the request, and for the time until
-   * the service's lists show the new thing.
+   * The 60 s have two parts. A request takes at most 30 s. The other 30 s are for a slow database commit before the
+   * request, and for the time until the service's lists show the new thing.
    */
   findableAfterSeconds: 60,
 } as const
 
 const place = (what: string) => z.string().min(1).max(1000).describe(`Id of the ${what}, or a link to it.`)
-/** Trello accepts 16,384 characters. The marker with which a call is found again takes up to 100. */
+/** Trello accepts 16,384 characters. The limit leaves 100 of them for the mark by which a call is found again. */
 const text = z.string().max(16_284)
 const card = z.strictObject({
   id: z.string(),

@@ -5,7 +5,7 @@ import { defineTool } from './tool.ts'
 export const mostSearches = 3
 export const mostResults = 50
 
-/** Anybody can write the pages that a web search finds, so its results are `untrusted`. */
+/** Anybody can write the pages that a web search finds, so the results of this tool are `untrusted`. */
 export const webSearch = defineTool({
   name: 'web_search',
   description: 'Searches the web; at most three pages of results.',

@@ -3,8 +3,8 @@ import type { GovernanceSettings } from '../policy/settings.ts'
 import type { PersonsVisit } from './visit.ts'
 
 /*
- * Decides whether the list of approvals lets a person select an approval. This only shapes the page, because the API
- * checks each vote.
+ * Decides whether the list of approvals lets a person select an approval. This changes only what the page offers,
+ * because the API checks each vote.
  */
 
 export interface Chooser {
@@ -13,7 +13,7 @@ export interface Chooser {
   readonly allowsOwn: boolean
 }
 
-/** Returns a text for the approval's row that says who must decide; null if the reader may select the approval. */
+/** Returns a text for the approval's row that says who must decide; null if the person may select the approval. */
 export function whoDecides({ visit, allowsOwn }: Chooser, approval: ApprovalView): string | null {
   const { user, organizations } = visit.person
   const role = organizations.find(({ id }) => id === approval.organization_id)?.role
@@ -29,7 +29,10 @@ export async function chooserOf(visit: PersonsVisit, items: readonly ApprovalVie
   return { visit, allowsOwn: await readAllowsOwn(visit, items) }
 }
 
-/** Reads the organization's setting only if the list contains a request of the reader. */
+/**
+ * Whether people may decide their own requests. The setting is read only if the list contains a request of the person.
+ * Otherwise it has no effect, and the result is false.
+ */
 async function readAllowsOwn(visit: PersonsVisit, items: readonly ApprovalView[]): Promise<boolean> {
   const { user, organization } = visit.person
   if (organization === null || !items.some(({ requested_by }) => requested_by === user.id)) return false

@@ -13,7 +13,10 @@ const pitch = 64
 const boxHeight = 56
 /** A line begins this far below the middle of its first box, and ends this far above the middle of its second box. */
 const apart = 9
-/** Distances between two lanes, and between the first lane and the boxes. */
+/**
+ * A lane is a vertical track for lines. These are the distances between two lanes, and between the first lane and the
+ * boxes.
+ */
 const laneWidth = 10
 const arrowWidth = 16
 const corner = 6
@@ -30,7 +33,10 @@ export interface Rail {
   readonly lines: readonly { readonly from: number; readonly path: string }[]
 }
 
-/** The lines of one step: they share one lane from the step's row to the lowest row of the steps that wait for it. */
+/**
+ * The lines that begin at one step. They share one lane (a vertical track) from the step's row to the lowest row of the
+ * steps that wait for it.
+ */
 interface Fan {
   readonly from: number
   readonly top: number
@@ -84,7 +90,10 @@ function fansOf(steps: readonly GraphStep[], rows: readonly number[]): Fan[] {
   })
 }
 
-/** The lane of each fan. The shortest fans are next to the boxes, so that few lines cross. */
+/**
+ * Returns the lane of each fan (the lines that begin at one step). The shortest fans are next to the boxes, so that few
+ * lines cross.
+ */
 function lanesOf(fans: readonly Fan[]): ReadonlyMap<Fan, number> {
   const lanes: Fan[][] = []
   const found = new Map<Fan, number>()

@@ -3,7 +3,7 @@ import type { PersonsVisit } from './visit.ts'
 
 const order: readonly Role[] = ['viewer', 'member', 'admin', 'owner']
 
-/** Whether `role` is at least `least`. This only shapes a page, because the API checks each action. */
+/** Whether `role` is at least `least`. This changes only what a page offers, because the API checks each action. */
 export const hasRole = (role: Role | null, least: Role): boolean =>
   role !== null && order.indexOf(role) >= order.indexOf(least)
 

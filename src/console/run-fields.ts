@@ -29,7 +29,7 @@ export type RunShown = Pick<
   RunView,
   Exclude<(typeof runFields)[number], 'workflow_id' | 'workflow_version' | 'agent_session_id'>
 > & {
-  /** null for the record of an agent's session. */
+  /** null if the run is the record of an agent's session. */
   readonly workflow_id: string | null
   readonly workflow_version: number | null
   readonly agent_session_id?: string

@@ -4,8 +4,8 @@ import type { JsonObject, Role } from '../policy/types.ts'
 import type { Layouts } from './graph.ts'
 
 /*
- * A page of the console gets a visit and returns what to show. It reads and changes data only through `Api`: the routes
- * of the public API, with the rights of the signed-in person.
+ * A page of the console gets a visit and returns what to show. The page reads and changes data only through `Api`: the
+ * routes of the public API, with the rights of the signed-in person.
  */
 
 export interface Organization {
@@ -37,7 +37,9 @@ export interface ApiRequest {
   readonly idempotencyKey?: string
   /** The page needs only these fields of a large answer. Other fields are not read. */
   readonly only?: readonly string[]
-  /** If a streamed answer is longer, the call fails with `too_large`, and the rest of the answer is not read. */
+  /**
+   * If a streamed answer has more characters, the call fails with `too_large`, and the rest of the answer is not read.
+   */
   readonly mostCharacters?: number
 }
 

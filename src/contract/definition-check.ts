@@ -16,8 +16,8 @@ const name = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/
 /** Maximum number of issues in one answer. */
 const mostIssues = 100
 /**
- * Maximum number of references. Each reference is looked up when the workflow is saved, when a run is planned, and in
- * each step.
+ * Maximum number of references in one definition. Each reference is looked up when the workflow is saved, when a run is
+ * planned, and in each step.
  */
 export const mostReferences = 10_000
 

@@ -9,7 +9,8 @@ import { aboutParam, accepts, fieldsOf } from './tool-params.ts'
 
 /**
  * Finds the errors in a step's parameters that are known before any run. Other errors in values that templates fill in
- * are found only during the run. `formOf` gives the form of a reference. The known errors are:
+ * are found only during the run. `formOf` returns the form of a reference: which values it can have (forms.ts). The
+ * known errors are:
  * - unknown parameters, and missing required parameters;
  * - values in the definition that the tool refuses;
  * - references to a value of another type.
@@ -59,12 +60,12 @@ interface Gap {
   /** The type of the value that the template gives; null if the value can have several types. */
   readonly type: JsonType | null
   /**
-   * The reference, if the text consists of one reference alone. null: the text also has other parts, and its sample
+   * The reference, if the text consists of one reference alone. null if the text also has other parts; its sample then
    * consists of these parts.
    */
   readonly reference: string | null
 }
-/** By the dotted path of the gap below the parameter. */
+/** The gaps of a parameter. Each key is the dotted path of a gap. */
 type Gaps = Map<string, Gap>
 
 const samples: Readonly<Record<JsonType, unknown>> = {

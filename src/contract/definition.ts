@@ -72,7 +72,7 @@ const step = z.strictObject({
         .meta({ type: 'array', items: {}, maxItems: mostItems }),
     ])
     .optional(),
-  /** `attempts` is the number of all attempts, with the first one. */
+  /** `attempts` is the number of all attempts, including the first attempt. */
   retry: z
     .strictObject({ attempts: z.int().min(1).max(20), backoff_seconds: z.number().min(0).max(3600) })
     .optional(),

@@ -13,7 +13,7 @@ export const callId = (row: {
   readonly item_index: number
 }): string => effectId({ runId: row.run_id, stepId: row.step_id, itemIndex: row.item_index })
 
-/** The call that an id names; null if the text is not such an id. */
+/** Returns the call that an id of `callId` names; null if the text is not such an id. */
 export function readCallId(id: string | null): EffectKey | null {
   const [, runId, stepId, item] = /^([^/]+)\/(.+)\/(-?\d{1,6})$/s.exec(id ?? '') ?? []
   if (runId === undefined || stepId === undefined) return null

@@ -10,7 +10,7 @@ import {
 import type { Json } from '../policy/types.ts'
 import type { InputType } from './definition.ts'
 
-/** The part of JSON Schema that says which values are possible at one position. `true`: any value. */
+/** The part of JSON Schema that says which values are possible at one position. `true` means any value. */
 export type Form = true | FormObject
 interface FormObject {
   readonly type?: string | readonly string[]
@@ -115,7 +115,7 @@ function lacks(form: Form, segment: string): string {
   return type === null ? `has no \`${segment}\`` : `is ${words[type]}, which has no \`${segment}\``
 }
 
-/** Names of the types in messages. */
+/** The names of the types, as messages show them. */
 export const words: Readonly<Record<JsonType, string>> = {
   string: 'text',
   number: 'a number',
@@ -135,7 +135,7 @@ const mostForms = 20
  */
 const mostLevels = 6
 
-/** The form of a value as a definition writes it. `formOf` gives the form of a reference. */
+/** Returns the form of a value in a definition, which can contain templates. `formOf` gives the form of a reference. */
 export function writtenForm(value: Json, formOf: (reference: Reference) => Form, levels = mostLevels): Form {
   if (typeof value === 'string') {
     const only = wholeReference(value)

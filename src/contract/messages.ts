@@ -14,16 +14,16 @@ export interface RunInput {
   /** True if the run itself needs an approval. Then `enterRun` must admit the run before its first step. */
   readonly gated: boolean
   readonly heartbeatSeconds: number
-  /** True if the workflow updates search attributes. They must be registered on this cluster. */
+  /** True if the workflow may set search attributes, because they are registered on this cluster. */
   readonly searchAttributes: boolean
-  /** Progress from the run's earlier histories; absent in its first history. */
+  /** The progress that the run made in its earlier Temporal histories; absent in its first Temporal history. */
   readonly carried?: Carried
 }
 
 /**
- * The progress that a run carries into a new history (continue-as-new): ids, counts and deadlines. It only saves
- * reading the rows again, and nothing relies on it. If a call is missing here, the workflow schedules it again, and
- * gets the state of its row.
+ * The progress that a run carries into a new Temporal history (continue-as-new): ids, counts and deadlines. The
+ * progress only saves reading the rows again, and nothing relies on it. If a call is missing here, the workflow
+ * schedules the call again, and gets the state of its row.
  */
 export interface Carried {
   /** Steps that have ended. */
@@ -60,11 +60,11 @@ export interface SkeletonStep {
   readonly continueOnError: boolean
   /** Time limit of one attempt. */
   readonly timeoutSeconds: number
-  /** true if the call takes few seconds and can be repeated, so that it may run as a local activity. Absent if not. */
+  /** true if the call takes a few seconds and can be repeated. Then it may run as a local activity. Absent if not. */
   readonly quick?: true
   /**
-   * The maximum number of items of a `for_each` step that are in progress at the same time; absent: the interpreter
-   * decides.
+   * The maximum number of items of a `for_each` step that are in progress at the same time. If it is absent, the
+   * interpreter decides.
    */
   readonly itemsAtOnce?: number
   /** The definition's `summary`, for operators, at most 256 bytes; absent if the step has none. */
@@ -131,8 +131,8 @@ export interface EndedDetails {
 export const wakeSignal = 'wake'
 export interface Wake {
   /**
-   * The key of what the signal wakes: calls (`stepId#itemIndex`), the approval of the run itself (empty text) or the
-   * slot of the run (`slotKey`). Without a key, the signal wakes everything that waits.
+   * Says what the signal wakes: calls (`stepId#itemIndex`), the approval of the run itself (empty text), or all calls
+   * that wait for a slot of the run (`slotKey`). Without a key, the signal wakes everything that waits.
    */
   readonly key?: string | readonly string[]
   /**
@@ -155,7 +155,7 @@ export type ExpandResult = { readonly count: number } | { readonly ended: BadOut
 
 export type FinalStatus = 'completed' | 'failed' | 'denied' | 'rejected' | 'expired' | 'cancelled'
 
-/** The end of a run as the workflow saw it. Everything else about the end comes from the rows. */
+/** The end of a run as the workflow saw it. All other facts about the end are in the database. */
 export interface FinishInput {
   readonly runId: string
   readonly status: FinalStatus
@@ -163,7 +163,10 @@ export interface FinishInput {
   readonly stepId?: string
 }
 
-/** The message with which the workflow of a run fails: the run's end and the step that ended it, without a value. */
+/**
+ * The message with which the workflow of a run fails. It names the run's end and the step that ended the run, and
+ * contains no value.
+ */
 export const endMessage = (status: FinalStatus, stepId: string | undefined): string =>
   stepId === undefined ? status : `${status}: step ${stepId}`
 const anEnd = /^(failed|denied|rejected|expired|cancelled)(: step |$)/

@@ -51,8 +51,8 @@ export const limitChanges = z.strictObject(shape(z.int().min(1).nullable().optio
 export type LimitChanges = z.infer<typeof limitChanges>
 
 /**
- * The limits that apply to an organization: its overrides, and the limits of its plan where it has no override. An
- * override can be above the plan's ceiling after a change to a smaller plan. It then counts as the ceiling.
+ * The limits that apply to an organization: its overrides, and the limits of its plan where it has no override. After a
+ * change to a smaller plan, an override can be above the maximum of this plan (`ceiling`). Then the maximum applies.
  */
 export function effectiveLimits(plan: Plan, stored: object): Limits {
   if (Object.keys(stored).length === 0) return planLimits[plan]

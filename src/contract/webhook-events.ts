@@ -27,8 +27,8 @@ export const chosenEvents = (Object.keys(webhookEvents) as WebhookEvent[]).filte
 )
 
 /**
- * The data of an event that its transaction provides: ids and fixed words of the service, never a parameter or a value.
- * The rest of the message is read from the rows that these ids name.
+ * The data that the transaction of an event stores with it: ids and fixed words of the service, never a parameter or a
+ * value. The rest of the message is read from the rows that these ids name.
  */
 export interface EventData {
   readonly approval_id?: string

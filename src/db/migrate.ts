@@ -7,7 +7,9 @@ import { migrations } from './migrations/index.ts'
 export interface MigrateOptions {
   /** Connection of the role that owns the tables (or may create them). */
   readonly url: string
-  /** Role of the running service. Created as NOLOGIN if it does not exist and the owner may create roles. */
+  /**
+   * Role of the running service. If the role does not exist and the owner may create roles, it is created as NOLOGIN.
+   */
   readonly appRole?: string
   readonly log?: (line: string) => void
 }

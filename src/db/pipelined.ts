@@ -30,7 +30,7 @@ export class PipelinedTransaction {
   readonly #sent: Promise<unknown>[] = []
   #begun = false
   #failure: unknown = null
-  /** For statements that are awaited one by one. They run after all statements that were sent earlier. */
+  /** Runs statements that are awaited one by one. They run after all statements that were sent earlier. */
   readonly db: Transaction<Database>
 
   constructor(client: PreparingClient) {

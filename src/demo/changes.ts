@@ -1,7 +1,7 @@
 import type { Person } from './client.ts'
 import type { Stage } from './show.ts'
 
-/** Changes that a show makes in an organization, and the steps that undo them. */
+/** Changes that a show (`npm run demo` or `npm run samples`) makes in an organization, and the steps that undo them. */
 export interface Changes {
   /** Saves a rule, and deletes it at the end of the show. */
   save(kind: 'rules' | 'label-rules', body: Readonly<Record<string, unknown>>): Promise<void>
@@ -15,8 +15,8 @@ interface Settings {
 }
 
 /**
- * Turns approvals on and self-approval off. The person `as` saves the rules. All changes are undone at the end of the
- * show. A show that is ended early prints `what`, a description of the changes that may stay.
+ * Turns approvals on and self-approval off. `save` of the result saves rules as the person `as`. All changes are undone
+ * at the end of the show. A show that is ended early prints `what`, a description of the changes that may stay.
  */
 export async function turnApprovalsOn(
   { stack, client, atEnd }: Stage,

@@ -19,8 +19,9 @@ interface Policy {
 const domain = 'larkspur.example'
 
 /**
- * Lets the role mail only to `domain`. If the organization already has a policy for this tool and role, its
- * restrictions are replaced. `onUndo` gets the step that restores or deletes the policy. The workflow is not deleted.
+ * Lets people with the role `limited` send mail only to `domain`. If the organization already has a policy for this
+ * tool and role, its restrictions are replaced. `onUndo` gets the step that restores or deletes the policy. The
+ * workflow that this function creates is not deleted.
  */
 export async function limitMail(
   client: Client,

@@ -49,7 +49,7 @@ export async function prepare(stage: Stage, as: Person): Promise<Prepared> {
     verdict: 'require_approval',
     side_effects: ['egress'],
     ...confidential,
-    // Limits the rule to the mail of this demo, so that it holds no other mail of the organization.
+    // Limits the rule to the mail of this demo, so that the rule holds no other mail of the organization.
     params: [{ param: 'subject', operator: 'equals', value: subject }],
   })
   await save('rules', {

@@ -71,8 +71,8 @@ export async function show(name: string, story: (stage: Stage) => Promise<void>)
     told = story({ stack, client, tell, atEnd: (what, run) => void endings.push({ what, run }) })
     await Promise.race([told, signal.promise])
   })
-  // A signal from the terminal also ends a stack that we started, and its folder is removed as a whole. So nothing
-  // needs to be cleaned up there.
+  // If the show was interrupted on a stack that we started, nothing needs to be cleaned up: a signal from the terminal
+  // also ends this stack, and its whole folder is removed.
   if (stack?.isOthers === true || !signal.isInterrupted()) {
     // The request in progress may still create something, and its answer names what must be removed. So wait for it.
     if (signal.isInterrupted())

@@ -25,7 +25,7 @@ export interface DemoStack {
   close(): Promise<void>
 }
 
-/** Variables that would point the demo's own stack at the user's servers, ports or files. */
+/** Environment variables that would make the demo's own stack use other servers, ports or files than its own. */
 const notOurs = [
   ...['DATABASE_URL', 'DATABASE_OWNER_URL', 'DATA_ENCRYPTION_KEY', 'POSTGRES_PORT', 'TEMPORAL_ADDRESS'],
   ...['TEMPORAL_NAMESPACE', 'TEMPORAL_API_KEY', 'SMTP_URL', 'FILE_ROOT', 'PUBLIC_URL', 'TLS_CERT_FILE'],
@@ -37,7 +37,8 @@ export async function findStack(env: NodeJS.ProcessEnv): Promise<DemoStack | nul
   const dataDir = resolve(env['DATA_DIR'] || '.data')
   const bootstrap = readBootstrap(dataDir)
   if (bootstrap === null) return null
-  // Another program may use the port now. Only our API accepts this key for this organization.
+  // Another program may use the port now. Only our API accepts this key for this organization, so this request shows
+  // whether our stack runs.
   const mine = await createClient(bootstrap)
     .ask<unknown>('owner', 'GET', `/organizations/${bootstrap.organization_id}/governance`)
     .catch(() => null)

@@ -45,7 +45,7 @@ interface Verified {
   readonly head: { readonly hash: string }
 }
 
-/** The requester does not vote, because the rule needs a second person. */
+/** The person who starts the runs. This person does not vote, because the rule needs the vote of a second person. */
 const requester: Person = 'admin'
 
 /**

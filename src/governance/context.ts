@@ -32,7 +32,9 @@ export interface Context {
   readonly sealer: Sealer
   readonly secrets: Secrets
   readonly outgoing: Outgoing
-  /** Keeps access tokens in memory only. If a token is lost, this process can request a new one. */
+  /**
+   * Keeps access tokens of service accounts, in memory only. If a token is lost, this process can request a new one.
+   */
   readonly accessTokens: TokenCache
   readonly rates: Rates
   readonly shares: Shares

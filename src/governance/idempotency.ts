@@ -30,7 +30,7 @@ export interface Once {
   /** The value that the act saved with `markActed`. */
   readonly made: unknown
   /**
-   * Call it in the act's transaction. `made` is JSON that the answer needs and that cannot be read later, such as the
+   * Call this in the act's transaction. `made` is JSON that the answer needs and that cannot be read later, such as the
    * secret of a new API key. The database keeps `made` sealed until the answer is stored. Throws
    * `idempotency_in_progress` if another call has taken over the key.
    */
@@ -38,8 +38,8 @@ export interface Once {
 }
 
 /**
- * Runs `act`. If an earlier call with the key has already done the act, returns the saved result and does not run it.
- * `act` must call `once.markActed`.
+ * Runs `act`, which must call `once.markActed`. But if an earlier call with the key has already done the act, does not
+ * run `act` and returns the saved result.
  */
 export async function actOnce<Made extends object | void>(
   once: Once | null,
@@ -54,7 +54,7 @@ export type Opening = { readonly replay: StoredAnswer } | { readonly claim: Clai
 /**
  * A claim is the right to act under a key. It lasts while this process renews the lock of the key. If the process dies,
  * another call can take over the key after `lockSeconds`. If a slow process loses the key, its `markActed` throws,
- * which undoes the act's transaction. (A run also stores its key in its own row.)
+ * which undoes the act's transaction. (Starts of runs are also protected by a unique index on the key in `runs`.)
  */
 export interface Claim extends Once {
   /**
@@ -173,8 +173,8 @@ async function claimOf(
 }
 
 /**
- * Answers contain outputs, and one kind of answer contains a new API key. So each value is sealed, for its own row and
- * column.
+ * Seals a value of an idempotency key for its own row and column. This is needed because answers contain outputs of
+ * calls, and one kind of answer contains a new API key.
  */
 async function seal(
   context: Pick<Context, 'sealer'>,

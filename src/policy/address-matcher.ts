@@ -25,7 +25,7 @@ export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: 
       }
       return result === 0 ? failed : result
     },
-    // Another recipient may follow the known prefix.
+    // The unknown rest of the text may contain a recipient that matches, so `no` becomes `maybe`.
     prefix(prefix, hole) {
       const result = matcher.prefix(prefix, hole)
       return result === no ? maybe : result
@@ -39,8 +39,8 @@ function comparison(
   values: readonly string[],
 ): ((address: string, inList: boolean) => boolean) | null {
   const whole = new Set(values.map(normalAddress).filter((each) => each !== null))
-  // Also includes each value that is a whole address, in normal form, because the rule may spell its host
-  // differently.
+  // For each value that is a whole address, its normal form is added, because the rule may spell the host in another
+  // way than the call.
   const partsOf = (texts: readonly string[]): string[] => [
     ...texts.filter((text) => text !== '' && isPartOfAddress(text)).map((text) => text.toLowerCase()),
     ...whole,
@@ -63,7 +63,7 @@ function comparison(
   }
 }
 
-/** Finds an `@`, or characters that other programs decode to `@` (readers/text-variants.ts). */
+/** Finds an `@`, or characters that other programs may decode to `@` (readers/text-variants.ts). */
 const hasAtSign = /@|\uff20|\ufe6b|=\?/
 
 const isPartOfAddress = (text: string): boolean => !/[\s,;:<>()"'[\]\\/]/.test(text)
@@ -102,7 +102,7 @@ function addressOf(local: string, domain: string): string {
 /** Longest local part (before the `@`) that is read; RFC 5321 allows 64. */
 const longestLocal = 256
 const ends = new Set(' \t\n\r,;:<>()"\'[]\\/@')
-/** Characters that can follow an address in a link. */
+/** Characters that end the domain of an address. `?` and the others after it can follow an address in a link. */
 const domainEnds = new Set([...ends, '?', '#', '&', '=', '%', '|'])
 const isBlank = (char: string | undefined): boolean => char !== undefined && char.trim() === ''
 
@@ -111,7 +111,7 @@ function localBefore(text: string, at: number): string {
   while (end > 0 && at - end < longestLocal && isBlank(text[end - 1])) end--
   if (text[end - 1] === '"') {
     const start = text.lastIndexOf('"', end - 2)
-    // `"boss"@acme.com` is delivered to boss@acme.com.
+    // The quotes are left out, because `"boss"@acme.com` is delivered to boss@acme.com.
     return start < 0 || end - start > longestLocal ? '' : text.slice(start + 1, end - 1)
   }
   let start = end

@@ -14,7 +14,7 @@ export interface AgentTool {
 const internal: AgentTool = { sideEffect: 'read', outputLabels: ['internal'] }
 const files: AgentTool = { ...internal, opensPaths: true }
 const web: AgentTool = { sideEffect: 'read', outputLabels: ['untrusted'] }
-/** A tool of an unknown server: its output may be company data and may be written by strangers. */
+/** A tool that reads from an unknown server. Its output may be company data, and strangers may have written it. */
 const foreign: AgentTool = { sideEffect: 'read', outputLabels: ['internal', 'untrusted'] }
 /** A tool that returns information about the agent's own tools, tasks and helpers, and no company data. */
 const own: AgentTool = { sideEffect: 'read', outputLabels: [] }
@@ -51,8 +51,8 @@ const tools: readonly (readonly [AgentTool, string])[] = [
   [sending, 'PushNotification SendUserFile Artifact RemoteTrigger'],
   [bash, 'Bash Monitor bash Shell shell exec_command run_shell_command run_in_terminal runTerminalCommand'],
   [{ ...change, code: 'powershell' }, 'PowerShell'],
-  // These tools take keystrokes for a running program, a program that starts agents, SQL queries, or a skill. A skill
-  // comes from a repository, and its shell commands run before any hook is asked.
+  // Each tool runs code: it types into a running program, starts a program that starts agents, runs SQL, or loads a
+  // skill. A skill comes from a repository, and its shell commands run before any hook is asked.
   [script, 'write_stdin Workflow sql Skill activate_skill skill'],
 ]
 

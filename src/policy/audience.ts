@@ -7,8 +7,8 @@ import { isOwnedBy, normalHost, ruleDomain } from './readers/hosts.ts'
 export type Audience = readonly (readonly string[])[]
 
 /**
- * A person, group or domain that can read the document or folder, as its service names them. Only the address of a
- * group is checked, and not those of its members.
+ * A person, group or domain that can read the document or folder, as its service names them. For a group, only its own
+ * address is checked, and not the addresses of its members.
  */
 export type Reader =
   | { readonly kind: 'address'; readonly address: string }

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 
-/** Once a list has this many issues, its remaining entries are not read. */
+/** Once a list has this many issues, its remaining entries are not checked. */
 const mostIssues = 100
 
 type Parse = z.core.$ZodTypeInternals['parse']
@@ -8,12 +8,12 @@ type Parse = z.core.$ZodTypeInternals['parse']
 const prepared = new WeakSet<z.core.$ZodType>()
 
 /**
- * Bounds the work of a schema and of all its parts (docs/decisions/0066).
- * - A list stops at its hundredth issue. zod alone makes an issue for each bad entry. 100,000 issues took half a
- *   second, and a stack overflow made the request fail with status 500.
+ * Bounds the time in which a schema and all its parts check a value (docs/decisions/0066).
+ * - The check of a list stops at the hundredth issue. Without this, zod makes an issue for each bad entry. 100,000
+ *   issues took half a second, and a stack overflow made the request fail with status 500.
  * - A text that is too long gets no other checks. Finding similar tool names for a text of one megabyte also took half
  *   a second.
- * Changes the schema itself, once.
+ * The function changes the schema itself. A second call with the same schema does nothing.
  */
 export function boundReading(schema: z.core.$ZodType): void {
   if (prepared.has(schema)) return
@@ -30,7 +30,7 @@ export function boundReading(schema: z.core.$ZodType): void {
   let { parse } = internals
   const ours = parseOf(element, (payload, context) => parse(payload, context), longest)
   const inFront = { get: () => ours, set: (other: Parse) => (parse = other), configurable: true }
-  // In a schema without checks, `run` is the parser itself.
+  // In a schema without checks, `run` is the parser itself, so `run` is replaced too.
   const runsParser = internals.run === parse
   Object.defineProperty(internals, 'parse', inFront)
   if (runsParser) Object.defineProperty(internals, 'run', inFront)

@@ -13,7 +13,7 @@ export class BudgetExceeded extends Error {
   override readonly name = 'BudgetExceeded'
 }
 
-/** A host found in a text, and the domains that contain it. Both are empty if the text is not a host. */
+/** A host found in a text, and the domains that contain this host. Both fields are empty if the text is no host. */
 export interface ReadHost {
   readonly host: string
   readonly domains: readonly string[]
@@ -35,18 +35,18 @@ export class Budget {
   get isUsedUp(): boolean {
     return this.#left < 0
   }
-  /** Spends like `spend`, but returns false instead of throwing. */
+  /** Like `spend`, but returns false instead of throwing. */
   affords(comparisons: number): boolean {
     this.#left -= comparisons
     return this.#left >= 0
   }
-  /** Spends as much for a long text as for many short ones. */
+  /** Spends one comparison, and one more for every 1,024 characters of a text. */
   spendOnText(text: string | number | boolean): void {
     this.spend(typeof text === 'string' ? 1 + (text.length >> 10) : 1)
   }
   /**
-   * Returns the results of `read` for a text. Each reader reads the same text only once, however many rules and steps
-   * need the results. `read` spends budget for its own work.
+   * Returns the results of the function `read` for a text. The results are kept, so `read` is called only once for each
+   * text, however many rules and steps need them. `read` spends budget for its own work.
    */
   once<T>(text: string, read: Reader<T>): readonly T[] {
     this.spendOnText(text)

@@ -46,7 +46,7 @@ function formatOf(timeZone: string): Intl.DateTimeFormat {
     minute: 'numeric',
     second: 'numeric',
   })
-  // The name of a zone can have any upper or lower case, so the cache is bounded.
+  // One zone can be written in many mixtures of upper and lower case, so the cache is bounded.
   if (formats.size < 1_000) formats.set(timeZone, format)
   return format
 }

@@ -125,7 +125,7 @@ export function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule | nul
   return {
     addLabels: rule.add_labels,
     // More labels can only restrict later calls. So label rules are evaluated like restrictive rules: one matching
-    // element is enough.
+    // element of a list is enough.
     isRestrictive: true,
     labels: readLabels(rule.labels),
     params: compileConditions(rule.params, true),
@@ -147,7 +147,9 @@ function compileConditions(params: StoredRule['params'], isRestrictive: boolean)
   }
 }
 
-/** Returns null if the conditions on labels cannot be read, like `compileConditions`. */
+/**
+ * Returns null if the conditions on labels cannot be read. A restrictive rule then matches, as in `compileConditions`.
+ */
 function readLabels(labels: StoredRule['labels']): LabelConditions | null | undefined {
   try {
     return compileLabels(labels)

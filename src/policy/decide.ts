@@ -26,8 +26,8 @@ export interface Call {
   /** Labels of the call's inputs. */
   readonly labels: readonly Label[]
   /**
-   * For each parameter (a dotted path), the labels of the sources from which it was built. `from_label` reads them.
-   * Absent, as for agents: each parameter counts as built from all sources of the call.
+   * For each parameter (a dotted path), the labels of the sources from which it was built. `from_label` reads them. If
+   * this field is absent, as in calls of agents, each parameter counts as built from all sources of the call.
    */
   readonly paramLabels?: ReadonlyMap<string, readonly Label[]> | undefined
 }
@@ -50,7 +50,7 @@ export interface Decided {
   readonly matchedRules: readonly MatchedRule[]
   readonly approver: 'admin' | 'owner'
   readonly approvalsNeeded: number
-  /** Seconds until a held call's approval expires; 0 = never; null = no rule sets it. */
+  /** Seconds until the approval of a held call expires. 0: it never expires. null: no rule sets a time. */
   readonly expiresAfterSeconds: number | null
 }
 
@@ -103,7 +103,10 @@ export function effectOf(policy: Pick<CompiledPolicy, 'approvalsEnabled'>, verdi
   return verdict === 'require_approval' && !policy.approvalsEnabled ? 'deny' : verdict
 }
 
-/** Labels that active label rules add to the call's output; sorted, without the labels of the call itself. */
+/**
+ * Returns the labels that active label rules add to the call's output, sorted. The labels of the call's inputs do not
+ * count as added.
+ */
 export function addedLabels(policy: CompiledPolicy, call: Call): Label[] {
   const rules = policy.labelRulesFor(call.tool)
   if (rules.length === 0) return []

@@ -30,14 +30,14 @@ export type Origins = ReadonlyMap<string, LabelSets>
 /** One call under evaluation. The values at a path are searched once for all rules, so they spend budget only once. */
 export interface Subject {
   readonly params: Partial
-  /** The kinds of places that the parameters name, such as a repository. */
+  /** For each parameter, the kind of place that it names. A place is a repository, a channel, a calendar and so on. */
   readonly places: Places
   /** The values that the tool uses for parameters that the call leaves out. */
   readonly defaults: Defaults
   readonly labels: LabelSets
   /**
-   * null: the sources of parameters are not tracked, as for agents. Then each parameter counts as built from all
-   * sources of the call.
+   * null: the sources of parameters are not tracked, as in calls of agents. Then each parameter counts as built from
+   * all sources of the call.
    */
   readonly origins: Origins | null
   readonly budget: Budget
@@ -50,11 +50,14 @@ export interface Subject {
 /** Conditions of rules and of label rules. */
 export interface Conditions {
   /**
-   * undefined: the rule has no conditions on labels. null: these conditions cannot be read, with the same effect as in
-   * `params`.
+   * undefined: the rule has no conditions on labels. null: these conditions cannot be read. Then a restrictive rule
+   * matches every call that it covers, and an `allow` rule matches none.
    */
   readonly labels: LabelConditions | null | undefined
-  /** null if the conditions cannot be read. Their evaluation then throws, so a restrictive rule matches. */
+  /**
+   * null: the conditions on parameters cannot be read. Then a restrictive rule matches every call that it covers, and
+   * an `allow` rule matches none.
+   */
   readonly params: readonly CompiledCondition[] | null
   readonly isRestrictive: boolean
 }
@@ -74,7 +77,7 @@ export interface CompiledCondition {
   readonly wanted: ReadonlySet<Label> | null
 }
 
-/** Throws TypeError for labels that the schema of rules refuses, e.g. after damage in the database. */
+/** Throws TypeError if one of the lists of labels is no list, e.g. after damage in the database. */
 export function compileLabels(labels: RuleBody['labels']): LabelConditions | undefined {
   if (labels === undefined) return undefined
   const setOf = (list: readonly Label[] | undefined): ReadonlySet<Label> | null => {
@@ -102,8 +105,8 @@ export function compileCondition(source: ParamCondition, isRestrictive: boolean)
 
 /**
  * Whether all conditions on labels and parameters hold. If a condition cannot be evaluated, a restrictive rule matches
- * and an `allow` rule does not. A rule with conditions costs one comparison, and one more for each label that is
- * tested. Throws only BudgetExceeded.
+ * and an `allow` rule does not. Each comparison spends budget. A rule without conditions spends none. Throws only
+ * BudgetExceeded.
  */
 export function evaluate(conditions: Conditions, subject: Subject): Tri {
   try {

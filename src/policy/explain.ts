@@ -27,7 +27,7 @@ function describeAll(rule: Described): string {
   ])
 }
 
-/** Joins clauses into one. Without clauses, the rule covers every call. */
+/** Joins clauses into one. Without clauses, returns words that say that the rule covers every call. */
 export function joinClauses(clauses: readonly string[]): string {
   return clauses.length === 0 ? 'it covers every call' : list(clauses, 'and', clauses.length)
 }
@@ -41,7 +41,7 @@ const effectWords: Readonly<Record<string, string>> = {
   egress: 'sends data out',
 }
 
-/** The conditions that depend only on the tool. */
+/** Describes the conditions that depend only on the tool, with one clause for each. */
 export function describeScope(rule: Described): string[] {
   return [
     ...(rule.side_effects === undefined ? [] : [`it ${list(rule.side_effects.map(effectWord), 'or')}`]),
@@ -97,8 +97,8 @@ export function explainVerdict(
 }
 
 /**
- * The rule's reason, for a sentence that already names the tool. If the rule names the tool too, the reason says only
- * that it does.
+ * The reason of a rule, for a sentence that already names the tool. If the rule names the tool too, the reason says `it
+ * names this tool` instead of listing the names in the rule.
  */
 function becauseFor({ because }: { because: string }, tool: string): string {
   return because.replace(toolsClause, (clause) =>

@@ -4,8 +4,8 @@ type RawIssue = z.core.$ZodRawIssue
 type SizeIssue = Extract<RawIssue, { code: 'too_small' | 'too_big' }>
 
 /**
- * The message for a zod issue, which says what to write instead. Used where the schema has no message. `quotes`:
- * whether a short value may be shown in backticks. It must be false for values that a template filled in.
+ * Returns the message for a zod issue whose schema has no message of its own. The message says what the value must be.
+ * `quotes`: whether a short value may be shown in backticks. It must be false for values that a template filled in.
  */
 export const wordsFor =
   (quotes: boolean) =>
@@ -37,7 +37,7 @@ export const wordsFor =
 /** Start of the message for a field that its object cannot have. */
 export const unknownField = 'unknown field'
 
-/** The fields that the object can have. */
+/** Returns words that name the fields of the object. They end the message for an unknown field. */
 function insteadOf(schema: RawIssue['inst']): string {
   const { _zod: internals } = schema ?? {}
   if (internals === undefined || !('shape' in internals.def)) return ''
@@ -74,7 +74,8 @@ function kindOf(value: unknown): string {
 }
 
 function wrongType(expected: string, input: unknown, shown: Shown): string {
-  // The most common mistake is one value in place of a list. The value may be a parameter, so it is not repeated.
+  // The most common mistake is one value in place of a list. The message does not repeat the value, because it may be a
+  // parameter.
   if (expected === 'array' && shown !== undefined)
     return 'must be a list: write `[` before it and `]` after it'
   if (expected === 'int' && typeof input === 'number') return `must be a whole number${not(input, shown)}`

@@ -20,9 +20,9 @@ export interface ReadOptions {
 const mostIssues = 100
 
 /**
- * Parses a value from outside with a schema. If it is invalid, lists every wrong field by dotted path and every
- * unknown field by name. Without `quotes`, no issue shows a part of the value. Issues for which `counts` is false are
- * left out.
+ * Parses a value from outside with a schema. If it is invalid, lists every wrong field by dotted path and every unknown
+ * field by name. Without `quotes`, no issue shows a part of the value. Issues for which `counts` returns false are left
+ * out.
  */
 export function readAs<T>(
   schema: z.ZodType<T>,
@@ -87,8 +87,8 @@ function issuesOfOne(issue: z.core.$ZodIssue, prefix: readonly PropertyKey[]): F
 }
 
 /**
- * The union branch that the caller probably meant: the branch that matched deepest into the value, or at least
- * matched the value's type.
+ * Returns the branch of a union schema that the caller probably meant: the branch whose errors are deepest inside the
+ * value. If all errors are at the top, the value must at least have the type of the branch.
  */
 function closestBranch(
   branches: readonly (readonly z.core.$ZodIssue[])[],

@@ -3,7 +3,7 @@ import type { CallSource } from './types.ts'
 import { Hole, isList, type Partial } from './values.ts'
 
 /**
- * For each of these catalogue tools, the parameters whose values a link in `repo` can have too, e.g. the `number` in
+ * For each of these catalogue tools, the parameters that a link in the parameter `repo` can give, e.g. the `number` in
  * `https://github.com/acme/app/issues/7`.
  */
 const linkedBy: ReadonlyMap<string, readonly ('number' | 'path' | 'ref')[]> = new Map([
@@ -13,14 +13,15 @@ const linkedBy: ReadonlyMap<string, readonly ('number' | 'path' | 'ref')[]> = ne
 ])
 
 /**
- * Whether a text with this beginning may be a link. It may not if it begins like `owner/name`: an owner has no dot and
- * no colon, but a host or a scheme has one.
+ * Whether a text with this beginning may be a link. Returns false for a text that begins like `owner/name`. An owner
+ * has no dot and no colon, but a host or a scheme has one.
  */
 const mayBeLink = (prefix: string): boolean => !/^[^.:/]*\//.test(prefix)
 
 /**
  * Returns the parameters as the tool reads them. If a call leaves out the issue or the file, the tool takes it from the
- * link in `repo`, and rules must see it. While `repo` is unknown, it may be such a link.
+ * link in `repo`, and rules must see it. While `repo` is unknown, it may be such a link. Then each parameter that the
+ * call leaves out counts as unknown.
  */
 export function withLinked(tool: string, source: CallSource, params: Partial): Partial {
   const names = source === 'workflows' ? linkedBy.get(tool) : undefined

@@ -43,8 +43,8 @@ export function addressItems(text: string): { readonly start: number; readonly e
 
 /**
  * Replaces each `me` in parameters that name people with the requester's address, so that rules and the tool see the
- * same values. If `email` is null, the text from the first `me` on becomes unknown. If it is not null, parameters
- * without unknown parts get no unknown parts.
+ * same values. If `email` is null, the text from the first `me` on becomes unknown. If it is not null, a value that is
+ * wholly known stays known.
  * @param people names of the tool's parameters that name people; each is a text or a list of texts
  */
 export function fillInMe(params: Partial, people: readonly string[], email: string | null): Partial {
@@ -82,8 +82,8 @@ function inText(text: string, email: string | null): string | Hole {
 }
 
 /**
- * The last item of a prefix may become `me` when the unknown rest is added. If it may, only the text before this item
- * is known.
+ * Replaces each `me` in the known beginning of a text. If the last item could still become `me` together with the
+ * unknown rest, only the text before this item counts as known.
  */
 function inPrefix(prefix: string, from: string | null, email: string | null): Hole {
   const last = addressItems(prefix).at(-1) ?? { start: 0, end: 0 }

@@ -10,8 +10,8 @@ import { type Found, type Hole, type Leaf, placeOfLeaf } from './values.ts'
 type Scalar = string | number | boolean
 
 /**
- * The bits in the result of one leaf. `matched`: an element of the leaf matches. `failed`: an element does not match. A
- * text with several addresses can set both bits. Blank text sets neither.
+ * The bits in the result for one leaf (a single value in the parameters). `matched`: an element of the leaf matches.
+ * `failed`: an element does not match. A text with several addresses can set both bits. Blank text sets neither.
  */
 export const matched = 1
 export const failed = 2
@@ -23,16 +23,23 @@ export interface Matcher {
   /** True for `not_in` and `domain_not_in`. In a rule that restricts, these operators also match an absent value. */
   readonly isNegative: boolean
   leaf(leaf: Leaf, budget: Budget): number
-  /** Only the prefix of a text is known. Returns whether at least one element of the whole text matches. */
+  /**
+   * Like `leaf`, for a text of which only the prefix is known. Returns whether at least one element of the whole text
+   * will match: yes, no or maybe.
+   */
   prefix(prefix: string, hole: Hole): Tri
 }
 
-/** The operators that compare values. `exists` tests presence and `from_label` tests sources. */
+/**
+ * The operators that compare values. `exists` and `from_label` are not among them, because they test presence and
+ * sources.
+ */
 export type ValueOperator = Exclude<RuleOperator, 'exists' | 'from_label'>
 
 /**
- * Unclear values match a rule that restricts, and no rule that allows. A value is unclear if it should name a place and
- * cannot be read. A subdomain is unclear if it may have another owner than its domain (`evil.s3.amazonaws.com`).
+ * Compiles a comparison. Unclear values match a rule that restricts, and no rule that allows. A value is unclear if its
+ * parameter names a place, such as a repository, and the value cannot be read as one. A subdomain is unclear if it may
+ * have another owner than its domain (`evil.s3.amazonaws.com`).
  * @param isRestrictive whether the rule denies or holds
  */
 export function compileMatcher(operator: ValueOperator, value: unknown, isRestrictive: boolean): Matcher {
@@ -65,7 +72,7 @@ const one = (matches: boolean) => (matches ? matched : failed)
 const fold = (value: Scalar) => (typeof value === 'string' ? comparable(value) : value)
 
 function membership(values: readonly Scalar[], isNegative: boolean, isRestrictive: boolean): Matcher {
-  // A Set distinguishes text from numbers and compares numbers by value.
+  // In a Set, a text never equals a number, and numbers are compared by value.
   const set = new Set<Scalar>(values.map(fold))
   const texts = [...set].flatMap((text) => (typeof text === 'string' ? [{ text, isId: isFileId(text) }] : []))
   const places = new WantedPlaces(values, isRestrictive, isNegative)
@@ -81,7 +88,8 @@ function membership(values: readonly Scalar[], isNegative: boolean, isRestrictiv
       return one(places.wholes(leaf.kind).has(place) !== isNegative)
     },
     prefix(prefix, hole) {
-      // The whole text may become a link to a listed place, or a text that cannot be read as a place.
+      // The result is open: the whole text may become a link to a listed place, or a text that cannot be read as a
+      // place.
       if (hole.kind !== null && places.hasTexts) return maybe
       for (const { text, isId } of texts)
         if (text.startsWith(prefix) || (isId && hole.mayBecomeLink)) return maybe
@@ -106,7 +114,7 @@ function containment(values: readonly Scalar[], isRestrictive: boolean): Matcher
       if (leaf.kind === null) return failed
       return byPlace(leaf, leaf.kind, leaf.inList ? equal : includes, places, isRestrictive, budget)
     },
-    // In a list `contains` means equality, which a prefix alone cannot decide.
+    // The value may stand in a list. There, `contains` means equality, which a prefix alone cannot decide.
     prefix: () => maybe,
   }
 }
@@ -135,7 +143,10 @@ const equal: Comparison = (spelling, part) => spelling === part
 const includes: Comparison = (spelling, part) => spelling.includes(part)
 const starts: Comparison = (spelling, part) => spelling.startsWith(part)
 
-/** Compares the place that a leaf names with the rule's texts, if the text of the leaf does not match. */
+/**
+ * Compares the place that a leaf names, such as a repository, with the rule's texts. This function is called only if
+ * the text of the leaf itself does not match.
+ */
 function byPlace(
   leaf: Leaf,
   kind: PlaceKind,

@@ -47,7 +47,7 @@ function explainMatch(planned: Planned, rule: PlannedRule, budget: Budget): stri
   try {
     return joinClauses(clausesOf(planned, rule, outcome.subject, budget))
   } catch {
-    // The budget is used up, or the rule cannot be read.
+    // The budget is used up, or the rule cannot be read. So only the rule's conditions are stated.
     const open = outcome.matches === maybe ? ', if a value matches that is only known during the run' : ''
     return `${compiled.because}${open}`
   }
@@ -65,7 +65,7 @@ function clausesOf(planned: Planned, { rule }: PlannedRule, subject: Subject, bu
       if (each.labels[which] !== maybe) return [clause]
       return [clause + deciding(labelDeciders(planned, new Set(described.labels?.[which])), 'is', which)]
     }),
-    // In the order of evaluation, which puts the cheap conditions first.
+    // These clauses stand in the order of evaluation, which puts the cheap conditions first.
     ...(rule.params ?? []).map((condition, index) =>
       each.params[index] === maybe
         ? describeCondition(condition.source) + openPart(planned, condition, own)

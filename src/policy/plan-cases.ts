@@ -16,7 +16,7 @@ import { holds } from './when.ts'
 export interface Planned {
   readonly step: PlanStep
   readonly plan: Plan
-  /** The steps that this step waits for, and the inputs with labels that it refers to. */
+  /** The ids of the steps that this step waits for, and the inputs with labels to which the step refers. */
   readonly sources: readonly string[]
   /** The sources of each parameter (dotted path). */
   readonly paramSources: ReadonlyMap<string, readonly string[]>
@@ -29,7 +29,7 @@ export interface Planned {
   readonly start: StartLabels
   readonly atStart: AtStart
   readonly skipped: ReadonlySet<string>
-  /** Shared by the analysis of the whole plan. */
+  /** All steps of the plan share this budget and `textBudget`. */
   readonly budget: Budget
   readonly textBudget: TextBudget
 }
@@ -84,8 +84,8 @@ function whenHolds(step: PlanStep, scope: PlanScope, budget: Budget): Tri {
 }
 
 /**
- * The sources of each parameter (dotted path): steps, and inputs that can have labels. The sources do not depend on the
- * unknown values.
+ * The sources of each parameter (dotted path): steps, and inputs that can have labels. The sources follow from the
+ * templates alone, so they are known even if the values are not.
  */
 export function sourcesOf(step: PlanStep, plan: Plan): ReadonlyMap<string, readonly string[]> {
   const itemSources = sourcesIn(step.forEach ?? null, [], plan)

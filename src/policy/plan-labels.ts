@@ -1,7 +1,7 @@
 import type { Budget } from './budget.ts'
 import type { LabelSets, Origins } from './evaluate.ts'
 
-/** The labels of a value about whose labels nothing is known. */
+/** The labels of a value if nothing is known about them. */
 const anything: LabelSets = { definite: new Set(), possible: new Set(), isOpen: true }
 
 /**

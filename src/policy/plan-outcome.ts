@@ -11,14 +11,17 @@ import type { Partial } from './values.ts'
 export interface PlannedCall {
   readonly occurs: Case['occurs']
   /**
-   * The parameters as the step gives them. Tool policies check these parameters. Rules check the parameters of
-   * `subject`.
+   * The parameters of the step. Tool policies check these parameters. Rules check the parameters of `subject`, to which
+   * values from a link may be added (linked-params.ts).
    */
   readonly given: Partial
   readonly subject: Subject
 }
 
-/** All calls of a step have the same labels and differ only in parameters. */
+/**
+ * Prepares the calls of a step for evaluation. They have the same labels, so they share the results of label
+ * conditions. Only their parameters differ.
+ */
 export function callsOf({ step, labels, origins, budget }: Planned, cases: readonly Case[]): PlannedCall[] {
   const byLabels: Subject['byLabels'] = new Map()
   const places = placesIn(step.tool, 'workflows')
@@ -46,9 +49,9 @@ export function callsOf({ step, labels, origins, budget }: Planned, cases: reado
 export interface Outcome {
   readonly matches: Tri
   readonly occurs: Case['occurs']
-  /** The evaluated call; null if no call was evaluated. */
+  /** The call to which `matches` and `occurs` belong; null if the rule matches no call. */
   readonly subject: Subject | null
-  /** The budget was used up before all calls were evaluated. */
+  /** Whether the budget was used up before all calls were evaluated. */
   readonly isCut: boolean
 }
 
@@ -57,8 +60,9 @@ export function isDefinite({ matches, occurs }: Pick<Outcome, 'matches' | 'occur
 }
 
 /**
- * A rule without conditions on parameters has the same result for all calls of a step, so it is evaluated only once. A
- * rule without any condition is evaluated even if the budget is used up.
+ * Returns how certainly a rule matches a step. A rule without conditions on parameters has the same result for all
+ * calls of a step, so it is evaluated only once. A rule without any condition is evaluated even if the budget is used
+ * up.
  */
 export function outcomeOf(rule: Conditions, calls: readonly PlannedCall[]): Outcome {
   let best: Outcome = { matches: no, occurs: maybe, subject: null, isCut: false }

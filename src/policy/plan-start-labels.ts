@@ -7,15 +7,15 @@ import { type Tri, yes } from './tri.ts'
 import type { Json, Label } from './types.ts'
 
 /**
- * When a run starts, its plan is analysed with all inputs and dates. These are bounds of the labels that this later
- * plan counts as possible. A preview may lack inputs and dates, so it knows only bounds.
+ * When a run starts, its plan is analysed once more, with all inputs and dates. A preview may lack inputs and dates. So
+ * a preview knows only these bounds of the labels that the later analysis counts as possible.
  */
 export interface StartLabels {
-  /** Labels that the later plan certainly counts as possible. */
+  /** Labels that the later analysis certainly counts as possible. */
   readonly certain: ReadonlySet<Label>
   /**
-   * The later plan may count any label as possible, because an input is unknown or the budget of the analysis is used
-   * up.
+   * Whether the later analysis may count any label as possible, because an input is unknown or the budget of this
+   * analysis is used up.
    */
   readonly isOpen: boolean
 }
@@ -32,16 +32,19 @@ interface Analyzed {
 const open: StartLabels = { certain: new Set(), isOpen: true }
 
 /**
- * Computes `StartLabels` for each step of a plan, in the order of the graph. (`analyzePlan` computes the definite and
- * possible labels of this plan.)
+ * Computes `StartLabels` for each step of a plan. A step comes after the steps on which it depends. (`analyzePlan`
+ * computes the definite and possible labels of this plan.)
  */
 export class AtStart {
   readonly #plan: Plan
   /** True if this is the plan of a starting run: all inputs and dates are known. */
   readonly #isSettled: boolean
-  /** Steps whose calls are not known in this plan, but may be known when the run starts. */
+  /**
+   * Steps whose `when` or `for_each` reads something that is unknown in this plan, but becomes known when the run
+   * starts.
+   */
   readonly #undecided = new Set<string>()
-  /** By source, as in `Planned.outputs`. */
+  /** The bounds of each source. The keys are those of `Planned.outputs`. */
   readonly #outputs: Map<string, StartLabels>
 
   constructor(plan: Plan) {

@@ -9,7 +9,7 @@ export interface PlanStep {
   /** Labels that the tool declares for its output. */
   readonly outputLabels: readonly Label[]
   /**
-   * The output can carry labels that no tool and no rule declares, such as the labels stored with a value of the
+   * Whether the output can have labels that no tool and no rule declares, such as the labels stored with a value of the
    * memory.
    */
   readonly bringsOwnLabels?: boolean | undefined
@@ -35,11 +35,14 @@ export interface Plan {
   readonly steps: readonly PlanStep[]
   /** Known inputs, with defaults filled in. */
   readonly inputs: JsonObject
-  /** Whether inputs that are not given are absent (a run about to start) or unknown (a preview). */
+  /**
+   * True if inputs that are not given are absent, as in a run about to start. False if they are unknown, as in a
+   * preview.
+   */
   readonly areInputsComplete: boolean
   /**
-   * The labels of inputs, by name. A step that refers to an input has the labels of this input. Other known inputs have
-   * no labels. An unknown input can bring any label, because it can be the output of another run.
+   * The labels of inputs, by name. A step that refers to an input has the labels of this input. A known input that is
+   * not in this map has no labels. An unknown input can bring any label, because it can be the output of another run.
    */
   readonly inputLabels?: ReadonlyMap<string, readonly Label[]> | undefined
   readonly builtins?: Builtins | undefined

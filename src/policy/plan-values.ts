@@ -44,7 +44,7 @@ function fillInText(text: string, scope: PlanScope): Partial {
     // decision.
     const from = typeof part === 'string' ? null : nameOf(part)
     if (scope.textBudget.isUsedUp) return new Hole(known, from)
-    // A text that refers to an input that is not given makes the step fail before any decision.
+    // If a text refers to an input that is not given, the step fails before any decision. So an unknown value is safe.
     if (typeof part !== 'string' && missingInput(part, scope.inputs) !== null) return new Hole(known, from)
     const value = typeof part === 'string' ? part : lookUp(part, scope)
     // Text after the first unknown part is left out, because its position is unknown.
@@ -83,8 +83,8 @@ const nameOf = ({ text }: Reference): string => text.slice(2, -2).trim()
 const unknown = (reference: Reference): Hole => new Hole(null, nameOf(reference))
 
 /**
- * If the path is missing, the step fails before any decision. So the result may be any value, and an unknown value is
- * safe.
+ * Follows a path into a known value. If the path is missing, the step fails before any decision. So the result may be
+ * any value, and an unknown value is safe.
  */
 function followKnown(value: Json, reference: WithPath, { index }: PlanScope): Partial {
   const path = pathAt(reference.path, index)

@@ -38,7 +38,8 @@ export interface StepAnalysis extends Pick<PlanStep, 'tool' | 'sideEffect'> {
   readonly labels: { readonly definite: readonly Label[]; readonly possible: readonly Label[] }
   /**
    * Enforced rules that match or may match a call of the step, in the order in which they were saved. They are not
-   * evaluated for a call that a freeze or a tool policy certainly denies (preview-rules.ts adds such rules).
+   * evaluated for a call that a freeze or a tool policy certainly denies. For a preview, preview-rules.ts evaluates
+   * them for such calls too.
    */
   readonly rules: readonly PlannedRule[]
   /** Bounds of the labels that the step's inputs may have when the run starts, e.g. for the risk of the run. */
@@ -54,8 +55,9 @@ export interface PlanAnalysis {
   /** Whether the run is refused: the organization is frozen, or a step is denied whatever the unknown parts are. */
   readonly definitelyDenied: boolean
   /**
-   * The step that the refusal of the run names. `isBlocked`: a tool policy denies it, not a rule. `lacksApprovals`: a
-   * rule would hold it, but approvals are off. `isTolerated`: the step has `on_error: continue`.
+   * The step that the message about a refused run names. `isBlocked`: a tool policy denies the step, not a rule.
+   * `lacksApprovals`: a rule would hold the step, but approvals are off. `isTolerated`: the step has `on_error:
+   * continue`.
    */
   readonly deniedBy: {
     readonly stepId: string
@@ -70,12 +72,12 @@ export interface PlanAnalysis {
 }
 
 /**
- * Analyses a whole plan before the run. The plan knows the whole of a value, only its beginning, or nothing. Each step
- * passes labels to the steps after it, as definite or as possible. A rule matches, does not match, or may match.
+ * Analyses a whole plan before the run. The plan knows all of a value, only its beginning, or nothing about it. Each
+ * step passes labels to the steps after it, as definite or as possible. A rule matches, does not match, or may match.
  * Guarantee: whatever the unknown parts are, each step's verdict lies between `definiteVerdict` and `verdict` (for
  * calls within the comparison budget).
  * All steps share one budget. Once it is used up, every rule with conditions counts as "may match". Text beyond
- * `mostResolvedText` is unknown. `refuses` tells why tool policies deny a call. Steps are returned in the plan's order.
+ * `mostResolvedText` is unknown. `refuses` says why tool policies deny a call. Steps are returned in the plan's order.
  * Never throws.
  */
 export function analyzePlan(policy: CompiledPolicy, plan: Plan, refuses: Refuses = () => null): PlanAnalysis {

@@ -12,8 +12,8 @@ export interface ShownRule extends PlannedRule {
 }
 
 /**
- * All steps of a preview share these budgets. The analysis of the plan has its own budgets. So showing more rules
- * changes no verdict.
+ * All steps of a preview share these budgets. The analysis of the plan has other budgets, so showing more rules changes
+ * no verdict.
  */
 export interface ShowingBudget {
   readonly budget: Budget

@@ -11,8 +11,8 @@ const words: readonly (readonly [ProtocolToolKind, ReadonlySet<string>])[] = [
   ['read', new Set(['get', 'list', 'read', 'search'])],
 ]
 /**
- * A name with several `__` can be split in several ways into a server and a tool. At most this many ways are judged. A
- * name with more ways also counts as a write.
+ * A name with several `__` can be split in several ways into a server and a tool. At most this many ways are judged. If
+ * a name has more ways, `write` counts as one of its possible effects.
  */
 const mostParts = 20
 const strictest: readonly ProtocolToolKind[] = ['egress', 'write', 'web', 'read']
@@ -20,7 +20,8 @@ const strictest: readonly ProtocolToolKind[] = ['egress', 'write', 'web', 'read'
 /**
  * The effect of a protocol tool `mcp__<server>__<tool>`, from the words of the tool's own name, split at `_`, `-` and
  * camelCase. The server's name does not count. If it is unclear where the tool's own name begins, the strictest effect
- * counts. A name without a known word is a write. The caller converts names of other forms that clients use.
+ * counts. A name without a known word is a write. Some clients write such names in another form. The caller converts
+ * these names first.
  */
 export function protocolToolKind(name: string): ProtocolToolKind {
   const tools = toolParts(name)
@@ -39,11 +40,14 @@ export function protocolToolSideEffect(name: string): {
   return { sideEffect: kind, label: kind === 'read' ? 'internal' : null }
 }
 
-/** Every part of the name that could be the tool's own name, because a server's name may contain `__` too. */
+/**
+ * Returns every ending of the name that could be the tool's own name. There can be several, because a server's name may
+ * contain `__` too.
+ */
 function toolParts(name: string): string[] {
   const [, rest] = /^mcp__(.*)$/s.exec(name) ?? []
   const parts: string[] = []
-  // A server's name has at least one letter.
+  // The search begins at 1, because a server's name has at least one character.
   for (let at = rest?.indexOf('__', 1) ?? -1; rest !== undefined && at > 0; at = rest.indexOf('__', at + 1))
     parts.push(rest.slice(at + 2))
   return parts.filter((part) => part !== '')

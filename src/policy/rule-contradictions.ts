@@ -24,7 +24,7 @@ interface Fields {
 const isForWorkflowsAlone = ({ applies_to: sources }: Fields): boolean =>
   sources !== undefined && !sources.includes('agents')
 
-/** An issue if a rule for workflows alone names only tools that no workflow has. */
+/** Returns an issue if a rule applies only to workflows, and names only tools that no workflow has. */
 export function foreignTools(rule: Fields): Issue | null {
   const [tool] = rule.tools ?? []
   if (tool === undefined || !isForWorkflowsAlone(rule)) return null
@@ -36,8 +36,9 @@ export function foreignTools(rule: Fields): Issue | null {
 }
 
 /**
- * An issue if a rule for workflows alone names side effects that none of its tools has. Rules for agents are not
- * checked. An agent's tool may have the name of a catalogue tool, and an organization may declare its effect.
+ * Returns an issue if a rule applies only to workflows, and names side effects that none of its tools has. Rules for
+ * agents are not checked, because the effects of their tools are not certain. An agent's tool may have the name of a
+ * catalogue tool, and an organization may declare the effect of this tool.
  */
 export function otherSideEffects(rule: Fields): Issue | null {
   const { tools, side_effects: wanted } = rule
@@ -55,7 +56,7 @@ export function otherSideEffects(rule: Fields): Issue | null {
 
 /**
  * Whether a condition can hold only if the parameter has a value. For `exists`, an empty text is no value. Other
- * operators can compare it, so they need no value if they list the empty text.
+ * operators can compare an empty text. So a condition that lists the empty text needs no value.
  */
 const needsValue = ({ operator, value }: ParamCondition): boolean => {
   if (operator === 'exists') return value
@@ -64,8 +65,8 @@ const needsValue = ({ operator, value }: ParamCondition): boolean => {
 }
 
 /**
- * An issue if a parameter must be absent and must also have a value. Only whole parameters are checked, because a
- * path of several parts may lead through a list whose elements differ.
+ * Returns an issue if a parameter must be absent and must also have a value. Only whole parameters are checked, because
+ * a path of several parts may lead through a list whose elements differ.
  */
 export function absentAndThere({ params = [] }: Fields): Issue | null {
   const absent = new Set(

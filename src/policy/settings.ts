@@ -35,7 +35,7 @@ export const completeSettings = z.strictObject(
   ) as unknown as { [K in keyof GovernanceSettings]: z.ZodType<GovernanceSettings[K]> },
 )
 
-/** Settings to change; the others stay. */
+/** Settings to change. The settings that are left out keep their values. */
 export type GovernancePatch = {
   readonly [Name in keyof GovernanceSettings]?: GovernanceSettings[Name] | undefined
 }

@@ -1,6 +1,6 @@
 import type { Json } from './types.ts'
 
-/** In a path: the position of the current item of a `for_each`, written `[index]`. */
+/** The part `[index]` of a path. It stands for the position of the current item of a `for_each`. */
 export const placeOfItem = Symbol('[index]')
 
 /** The name of a field, or a position in a list. */
@@ -48,7 +48,7 @@ export const reservedWords: ReadonlySet<string> = new Set([
 /** A literal piece of a text, or a reference. */
 export type Part = string | Reference
 
-/** Whether a text may contain `{{...}}`. A quick test that spares all other texts the parser. */
+/** Whether a text may contain `{{...}}`. The test is quick, so that texts without templates need not be parsed. */
 export function isTemplate(text: string): boolean {
   return text.includes('{{')
 }

@@ -19,7 +19,7 @@ export interface Scope {
   step(id: string): Json | undefined
   readonly item?: Json | undefined
   readonly index?: number | undefined
-  /** The steps from which `for_each` was built: the sources of `{{item}}`. */
+  /** The sources of the list of `for_each`. They are also the sources of `{{item}}`. */
   readonly itemSources?: readonly string[] | undefined
   /** Inputs with labels. A reference to such an input has `inputSource(name)` as its source. */
   readonly labelledInputs?: ReadonlyMap<string, unknown> | undefined
@@ -190,7 +190,9 @@ function isNothing(output: Json, [first]: readonly string[]): boolean {
   return Array.isArray(output) && first !== undefined && own(output, first) === null
 }
 
-/** Follows a path through own properties and list positions. Throws TemplateError naming the missing segment. */
+/**
+ * Follows a path through own properties and list positions. Throws TemplateError with the name of the missing segment.
+ */
 export function descend(value: Json, path: readonly string[], text: string): Json {
   let at = value
   for (const segment of path) {

@@ -3,7 +3,9 @@ import type { Json } from './types.ts'
 /** Maximum number of characters that the templates of one value, or of a whole plan under analysis, may produce. */
 export const mostResolvedText = 32 * 1024 * 1024
 
-/** Counts down the characters that templates may still produce. Each repeated reference counts again. */
+/**
+ * Counts down the characters that templates may still produce. If a reference occurs twice, its characters count twice.
+ */
 export class TextBudget {
   #left: number
   constructor(characters: number = mostResolvedText) {

@@ -45,8 +45,8 @@ export interface CallOfTool {
 
 export interface Refusal extends Blocked {
   /**
-   * False if unknown values decide, or if the check exceeded the budget. A call that is about to run is refused
-   * anyway.
+   * Whether the refusal is certain. False if it depends on unknown values, or if the check exceeded the budget. A call
+   * that is about to run is refused in both cases.
    */
   readonly isCertain: boolean
 }
@@ -126,7 +126,10 @@ export function compileToolAccess(
   }
 }
 
-/** The first refusal that is certain, else the first possible refusal. */
+/**
+ * Checks the limits of the organization's policy and of the role's policy. Returns the first certain refusal, or else
+ * the first possible one.
+ */
 function beyondEither(
   tool: string,
   params: Partial,

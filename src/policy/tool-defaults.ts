@@ -15,11 +15,11 @@ export const defaultsOf = {
   github_list_pull_requests: { state: 'open', limit: 30 },
   jira_search: { limit: 50 },
   jira_create_issue: { type: 'Task' },
-  // Google's name for the top folder of an account's own Drive. A document without a folder is made there.
+  // `root` is Google's name for the top folder of an account's own Drive. A document without a folder is made there.
   docs_create: { folder: 'root' },
   drive_search: { limit: 20 },
   web_search: { limit: 10 },
-  // This number bounds the cost of a call.
+  // This default bounds the cost of a call that does not set `max_tokens`.
   llm_generate: { max_tokens: 4_096 },
 } as const satisfies {
   readonly [Name in CatalogueName]?: { readonly [param: string]: string | number | boolean }
@@ -29,7 +29,9 @@ const byTool: ReadonlyMap<string, Defaults> = new Map(
   Object.entries(defaultsOf).map(([tool, defaults]) => [tool, new Map(Object.entries(defaults))]),
 )
 
-/** Returns null for the tools of agents. An agent's tool may have the name of a catalogue tool and other parameters. */
+/**
+ * Returns null for the tools of agents. An agent's tool may have the name of a catalogue tool, but other parameters.
+ */
 export function defaultsIn(tool: string, source: CallSource): Defaults {
   return source === 'workflows' ? (byTool.get(tool) ?? null) : null
 }

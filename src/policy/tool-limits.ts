@@ -50,7 +50,10 @@ export interface Restrictions {
 
 /** A limit of a policy that the parameters break, or may break. */
 export interface Excess {
-  /** False if values that are not known yet decide, or if the check needs more comparisons than the budget allows. */
+  /**
+   * Whether the limit is certainly broken. False if this depends on unknown values, or if the check needs more
+   * comparisons than the budget allows.
+   */
   readonly isCertain: boolean
   /** The words after "A tool policy lets the tool take" in a message. They show no value of a parameter. */
   readonly issue: string
@@ -84,7 +87,7 @@ export function compileLimits(limited: LimitedParams, restrictions: Restrictions
   }
 }
 
-/** Returns `maybe` if the check exceeds the budget. A call that is about to be made is then refused. */
+/** Makes a check. Returns `maybe` if the check exceeds the budget. A call that is about to be made is then refused. */
 function within(broken: () => Tri): Tri {
   try {
     return broken()
@@ -94,7 +97,10 @@ function within(broken: () => Tri): Tri {
   }
 }
 
-/** Cuts the list, because a policy may list 1,000 values and each refusal is stored with its sentence. */
+/**
+ * Names the first values of a list. The list is cut, because a policy may list 1,000 values and each refusal is stored
+ * with its sentence.
+ */
 const listed = (values: readonly string[]): string => list(values.map(quote), 'and')
 
 /** The value of a parameter; null if it is absent. */
@@ -121,8 +127,8 @@ function lengthChecks(
 }
 
 /**
- * Evaluates two conditions as a rule does: the parameter is present, and one of its recipients is in none of the
- * domains.
+ * Checks the recipients with two conditions, which are evaluated like those of a rule: the parameter is present, and
+ * one of its recipients is in none of the domains. If both hold, the call breaks the limit.
  */
 function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: readonly string[]): Check[] {
   if (domains === undefined) return []
@@ -142,7 +148,8 @@ function domainChecks({ allowed_domains: read = {} }: LimitedParams, domains?: r
         if (reading === 'calendar' && isOwnCalendar(valueOf(params, param))) return no
         return evaluate(conditions, {
           params,
-          // A comparison of domains needs no places, and an absent parameter names no recipient.
+          // Domains are compared without `places`. A parameter that the call leaves out names no recipient, so its
+          // default does not count.
           places: null,
           defaults: null,
           labels: knownLabels([]),

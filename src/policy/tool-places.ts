@@ -6,8 +6,9 @@ import type { Places } from './values.ts'
 const repo = { repo: 'repository' } as const
 
 /**
- * For the parameters of each catalogue tool, the kind of place that they name: a repository, a channel and so on. The
- * tools' declarations use this table. Rules compare such a parameter as the place that the tool would reach.
+ * For each parameter of a catalogue tool that names a place, the kind of this place: a repository, a channel and so on.
+ * The tools' declarations use this table. Rules compare the place that the tool would reach, and not only the text of
+ * the parameter.
  */
 export const placesOf = {
   calendar_create_event: { calendar: 'google_calendar' },
@@ -37,7 +38,9 @@ const byTool: ReadonlyMap<string, Places> = new Map(
   Object.entries(placesOf).map(([tool, places]) => [tool, new Map(Object.entries(places))]),
 )
 
-/** Returns null for the tools of agents. An agent's tool may have the name of a catalogue tool and other parameters. */
+/**
+ * Returns null for the tools of agents. An agent's tool may have the name of a catalogue tool, but other parameters.
+ */
 export function placesIn(tool: string, source: CallSource): Places {
   return source === 'workflows' ? (byTool.get(tool) ?? null) : null
 }

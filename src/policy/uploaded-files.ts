@@ -25,7 +25,7 @@ export function givenInput(inputs: JsonObject, name: string): Json | undefined {
   return name === filesInput ? [] : undefined
 }
 
-/** The files inside a text: the text of each file below its name. */
+/** The text that stands for the files inside a longer text: the text of each file below its name. */
 export function textOfFiles(files: Json): string {
   if (!Array.isArray(files)) return ''
   return (files as unknown as readonly UploadedFile[])
@@ -34,8 +34,8 @@ export function textOfFiles(files: Json): string {
 }
 
 /**
- * Returns why a path leads to no file, or to a file without rows. null: the file exists and has what the path needs, or
- * something else is missing.
+ * Returns why a path has no value, if it leads to a file that does not exist, or to the rows of a file without rows.
+ * Returns null for every other path.
  */
 export function missingOfFiles(files: Json, [position, field]: readonly string[]): string | null {
   if (!Array.isArray(files) || position === undefined || !/^\d{1,9}$/.test(position)) return null

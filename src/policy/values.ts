@@ -10,7 +10,10 @@ export class Hole {
   readonly prefix: string | null
   /** The template reference whose value is unknown, without its braces. Explanations show it. */
   readonly from: string | null
-  /** The kind of place that the parameter names, e.g. a repository. null: none, or it is not known yet. */
+  /**
+   * The kind of place that the parameter names, e.g. a repository. null: the parameter names no place, or the kind is
+   * not known yet.
+   */
   readonly kind: PlaceKind | null
   #mayBecomeLink: boolean | null = null
   constructor(prefix: string | null, from: string | null = null, kind: PlaceKind | null = null) {
@@ -41,13 +44,13 @@ export interface Leaf {
   /** Whether the value is an element of a list. For such a value, `contains` means equality. */
   readonly inList: boolean
   /**
-   * Whether the value stands beside the `email` of the same object, as a person's name does. Such a value counts as a
-   * recipient only if it contains `@` or `://`. `maybe`: an unknown value may be the `email`.
+   * Whether the value stands beside a recipient's address in the same object, as a person's name stands beside `email`.
+   * Such a value counts as a recipient only if it contains `@` or `://`. `maybe`: an unknown value may be the address.
    */
   readonly isIncidental: boolean | 'maybe'
   /** The kind of place that the text names. null: the value is no text, or its parameter names no place. */
   readonly kind: PlaceKind | null
-  /** The result of `placeOfLeaf`. undefined: no rule has needed it yet. */
+  /** The kept result of `placeOfLeaf`. undefined: no rule has needed it yet. */
   place: string | null | undefined
 }
 
@@ -72,11 +75,14 @@ export interface Found {
   readonly holes: Hole[]
   /** The values that the tool uses because the call gives none. They count only for rules that restrict. */
   defaults: readonly Leaf[]
-  /** The path is missing. If the path passes through a list, it is missing in at least one element. */
+  /** Whether the path is missing. If the path passes through a list: whether it is missing in at least one element. */
   isMissing: boolean
-  /** The rest of the path may be missing in an unknown part. This part is also in `holes`. */
+  /**
+   * Whether the path leads into an unknown part, where the rest of the path may be missing. This part is also in
+   * `holes`.
+   */
   mayBeMissing: boolean
-  /** Whether a value exists in the sense of the `exists` operator: null, empty text and empty lists do not. */
+  /** Whether a value exists in the sense of the `exists` operator. null, empty text and empty lists do not count. */
   isThere: boolean
   mayBeThere: boolean
 }

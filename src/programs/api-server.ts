@@ -30,8 +30,9 @@ import { createTemporalClient } from '../shared/temporal-connection.ts'
 const cleaningSeconds = 3_600
 const recordingSeconds = 10
 /**
- * Seconds between two saves of the default task queue in the database. The queue comes only from the configuration of
- * the API processes. Saving is repeated, because the database may have been unreachable before.
+ * Seconds between two saves of the default task queue's name in the database. Workers read the name there, because only
+ * the API processes have it in their configuration. It is saved again and again, because the database may have been
+ * unreachable before.
  */
 const keepingSeconds = 60
 
@@ -68,12 +69,12 @@ checkInstallation(context).then(
       ),
       every(context, 'heartbeat', 5, () => beat(context, 'api')),
       every(context, 'keeping the default task queue', keepingSeconds, () => keepDefaultQueue(context)),
-      // The API also does this, in case no worker runs.
+      // The worker also ends cancelled runs. The API does it too, in case no worker runs.
       every(context, 'ending cancelled runs', 1, () =>
         endCancelled(context, { failed: failedCancellations }),
       ),
       every(context, 'looking at Temporal', 1, () => watchTemporal(context, temporal)),
-      // Records events that a request could not append, or that a crash left unrecorded.
+      // Records account events in the audit log if a request could not append them, or if a crash came first.
       every(context, 'recording account events', recordingSeconds, () => recordAccountEvents(context)),
     ]
   },
@@ -89,7 +90,8 @@ exitWithParent(async () => {
   const stopped = Promise.all(tasks.map((task) => task.stop()))
   const closed = new Promise<void>((resolve) => server.close(() => resolve()))
   draining.abort()
-  // A connection becomes idle once its last answer has been sent. Only idle connections can be closed.
+  // Only idle connections can be closed, and a connection becomes idle once its last answer has been sent. So the
+  // server tries again every 50 ms.
   const closing = setInterval(() => server.closeIdleConnections(), 50)
   await closed
   clearInterval(closing)

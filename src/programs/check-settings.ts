@@ -111,7 +111,7 @@ function wrongPlaces({ FILE_ROOT, LOG_DIR, DATA_DIR }: NodeJS.ProcessEnv): strin
 const withDataFolder = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
   env['DATABASE_URL'] || env['DATA_DIR'] ? env : { ...env, DATA_DIR: '.data' }
 
-/** The client for AWS is an optional package, which an installation may leave out. */
+/** Returns a problem if the client for AWS is needed but not installed. An installation may leave out this package. */
 function missingPackages({ SECRETS_BACKEND: backend }: NodeJS.ProcessEnv): string[] {
   const name = '@aws-sdk/client-secrets-manager'
   if (backend !== 'aws_secrets_manager' || isInstalled(name)) return []
@@ -146,7 +146,10 @@ function wrongReadable(name: string, path: string): string[] {
     : [`${name} \`${path}\` cannot be read by this user: change its owner or mode`]
 }
 
-/** A missing folder is created at the start, so its nearest existing parent must be writable. */
+/**
+ * Returns the problem of a folder that must be writable. A missing folder is created at the start, so its nearest
+ * existing parent is checked.
+ */
 function wrongWritable(name: string, path: string): string[] {
   let present = resolve(path)
   while (!existsSync(present) && dirname(present) !== present) present = dirname(present)

@@ -50,8 +50,8 @@ export function createContext(
   const notifier = createNotifier({ config, pool, log })
   const close = async (): Promise<void> => {
     await notifier.close()
-    // Gives unused requests back to their rate limits. If the database cannot be reached, these requests are lost, as
-    // they are when a process dies.
+    // This process has leased requests of rate limits from the database in advance (rates.ts). `close` gives the unused
+    // ones back. If the database cannot be reached, they are lost, as they are when a process dies.
     await context.rates.close().catch(() => undefined)
     await context.outgoing.close()
     context.secrets.close()
@@ -97,8 +97,8 @@ function countLostLines(metrics: Metrics): void {
 }
 
 /**
- * The combiner of a process. After a commit it tells other processes. It also counts and logs audit entries, and
- * records failures.
+ * Creates the combiner of a process. After a commit, the combiner tells other processes which runs have changed. It
+ * also counts and logs audit entries, and records failures.
  */
 function processCombiner(pool: pg.Pool, config: Config, context: () => Context): Combiner {
   return createCombiner({

@@ -11,7 +11,7 @@ export function failStart(error: unknown): never {
   process.exit(1)
 }
 
-/** The result of `read`. If `read` throws, the process prints the error and ends. */
+/** Returns the result of `read`. If `read` throws, prints the error and ends the process. */
 export function orFail<T>(read: () => T): T {
   try {
     return read()

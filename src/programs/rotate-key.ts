@@ -21,7 +21,8 @@ function optionsOf(args: string[]): { installationKey: boolean; settleMillisecon
       },
     })
     const seconds = Number(values.settle)
-    // A process may seal with an old key for up to ten seconds before it looks for a newer key.
+    // `--settle` must be at least ten seconds: a process may seal with an old key for so long before it looks for a
+    // newer key.
     if (!(seconds >= 10 && seconds <= longestSettle)) return null
     return { installationKey: values['installation-key'], settleMilliseconds: seconds * 1_000 }
   } catch {

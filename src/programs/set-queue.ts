@@ -3,8 +3,8 @@ import { runOperatorProgram } from './operator-program.ts'
 import { createTemporalClient } from '../shared/temporal-connection.ts'
 
 /*
- * `npm run set-queue -- ORGANIZATION QUEUE|--default`: sets the task queue for new runs of an organization. The workers
- * of this queue then run them. `--default` means the queue of the shared workers.
+ * `npm run set-queue -- ORGANIZATION QUEUE|--default`: sets the task queue on which new runs of an organization start.
+ * The workers of this queue then execute these runs. `--default` means the queue of the shared workers.
  */
 
 const [organizationId, queue] = process.argv.slice(2)

@@ -50,12 +50,12 @@ export const workerTuning = {
   maxConcurrentActivityTaskExecutions: callSlots,
   // Quick calls leave 40 of these slots free, so the engine's own local activities always find a slot.
   maxConcurrentLocalActivityExecutions: callSlots + 40,
-  // A run keeps its slot while its quick calls run, for up to 4 s.
+  // While a run executes quick calls (up to 4 s), it keeps its slot, so other runs need further slots.
   maxConcurrentWorkflowTaskExecutions: 120,
   workflowTaskPollerBehavior: { type: 'autoscaling' },
   activityTaskPollerBehavior: { type: 'autoscaling' },
-  // A cached workflow takes about 0.2 MiB, also while it waits for a person. A workflow that is not cached is replayed
-  // when it wakes. By default the SDK would derive this number from V8's heap limit.
+  // A cached workflow takes about 45 KiB of the heaps, also while it waits for a person. A workflow that is not cached
+  // is replayed when it wakes. By default the SDK would derive this number from V8's heap limit.
   maxCachedWorkflows: 1_000,
   // A run waits this long for its dead worker before another worker takes the run. The SDKs for Go and Java use the
   // same value. The default of this SDK is ten seconds.
@@ -111,7 +111,7 @@ export async function startWorker(config: Config, log?: Log): Promise<RunningWor
   }
 }
 
-/** The tasks that use neither Temporal nor the senders of webhooks and chat messages. */
+/** The periodic tasks of a worker that need neither Temporal nor the senders of webhooks and chat messages. */
 function periodicTasks(context: Context, config: Config) {
   const mail = createMailer(config)
   const failedCancellations = new FailedRuns()
@@ -151,7 +151,8 @@ async function connectUntilThere(context: Context): Promise<NativeConnection> {
 export function temporalLogger(log: Log): DefaultLogger {
   return new DefaultLogger('WARN', ({ level, message, meta = {} }) => {
     const { error, workflowId, activityType } = meta as Record<string, unknown>
-    // The SDK warns about every workflow that fails. A run that failed or was denied is not a problem of the worker.
+    // The SDK warns about every workflow that fails. A run that failed or was denied is not a problem of the worker, so
+    // this warning is not logged.
     if (message === 'Workflow failed' && isError(error) && isEndMessage(error.message)) return
     const about = {
       ...(isError(error) ? { err: error } : {}),

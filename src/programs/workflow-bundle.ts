@@ -12,8 +12,8 @@ const sources = ['workflows', 'contract', 'policy', 'catalog']
 
 /**
  * Returns the path of the bundled workflow code. The build (dist) contains a bundle. Without a build, the sources are
- * bundled here, and this bundle is cached until the sources or the SDK change. Production and tests use the same
- * bundle.
+ * bundled here, and this bundle is cached until the sources or the SDK change. Both bundles are made by
+ * `bundleWorkflows`, the one of the build from compiled files.
  */
 export async function workflowBundlePath(): Promise<string> {
   const built = join(here, 'workflows.bundle.js')
@@ -22,7 +22,7 @@ export async function workflowBundlePath(): Promise<string> {
   if (existsSync(cached)) return cached
   const code = await bundleWorkflows(join(here, 'workflows'), 'ts', quiet)
   mkdirSync(dirname(cached), { recursive: true })
-  // The rename is atomic, because another process may write the same file.
+  // Another process may write the same file at the same time. The rename puts a complete file there at once.
   const partial = `${cached}.${process.pid}`
   writeFileSync(partial, code)
   renameSync(partial, cached)
@@ -30,9 +30,9 @@ export async function workflowBundlePath(): Promise<string> {
 }
 
 /**
- * Bundles the workflow code in `folder`, whose files end with `extension`. All runs of a worker share the modules of the
- * bundle, the SDK's and ours. So a new run loads no code, and a waiting run keeps none. This is safe because no module
- * of the bundle has state of its own.
+ * Bundles the workflow code in `folder`, whose files end with `extension`. All runs of a worker share the loaded
+ * modules of the bundle, both the SDK's and ours. So a new run loads no code again, and a waiting run needs no memory
+ * for code. This is safe because no module of the bundle has state of its own.
  */
 export async function bundleWorkflows(
   folder: string,

@@ -106,8 +106,8 @@ export interface Config {
 
 /**
  * Reads the settings from environment variables. An empty variable counts as not set. Throws `WrongSettings`, with a
- * line for every missing or invalid variable. In production, also with a line for every setting that is not allowed
- * there.
+ * line for every missing or invalid variable. In production, the error also has a line for every setting that is not
+ * allowed there.
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const { values: e, wrong } = readEnvironment(env)
@@ -273,7 +273,7 @@ function unfitForProduction(e: Environment): string[] {
   if (e.ENABLE_DEVELOPER_ROUTES) found.push('ENABLE_DEVELOPER_ROUTES must be `false`')
   if (e.TRACKER_BASE_URL?.startsWith('http:') === true)
     found.push('TRACKER_BASE_URL must begin with `https://`')
-  // This holds on a loopback address too: if the proxy is not named, every client seems to have the address of the
+  // The proxy must be named even if it is on this machine. Otherwise every client seems to have the address of the
   // proxy (docs/decisions/0065).
   if (e.TLS_CERT_FILE === undefined && e.TRUSTED_PROXY_HOSTS.length === 0)
     found.push(

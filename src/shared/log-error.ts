@@ -38,7 +38,7 @@ export function loggedError(error: unknown, depth = 0): LoggedError {
   try {
     return { ...about(error), ...inside(error, depth) }
   } catch {
-    // A property threw when it was read.
+    // Reading a property of the error threw another error.
     return { name: 'Error' }
   }
 }
@@ -79,7 +79,10 @@ function inside(error: Error, depth: number): Pick<LoggedError, 'stack' | 'cause
   }
 }
 
-/** Returns the value if it is one word of at most 63 characters, else undefined. One such word contains no sentence. */
+/**
+ * Returns the value if it is one word of at most 63 characters, else undefined. A single word cannot be a sentence with
+ * values in it.
+ */
 const wordOf = (value: unknown): string | undefined =>
   typeof value === 'string' && /^[\w.:-]{1,63}$/.test(value) ? value : undefined
 

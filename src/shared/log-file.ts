@@ -48,7 +48,7 @@ function isAt(path: string, file: number): boolean {
 }
 
 /**
- * If a pipe is full, `terminal` waits for the program that reads it: at most this many times, and this many
+ * If a pipe is full, `terminal` waits for the program that reads the pipe: at most this many times, and this many
  * milliseconds each time. The whole process stands still during a wait.
  */
 const [mostWaits, wait] = [50, 20]
@@ -108,7 +108,7 @@ export function forPeople(line: string): string | null {
   return `${time} ${entry.process ?? ''} ${entry.level >= error ? 'error' : 'warning'}: ${oneLine(text)}\n`
 }
 
-/** The error's message. If the message may not be logged, the error's name and code. */
+/** Returns the error's message, or the error's name and code if the message may not be logged. */
 function reasonOf({ message, name, code }: { message?: unknown; name?: unknown; code?: unknown }): unknown {
   const words = [name, code].filter((each) => typeof each === 'string' || typeof each === 'number')
   return message ?? words.join(' ')

@@ -13,8 +13,8 @@ export interface ModelPrice extends TokenPrice {
 }
 
 /**
- * A model without a known price counts as expensive. Ollama costs nothing on the machines of the operator. For other
- * hosts, `priceOf` ignores its free entries.
+ * A model without a known price counts as expensive. Ollama costs nothing on the machines of the operator. For Ollama
+ * on other hosts, `priceOf` ignores entries with the price 0.
  */
 export const defaultModelPrices = 'ollama/*=0/0,*=5/25'
 

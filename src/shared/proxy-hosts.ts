@@ -9,7 +9,7 @@ const shortestPrefix: Readonly<Record<number, number>> = { 32: 8, 128: 16 }
 
 function isWide(address: string, prefix: number, bits: number): boolean {
   if (prefix < (shortestPrefix[bits] ?? 0)) return true
-  // An IPv6 range must not contain the IPv4 addresses, which IPv6 has in `::ffff:0:0/96`.
+  // An IPv6 range may not contain all IPv4 addresses, or a wide range of them. In IPv6 they are `::ffff:0:0/96`.
   return bits === 128 && prefix < 104 && (isIn(mapped, 96, address) || isIn(address, prefix, mapped))
 }
 
@@ -22,8 +22,8 @@ function isIn(network: string, prefix: number, address: string): boolean {
 }
 
 /**
- * True for `0.0.0.0` and `::`. A server listens on such an address to mean all its addresses. No connection comes from
- * such an address, so trusting it would have no effect.
+ * True for `0.0.0.0` and `::`. A server that listens on such an address listens on all its addresses. No connection
+ * comes from such an address, so trusting it would have no effect.
  */
 const isUnspecified = (address: string): boolean => /^[0:.]+$/.test(address)
 

@@ -59,7 +59,8 @@ export function classifyCommand(command: string): ShellReading {
     sets: (name, value = unknown) => setByBuiltin(name, value, state),
   }
   const state = newState(shell)
-  // Linux accepts no longer argument. The limit also bounds the time.
+  // The command is cut at the length of the longest argument that Linux accepts. This also limits the time of the
+  // search.
   const start = command.slice(0, longestScan)
   const text = start.replaceAll('\0', '')
   if (text.length < start.length) note('script', 'the command has a character that shells drop')
@@ -124,8 +125,8 @@ function onlyTangledInHeredocs(code: string): boolean {
 }
 
 /**
- * Searches a text for names of senders, if the text was not read completely. If the rest of the command is harmless,
- * its heredocs are only written to files. Names in these heredocs then do not count.
+ * If a text was not read completely, searches it for names of programs that send data out. If the rest of the command
+ * is harmless, its heredocs are only written to files, and names in these heredocs do not count.
  */
 function searchRest(code: string, state: State): void {
   const shorter = code.length > longest && code.length <= longestScan ? withoutHeredocs(code) : undefined

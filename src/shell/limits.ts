@@ -20,13 +20,16 @@ export const deepest = 120
 export const deepestRuns = 10
 /** Maximum steps of work for one command. Each character of a nested part is a step, counted again at every level. */
 export const fuel = 10_000
-/** Steps for each text that is read as code, in addition to its length. */
+/** Steps of work for each text that is read as code, in addition to one for each character. */
 export const perCode = 150
-/** Steps for each command, in addition to the number of its words. */
+/** Steps of work for each command, in addition to one for each of its words. */
 export const perCommand = 20
 /** Maximum number of readings of one word or command. Several readings exist if a variable can have several values. */
 export const mostAlternatives = 12
-/** Maximum characters of an unreadable text that are searched for senders. Linux accepts no longer argument. */
+/**
+ * An unreadable text is searched for programs that send data out, up to this many characters. Linux accepts no argument
+ * with more characters.
+ */
 export const longestScan = 131_072
 /** Maximum characters of a word built from variables. */
 export const longestWord = 20_000

@@ -1,13 +1,14 @@
 /*
  * The words of a command are strings. The characters below stand for parts that the text of the command does not show;
- * Unicode leaves them unassigned. If a command itself contains such a character, it is only judged more strictly.
+ * Unicode leaves them unassigned. If a command itself contains such a character, the command is only judged more
+ * strictly.
  */
 
 /** Stands for the value of a variable that the command does not set. */
 export const unknown = '\uFFF0'
 /** Stands for the output of a command substitution. */
 export const output = '\uFFF1'
-/** Stands for a pattern `*`, for which the shell would look for files. */
+/** Stands for the pattern `*`, in whose place the shell puts the names of matching files. */
 export const star = '\uFFF2'
 /** Stands for a pattern that matches one character: `?` or `[ab]`. */
 export const one = '\uFFF3'

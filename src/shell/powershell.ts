@@ -18,7 +18,8 @@ const senders: ReadonlySet<string> = new Set(
 
 /**
  * Classifies a PowerShell command. The language is not parsed: every command counts as a script, or as egress if it
- * contains the name of a sender. Upper case is ignored, and so are back-ticks, carets and quotes inside a name.
+ * contains the name of a sender, a program that sends data out. The case of letters is ignored, and so are back-ticks,
+ * carets and quotes inside a name.
  */
 export function classifyPowerShell(command: string): ShellReading {
   const bare = command.slice(0, 1_000_000).replaceAll(/[`^'"]|\0/g, '')
@@ -29,7 +30,7 @@ export function classifyPowerShell(command: string): ShellReading {
   }
   const sender = scanForSenders(bare.replaceAll(/\.exe\b/gi, ''))
   if (sender !== undefined) return { kind: 'egress', because: `\`${sender}\` sends data out` }
-  // A path to another machine (`\\host\share`), which is used like the path of a file.
+  // With a path such as `\\host\share\file`, a program reads or writes a file on another machine.
   if (/(^|[\s=(,;])\\\\[\w.${}()-]+\\[\w${]/.test(bare))
     return { kind: 'egress', because: 'a path leads to another machine' }
   // `certutil -urlcache` fetches an address.

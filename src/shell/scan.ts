@@ -2,8 +2,8 @@ import { longestScan } from './limits.ts'
 import { senders, tellingPaths } from './tables/senders.ts'
 
 /**
- * Gives a number to each word that indicates a sender: names of senders, and names of programs with their subcommands
- * that send data out.
+ * Gives a number to each word for which `scanForSenders` searches. The words are the names of programs, and the words
+ * of their subcommands that send data out.
  */
 const telling: ReadonlyMap<string, number> = new Map(
   [

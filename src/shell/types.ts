@@ -5,7 +5,7 @@
 export type ShellKind = 'write' | 'script' | 'egress'
 
 /**
- * The result for a command. `because` explains the effect in up to four phrases for users. It may name programs of the
+ * The result for a command. `because` explains the effect in up to four phrases for people. It may name programs of the
  * tables, but contains no other part of the command.
  */
 export interface ShellReading {

@@ -27,16 +27,16 @@ export interface Addresses {
   readonly worker_metrics_url: string
   /** Connects as the application's role. */
   readonly database_url: string
-  /** Connects as the superuser, to the same database. */
+  /** Connects as the superuser, to the same database as `database_url`. */
   readonly database_admin_url: string
   readonly temporal_address: string
   readonly temporal_namespace: string
 }
 
 /**
- * Writes `DATA_DIR/bootstrap.json` atomically, readable only by its owner. `made` are the identities of a first start;
- * if it is null, the identities in the file stay. Returns false and logs a line if there are no identities at all.
- * Passwords and keys are stored only as hashes, so they cannot be recovered.
+ * Writes `DATA_DIR/bootstrap.json` atomically, readable only by its owner. `made` are the identities of a first start.
+ * If `made` is null, the identities in the existing file stay. Returns false and logs a line if the file then has no
+ * identities. The database stores passwords and keys only as hashes, so lost ones cannot be recovered.
  */
 export function writeBootstrap(
   dataDir: string,

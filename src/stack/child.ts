@@ -9,8 +9,8 @@ export interface Running {
   /** Whether the process has ended. */
   gone(): boolean
   /**
-   * Sends the signals of the process in order until it has ended. Once `hurry` is aborted, sends only SIGQUIT and
-   * SIGKILL. Resolves when the process has ended.
+   * Sends the signals of `Ending` to the process, one after the other, until the process has ended. Once `hurry` is
+   * aborted, sends only SIGQUIT and SIGKILL. Resolves when the process has ended.
    */
   stop(hurry?: AbortSignal): Promise<void>
 }

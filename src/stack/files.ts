@@ -60,8 +60,8 @@ export interface ServerLog {
 
 /**
  * Opens `folder/NAME.log` for the output of a server. While the server runs, a log of more than `limit` bytes is copied
- * to `NAME.log.1` and then emptied. Lines that the server writes during the copy can be lost. In this way the server
- * always writes to the same file. A pipe to another program would break if that program ended first.
+ * to `NAME.log.1` and then emptied. Lines that the server writes during the copy can be lost. The log is not a pipe to
+ * another program, because the pipe would break if that program ended first.
  */
 export function serverLog(
   folder: string,

@@ -1,8 +1,8 @@
 /*
  * The guard is started as `node guard-process.ts DATA_DIR [--remove]`. It waits until the pipe on its standard input
  * closes, which also happens if the parent is killed. Then it ends all processes that are recorded in the data folder.
- * After a clean stop there are none. With `--remove` (demo and tests), it also deletes the folder, which may contain
- * folders with their own guards.
+ * After a clean stop, no such process is left. With `--remove` (demo and tests), the guard also deletes the folder,
+ * which may contain folders with their own guards.
  */
 import { existsSync } from 'node:fs'
 import { endOrphans } from './guard.ts'

@@ -22,7 +22,8 @@ const endings: readonly { role: Role; signals: Ending }[] = [
   { role: 'api', signals: [['SIGTERM', 8_000], ['SIGKILL', 5_000]] }, // prettier-ignore
   { role: 'worker', signals: [['SIGTERM', 8_000], ['SIGKILL', 5_000]] }, // prettier-ignore
   { role: 'temporal', signals: [['SIGTERM', 5_000], ['SIGKILL', 5_000]] }, // prettier-ignore
-  // A fast shutdown, an immediate shutdown (like a crash, from which the next start recovers), and SIGKILL.
+  // SIGINT asks PostgreSQL for a fast shutdown. SIGQUIT asks for an immediate shutdown: like after a crash, the next
+  // start must then recover the data.
   { role: 'postgres', signals: [['SIGINT', 15_000], ['SIGQUIT', 5_000], ['SIGKILL', 5_000]] }, // prettier-ignore
 ]
 
@@ -47,8 +48,8 @@ export function runFolder(dataDir: string): string {
  */
 export function recordProcess(dataDir: string, role: Role, pid: number): RecordedProcess | null {
   const found = identify(pid)
-  // The process has already ended, or this system cannot identify processes. Without a record, the process never gets a
-  // signal.
+  // The process has already ended, or this system cannot identify processes. Without a record, no guard ever sends a
+  // signal to the process.
   if (found === null) return null
   const record: RecordedProcess = { role, pid, startedAt: found.startedAt, boot: found.boot }
   writeFileAtomic(join(runFolder(dataDir), `${role}.json`), `${JSON.stringify(record)}\n`, 0o600)
@@ -73,7 +74,8 @@ export function recordedProcesses(dataDir: string): RecordedProcess[] {
 /** Whether the recorded process runs and its command line names this data folder. */
 export function isOurs(dataDir: string, record: ProcessIdentity): boolean {
   if (!isRunning(record)) return false
-  // The command line must contain the folder or a path in it as a whole word: `/x/.data-2` is not in `/x/.data`.
+  // The command line must contain the folder, or a path in the folder, as a whole word: `/x/.data-2` is not in
+  // `/x/.data`.
   const folder = trueName(dataDir).replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)
   return new RegExp(`(^|[\\s=])${folder}(/|\\s|$)`).test(identify(record.pid)?.command ?? '')
 }
@@ -108,7 +110,8 @@ export async function endOrphans(dataDir: string, options: EndOptions = {}): Pro
 
 async function endProcess(dataDir: string, record: RecordedProcess, signals: Ending): Promise<void> {
   for (const [signal, patience] of signals) {
-    // This is checked again right before each signal: the process may have ended, and its pid may have been reused.
+    // Checks the process again right before each signal. It may have ended, and its pid may belong to another process
+    // now.
     if (!isOurs(dataDir, record)) return
     try {
       process.kill(record.pid, signal)

@@ -3,7 +3,10 @@ import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { endOrphans, isOurs, recordedProcesses } from './guard.ts'
 
-/** Milliseconds to wait for the guards of inner folders. A whole stack needs up to 40 s to stop in order. */
+/**
+ * Milliseconds to wait for the guards of folders inside the removed one. A whole stack needs up to 40 s to stop in
+ * order.
+ */
 const patience = 90_000
 
 /**

@@ -5,8 +5,8 @@ import { connect } from 'node:tls'
 const answerTime = 5_000
 
 /**
- * Waits until the health check of the API at `baseUrl` succeeds. After 30 seconds, throws with the last answer. Also
- * throws if `ending` is aborted.
+ * Waits until the health check of the API at `baseUrl` succeeds. After 30 seconds without success, throws an error with
+ * the last answer. Also throws if `ending` is aborted.
  */
 export async function healthy(baseUrl: string, ending: AbortSignal): Promise<void> {
   const url = new URL('/health', baseUrl)
@@ -27,9 +27,9 @@ async function statusOf(url: URL): Promise<number> {
 }
 
 /**
- * The status over TLS. `fetch` would refuse the certificate, because it is for a public name and not for this local
- * address. So this function opens its own connection and does not check the certificate. The request contains no data,
- * and only the status is read.
+ * Returns the HTTP status of an answer over TLS. `fetch` would refuse the certificate, because it is for a public name
+ * and not for this local address. So this function opens its own connection and does not check the certificate. The
+ * request contains no data, and only the status is read.
  */
 async function statusOverTls({ hostname, port, pathname, host }: URL): Promise<number> {
   const socket = connect({ host: hostname, port: Number(port || 443), rejectUnauthorized: false })

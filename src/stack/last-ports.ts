@@ -17,7 +17,7 @@ const schema = z.object({
 export type LastPorts = z.infer<typeof schema>
 
 /**
- * Returns a free port of `host`. If the port of the last start is free, returns that one, so that a bookmark stays
+ * Returns a free port of `host`. If the port of the last start is free, returns this port, so that bookmarks stay
  * valid.
  */
 export async function portLike(dataDir: string, name: keyof LastPorts, host?: string): Promise<number> {

@@ -11,8 +11,8 @@ export class DataFolderInUse extends Error {
 
 /**
  * Locks the data folder for this process until `release` or the end of the process. The lock belongs to the operating
- * system, so a crash never leaves a lock. SQLite takes the lock, because Node has no function for such locks. Throws
- * `DataFolderInUse`, with the number of the process that holds the folder.
+ * system, so a crash never leaves a lock. SQLite takes the lock, because Node has no function for such locks. If
+ * another process holds the lock, throws `DataFolderInUse` with the pid of that process.
  */
 export function lockDataFolder(dataDir: string): { release(): void } {
   const folder = runFolder(dataDir)

@@ -111,7 +111,8 @@ export async function startMailCatcher(options: { dir: string; port?: number }):
 }
 
 /**
- * Writes a file that survives a power cut completely or not at all: first its content, then its name, then the folder.
+ * Writes a file so that, after a power cut, the file is complete or does not exist. To ensure this, it first saves the
+ * content to disk, then renames the file, and then saves the folder.
  */
 async function writeDurably(dir: string, name: string, bytes: Buffer): Promise<void> {
   const temporary = join(dir, `.${name}.tmp`)

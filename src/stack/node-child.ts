@@ -22,7 +22,7 @@ const readyTime = 60_000
 /**
  * V8 flags of our processes. `npm run api` and `npm run worker` use the same flags.
  * - The young generation is limited to 16 MiB per thread. By default it grows to 64 MiB and never shrinks.
- * - Pretenuring is off. V8 guesses from the load of a moment which objects live long. A wrongly guessed object keeps
+ * - Pretenuring is off. With pretenuring, V8 guesses which new objects will live long. A wrongly guessed object keeps
  *   everything that it refers to alive until a full collection, which makes young collections three times slower.
  * - The API uses one extra thread for collections. With the four threads of V8's default, each full collection takes
  *   two cores from other work (docs/performance.md#v8).

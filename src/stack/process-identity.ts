@@ -54,7 +54,7 @@ function fromPs(pid: number): RunningProcess | null {
     }).trim()
     const found = /^(\S+)\s+(\S+\s+\S+\s+\S+\s+\S+\s+\S+)\s+(.*)$/s.exec(line)
     if (found === null || found[1]?.startsWith('Z')) return null
-    // A start time with a date does not depend on the boot.
+    // `ps` prints the start time with a date, so it does not count from the boot, and no boot id is needed.
     return { pid, startedAt: found[2] ?? '', boot: '', command: found[3] ?? '' }
   } catch {
     return null

@@ -22,7 +22,8 @@ export async function runStack(parts: StackParts, env: NodeJS.ProcessEnv = proce
   const hurry = new AbortController()
   let askedAt = 0
   const onSignal = (): void => {
-    // Ctrl-C sends two signals, from the terminal and from npm. So only a later signal counts as the second.
+    // Ctrl-C sends two signals, one from the terminal and one from npm. A signal within 500 ms after the first is the
+    // same request, so it does not make the stop faster.
     if (ending.signal.aborted && performance.now() - askedAt > 500) hurry.abort()
     if (!ending.signal.aborted) askedAt = performance.now()
     ending.abort(new Error('asked to stop'))
@@ -73,7 +74,7 @@ async function hold(
     try {
       writeSync(kept.file, `${JSON.stringify(entry)}\n`)
     } catch {
-      // The disk is full. The stack continues without this line.
+      // Writing fails if the disk is full. The stack then continues without this line in its log.
     }
   }
   const dataDir = realpathSync(privateFolder(settings.dataDir))
@@ -85,8 +86,8 @@ async function hold(
   const step = createSteps(log)
   try {
     const starting = startStack({ ...parts, settings, dataDir, env, log, step, supervisor, closers, ending })
-    // After a stop request, nothing awaits `starting`, so its error is ignored. All processes that it has started are
-    // known to the supervisor or recorded in the data folder, and are stopped below.
+    // After a stop request, nothing awaits `starting`, so its error is ignored. The processes started so far are known
+    // to the supervisor or recorded in the data folder, and are stopped below.
     starting.catch(() => undefined)
     const asked = aborted(ending)
     const url = await Promise.race([starting, asked])

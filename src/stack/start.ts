@@ -46,7 +46,7 @@ export interface StartOptions extends StackParts {
 interface DatabaseUrls {
   readonly app: string
   readonly owner: string
-  /** null if another program runs the database. */
+  /** null if the database is external, and not started by this stack. */
   readonly admin: string | null
 }
 
@@ -89,7 +89,10 @@ export async function startStack(options: StartOptions): Promise<string> {
   return baseUrl
 }
 
-/** Checks the port of the API first. The API would report a used port only at its own start, perhaps minutes later. */
+/**
+ * Checks first whether the port of the API is free. Without this check, the API would report a port in use only at its
+ * own start, perhaps minutes later.
+ */
 async function requirePort({ port, host }: StackSettings): Promise<void> {
   if (port !== 0 && !(await isFree(port, host)))
     throw new Error(`port ${port} of ${host} is in use: set PORT`)
@@ -191,14 +194,15 @@ async function bootstrap(
 }
 
 /**
- * The environment of API and worker. It is the user's environment, with the addresses of the services that were started
- * here.
+ * Returns the environment of the API and the worker: the environment of `npm start`, with the addresses of the services
+ * that this stack has started.
  */
 async function childEnvironment(
   { settings, dataDir, env, closers, startMailCatcher }: StartOptions,
   { urls, place, baseUrl, port, metricsPort, workerMetricsPort }: Addresses,
 ): Promise<NodeJS.ProcessEnv> {
-  // The role that owns the tables could remove the triggers of the audit log. Only migrations need this role.
+  // API and worker do not get DATABASE_OWNER_URL. It is for the role that owns the tables, which could remove the
+  // triggers of the audit log. Only migrations need this role.
   const { DATABASE_OWNER_URL: _, ...inherited } = env
   const children: NodeJS.ProcessEnv = {
     ...inherited,

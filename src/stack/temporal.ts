@@ -97,11 +97,11 @@ async function launch(
   args: readonly string[],
 ): Promise<Launched> {
   const { path, file, from, stop } = serverLog(logFolder, 'temporal')
-  // Detached, so that Ctrl-C in a terminal does not stop Temporal before the worker. The file of `--env-file` does not
-  // exist, so the settings of the person for Temporal are ignored. The option also puts the data folder into the
-  // command line, even without a database. The data folder there identifies our processes (guard.ts).
+  // The process is detached, so that Ctrl-C in a terminal does not stop Temporal before the worker.
+  // `--env-file` names a file that does not exist, so Temporal ignores the person's own settings. Its path contains the
+  // data folder. guard.ts recognizes our processes by this folder in their command lines.
   const home = runFolder(dataDir)
-  // Histories contain only ids and names, but only this account can read the database.
+  // Only this account may read Temporal's database, although the histories in it contain only ids and names.
   const child = creatingPrivately(() =>
     spawn(program, ['--env-file', join(home, 'temporal.yaml'), ...args], {
       cwd: dataDir,

@@ -101,7 +101,7 @@ export async function startAuthorizationServer(
     for await (const chunk of request) chunks.push(chunk as Buffer)
     const parameters = new URLSearchParams(Buffer.concat(chunks).toString())
     server.requests.push({ path, parameters })
-    // The provider accepts a body that was already read.
+    // The body was already read here. The provider also accepts a body in this field.
     Object.assign(request, { body: Object.fromEntries(parameters) })
     if (path === '/token' && (await server.onToken()) === 'lost')
       response.write = response.end = () => response.destroy() as never

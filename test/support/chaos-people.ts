@@ -37,7 +37,8 @@ export function startPeople(home: CrashHome, random: () => number): People {
     for (const { id } of waiting) {
       if (!hurried && random() > 0.1) continue
       const { status, code } = await home.approver.decide(id, 'approve')
-      // After a crash, a repeated request may find this approver's own vote, or a run that has ended.
+      // After a crash, a repeated request may find this approver's own vote, or a run that has ended. The answer then
+      // has this code.
       if (status !== 200 && code !== 'approval_already_decided')
         surprises.push(`approve ${id}: ${status} ${code}`)
     }
@@ -50,8 +51,8 @@ export function startPeople(home: CrashHome, random: () => number): People {
     if (unknown === undefined) return
     const outcome = home.sink.count(run.inputs['subject'] as string) > 0 ? 'done' : 'retry'
     const { status, code } = await home.approver.resolve(runId, unknown.id, outcome)
-    // Another outcome came first: the step's own late outcome, or our own earlier request, whose answer was lost in a
-    // crash.
+    // The code `bad_transition` means that another outcome came first: the step's own late outcome, or our own earlier
+    // request, whose answer was lost in a crash.
     if (status !== 200 && code !== 'bad_transition') surprises.push(`resolve ${runId}: ${status} ${code}`)
   }
   const working = (async () => {

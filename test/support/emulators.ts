@@ -7,7 +7,7 @@ export interface Emulator {
   close(): Promise<void>
 }
 
-/** The emulators accept this token as the token of an administrator. */
+/** The emulators accept this token. It belongs to an administrator. */
 export const emulatorToken = 'test_token_admin'
 
 /** Returns another token of the same administrator. The emulators answer at most 5,000 requests per token and hour. */

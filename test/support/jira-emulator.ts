@@ -117,8 +117,8 @@ const jira = defineEmulator<JiraState>({
     app.use('*', async (c, next) => {
       if (c.req.header('authorization') !== authorization)
         return c.json({ message: 'Client must be authenticated to access this resource.' }, 401)
-      // In version 2 of the API, only texts have another form. There is no description of version 2 here, so its
-      // requests are checked as requests of version 3.
+      // Requests of version 2 of the API differ from version 3 only in texts. There is no description of version 2
+      // here, so such a request is checked as a request of version 3.
       const { method, headers } = c.req.raw
       const url = c.req.raw.url.replace('/rest/api/2/issue/', '/rest/api/3/issue/')
       const asked = { method, headers, url, clone: () => c.req.raw.clone() }

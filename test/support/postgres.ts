@@ -32,7 +32,8 @@ export function guardedFolder(parent: string = tmpdir()): { dataDir: string; gua
 }
 
 /**
- * If at least this many bytes of memory are free, databases are kept in memory. A whole test run uses a third of it.
+ * If at least this many bytes of memory are free, databases are kept in memory. A whole test run uses a third of this
+ * memory.
  */
 const plenty = 6 * 1024 ** 3
 

@@ -21,7 +21,7 @@ import { guardedFolder, startTestPostgres } from './postgres.ts'
  * something passed and nothing failed.
  *
  * TMPDIR points to one run folder, so every folder that a test makes is in it. Only databases are elsewhere
- * (postgres.ts). However this process ends, the guard of the run folder then ends Jest and removes the folder. Each
+ * (postgres.ts). When this process ends in any way, the guard of the run folder ends Jest and removes the folder. Each
  * server that a test starts has a guard of its own.
  */
 
@@ -133,7 +133,7 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
   running.delete(pid)
   forgetProcess(runDir, 'stack', pid)
   const report = read(results)
-  // An interruption is counted once, although it ends several phases.
+  // An interruption ends several phases, but counts as one failed test. So an interrupted phase itself counts no test.
   if (report === null && interrupted !== undefined) return { passed: 0, failed: 0, skipped: 0 }
   return countResults(report, code)
 }

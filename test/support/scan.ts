@@ -7,7 +7,7 @@ import type pg from 'pg'
 export function formsOf(text: string): string[] {
   const base64 = ['', 'x', 'xx'].map((before) => {
     const encoded = Buffer.from(before + text).toString('base64')
-    // The first and last characters depend on the bytes next to the text.
+    // The first and last characters depend on the bytes next to the text, so they are cut off.
     return encoded.slice(before === '' ? 0 : 4, -4)
   })
   return [text, Buffer.from(text).toString('hex'), ...base64]

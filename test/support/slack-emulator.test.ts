@@ -13,7 +13,9 @@ import { emulatorToken, type Emulator } from './emulators.ts'
 import { exampleOf } from './slack-described.ts'
 import { startSlack } from './slack-emulator.ts'
 
-/* Tests that the stand-in for Slack, and the forms of Slack's answers, agree with Slack's published description. */
+/*
+ * Tests that the stand-in for Slack, and our schemas for Slack's answers, agree with Slack's published description.
+ */
 
 let slack: Emulator
 beforeAll(async () => {

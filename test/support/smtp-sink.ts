@@ -41,7 +41,7 @@ export interface SmtpSink extends LocalMailServer {
   dotsReached(n: number): Promise<void>
 }
 
-/** `onDelivery` runs before the sender gets its 250. */
+/** `onDelivery` runs before the sender gets the answer 250. */
 export async function startSmtpSink(
   options: { onDelivery?: (delivery: Delivery) => Promise<void> } = {},
 ): Promise<SmtpSink> {

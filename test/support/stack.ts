@@ -64,7 +64,7 @@ afterAll(async () => {
   shared = undefined
   temporal = undefined
   for (const server of started) {
-    // A server that did not start has already failed its test.
+    // If the server did not start, a test has already failed, so this error is ignored.
     const running = await server?.catch(() => undefined)
     await running?.stop()
   }

@@ -60,7 +60,7 @@ def asks(words, depth):
     """Whether this program runs text that is typed into it."""
     name = program_name(words[0])
     if any(c in name for c in "$*?[{") and not any(not word.startswith("-") for word in words[1:]):
-        return True  # the program is not known, and it gets no arguments
+        return True  # the program is not known, and it gets nothing but options
     if name == "eval":
         # The word `$` stands for a substitution, which is checked as a command of its own.
         return opens_prompt(" ".join(word for word in words[1:] if word != "$"), depth + 1)

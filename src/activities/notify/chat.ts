@@ -55,7 +55,7 @@ export function startChat(context: Context, timing: ChatTiming = usual): Chat {
     for (const taken of await takeLanes(context.db, turn, { limit, own: [...lanes.keys()] })) {
       const { organizationId } = taken
       const pace = paces.get(organizationId) ?? new Pace(timing.speed)
-      // The pace outlives the turn, because the service goes on counting requests after the turn.
+      // The pace is kept after the turn, because Slack counts the requests of several turns together.
       if (paces.size >= mostPaces) paces.clear()
       paces.set(organizationId, pace)
       const lane = runLane(context, taken, { pace, timing }, ending.signal)
@@ -100,7 +100,7 @@ async function runLane(
   const renewing = setInterval(() => {
     renewLane(context.db, turn).then(
       (isOurs) => (isLost ||= !isOurs),
-      () => undefined, // the lease outlasts a few failed renewals, and each intent checks it
+      () => undefined, // the lease outlasts a few failed renewals, and each intent checks the lease
     )
   }, renewMilliseconds)
   const end = performance.now() + timing.turnMilliseconds

@@ -15,10 +15,11 @@ const limits = {
   update: { perMinute: 40, burst: 10 },
 } as const
 
-/** Keeps the requests of one connection below these limits. */
+/** Keeps the requests of one connection below `limits`. */
 export class Pace {
   /**
-   * For each limit, the time from which its next request keeps to the limit without a burst, by `performance.now()`.
+   * For each limit, the time of its next request if no burst were allowed, by `performance.now()`. A burst lets
+   * requests go earlier.
    */
   readonly #due = new Map<string, number>()
   readonly #speed: number
@@ -43,8 +44,8 @@ export class Pace {
   }
 
   /**
-   * Returns the direct conversation with an account. Asks Slack for it again after ten seconds, because Slack refuses
-   * the conversation if the account was deactivated meanwhile.
+   * Returns the direct conversation with an account. Slack's answer is used for ten seconds. Then Slack is asked again,
+   * because it refuses the conversation if the account was deactivated meanwhile.
    */
   async conversation(account: string, open: () => Promise<string>): Promise<string> {
     const known = this.#opened.get(account)

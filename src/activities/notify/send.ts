@@ -27,7 +27,7 @@ export interface ChatTiming {
   readonly retrySeconds: number
   /** Multiplies the limits of the service. */
   readonly speed: number
-  /** A message may leave at most this many milliseconds after its intent was saved. */
+  /** A message may leave at most this many milliseconds after the intent to send it was saved. */
   readonly leaveMilliseconds: number
   /**
    * After this many milliseconds, the process stops sending for an organization, so that other organizations get their
@@ -49,8 +49,9 @@ export interface Sending {
 /** A message is given up after this many failed attempts to send it. */
 export const mostAttempts = 2
 /**
- * A message is given up after this many failed attempts to look for it or to edit it. These attempts post nothing
- * twice, so they go on for about five hours.
+ * A message is given up after this many failed attempts to look for it or to edit it. Such an attempt cannot post the
+ * message a second time, so many attempts are allowed. With the growing pauses between them, they take about five
+ * hours.
  */
 export const mostFailures = 12
 const longestWaitSeconds = 7_200
@@ -109,7 +110,8 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
   // If this process stands still after it saved the intent, another process may send the message (lanes.ts). So this
   // process sends only shortly after the intent.
   end = performance.now() + timing.leaveMilliseconds
-  // `begun` is false if something has changed meanwhile. Then the message is read again.
+  // `begun` stays false if the message has changed or another process sends now. Then nothing is sent, and the message
+  // is read again later.
   progress.begun = await markIntent(context.db, turn, message, place)
   if (!progress.begun) return
   const made = await slack.write(madeMessage, (client) =>
@@ -163,7 +165,7 @@ async function look(sending: Sending, message: SentMessage): Promise<void> {
 async function edit(sending: Sending, message: SentMessage): Promise<void> {
   const { context, pace } = sending
   const { account, conversation = '', ts = '' } = message.place ?? {}
-  // A person who has left or has linked another account gets no more edits, not even the last one.
+  // If the person has left or has linked another account, the message is not edited any more.
   if (accountOf(message) !== account) return markDone(context.db, message)
   const text = textOf(message, publicBase(context.config))
   if (hashOfText(text) === message.shownHash) return markUpdated(context.db, message, text)

@@ -140,7 +140,7 @@ const countWords: Readonly<Partial<Record<SubjectState, string>>> = {
   dropped: 'not settled before the run ended',
 }
 
-/** Says why the subjects wait, and who asked for them. */
+/** Returns the lines that say why these approvals or calls wait, and who asked for them. */
 function about(subjects: readonly Subject[]): readonly string[] {
   const [first] = subjects
   const rules = named(subjects.flatMap(({ ruleName }) => (ruleName === null ? [] : [ruleName])))

@@ -3,7 +3,7 @@ import { OutcomeUnknown, ToolError, type ServiceConnection } from './executor.ts
 
 /* Rules for all services: the bounds of a request, and the meaning of its failures. */
 
-/** Whether a request may be sent again, or has an effect that must not happen twice. */
+/** `again`: the request may be sent again. `once`: the request has an effect that must not happen twice. */
 export type Sending = 'again' | 'once'
 
 /** The largest answer, in bytes after decompression. */
@@ -15,7 +15,7 @@ export const mostAnswerBytes = 32 * 1024 * 1024
 export const mostRequestMilliseconds = 30_000
 
 /**
- * The first request with an effect must leave within this many milliseconds after its attempt has asked for the point
+ * An attempt must send its first request with an effect within this many milliseconds after it has asked for the point
  * of no return.
  */
 export const mostWaitMilliseconds = 10_000
@@ -87,7 +87,7 @@ export function failuresOf({
   const redirected = (cause: Error) =>
     failed([`${prefix}_redirected`, `${cause.message}: ${advice}`], cause, false)
   return {
-    /** For a request that the service would refuse again. */
+    /** The error of a request that the service would refuse again. */
     refused: (said: Said, cause: unknown) => failed(said, cause, false),
     redirected,
     unknown,
@@ -99,12 +99,12 @@ export function failuresOf({
         true,
         seconds,
       ),
-    /** For an answer which says that the service failed. `why`: the end of the message. */
+    /** The error for an answer which says that the service failed. `why`: the end of the message. */
     broken: (sending: Sending, why: string, cause: unknown, seconds: number | null) =>
       sending === 'once'
         ? unknown()
         : failed([`${prefix}_unavailable`, `${title} ${why}`], cause, true, seconds),
-    /** For a request without an answer. */
+    /** The error of a request without an answer. */
     unanswered(cause: OutgoingError, sending: Sending): ToolError | OutcomeUnknown {
       const { problem, mayHaveArrived, message } = cause
       if (problem === 'redirect_refused') return redirected(cause)
@@ -114,7 +114,7 @@ export function failuresOf({
         return failed(['response_too_large', `${message}: ask for less`], cause, false)
       return failed([`${prefix}_unavailable`, message], cause, true)
     },
-    /** For an answer of another form than the service documents. */
+    /** The error for an answer that does not have the form which the service documents. */
     unreadable: (sending: Sending): ToolError | OutcomeUnknown =>
       sending === 'once'
         ? unknown()

@@ -102,8 +102,8 @@ export interface ToolServices {
 export interface ServiceConnection<Name extends Connectable> {
   readonly credential: CredentialOf<Name>
   /**
-   * The id of the connection and the address of its service. It also stands for the account, because the credential of
-   * a connection belongs to one account.
+   * The id of the connection and the address of its service. This name also stands for the account, because the
+   * credential of a connection belongs to one account.
    */
   readonly name: string
   /** The name that the service gives the account; null if it gives none. */

@@ -121,8 +121,8 @@ export function parseMailbox(field: string, text: string): Mailbox {
 }
 
 /**
- * Mail programs show the name in place of the address, so a name must not be another address, not even in look-alike
- * characters (`ceo＠acme.com`).
+ * Returns whether a display name contains another address, a link or an encoded word, even in look-alike characters
+ * (`ceo＠acme.com`). Mail programs show the name in place of the address, so such a name would deceive readers.
  */
 function deceives(name: string, address: string): boolean {
   const seen = normalized(name, 'NFKC')

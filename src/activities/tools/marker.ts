@@ -32,9 +32,12 @@ export function withMarker(text: string, call: Marked): string {
 
 export const withoutMarkers = (text: string): string => text.replace(anyMarker, '')
 
-/** How far the clocks of this machine and a service may differ. */
+/** The clocks of this machine and of a service differ by at most this many milliseconds. */
 const clocksDifferMilliseconds = 3_600_000
 
-/** A time before the point of no return, by the service's clock. Nothing that the call has made is older. */
+/**
+ * Returns a time that is certainly before the call was sent, even if the service's clock differs from ours by an hour.
+ * Everything that the call has made is younger than this time.
+ */
 export const beforeSending = ({ sentSecondsAgo }: Look): Date =>
   new Date(Date.now() - sentSecondsAgo * 1_000 - clocksDifferMilliseconds)

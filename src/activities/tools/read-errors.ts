@@ -66,7 +66,7 @@ export function watch(send: Fetch, errors: ReadErrors, expired: () => Promise<To
   }
 }
 
-/** `words` are looked for only in this many characters of a refusal. */
+/** `words` are looked for only in the first characters of a refusal, at most this many. */
 const mostWords = 10_000
 
 async function answered(

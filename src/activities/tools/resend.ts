@@ -36,7 +36,7 @@ const mostRecipients = 50
 
 /** A mail that is ready to be sent. */
 export interface Prepared {
-  /** Sends the mail. A cancellation does not stop it. */
+  /** Sends the mail. A cancellation of the run does not stop the request. */
   send(): Promise<ResendAnswer>
 }
 

@@ -12,8 +12,8 @@ import { connectionIfAny, connectionOfCall } from './service-connection.ts'
 
 /**
  * Makes the services that are configured in this process. `actAs` gets the name of each connection before the
- * connection is used. It gets null if the call goes through the installation, without a connection. `requireFresh`: see
- * `ServiceConnection`. Without `requireFresh`, a connection sends only requests without an effect.
+ * connection is used. `actAs` gets null if the call goes through the installation, without a connection.
+ * `requireFresh`: see `ServiceConnection`. Without `requireFresh`, a connection sends only requests without an effect.
  */
 export function createToolServices(
   context: Context,

@@ -165,7 +165,7 @@ class Transmission {
       return
     }
     const { accepted = [], rejectedErrors = [] } = this.#envelope
-    // Fails closed unless every recipient was accepted.
+    // The message is sent only if the server has accepted every recipient.
     if (accepted.length === this.#recipients) this.#message.push(whole)
     else this.#fail(recipientsRefused(rejectedErrors, this.#recipients))
   }

@@ -20,8 +20,9 @@ import { mailedToken, refusalOf, type OpenPages } from './open-pages.ts'
 export const offersSignUp = ({ mode }: SignUp): boolean => mode !== 'closed'
 
 /**
- * Adds the pages for people without a session. They create an account, confirm an address, or set a new password. Their
- * answers never show whether an address has an account. The sign-in library limits how often each form can be sent.
+ * Adds the pages for people without a session. On these pages people create an account, confirm an address, or set a
+ * new password. The answers never show whether an address has an account. The sign-in library limits how often each
+ * form can be sent.
  */
 export function accountPages(pages: OpenPages): void {
   signUp(pages)

@@ -12,9 +12,9 @@ import type { Answer, Mounted, Route } from '../route.ts'
 import { routes } from '../routes/index.ts'
 
 /*
- * Lets pages of the console call the routes of the public API without HTTP. Routes, checks of rights, shares, audit and
- * idempotency are the same. These calls do not count as requests for the rate limits, because the request for the page
- * was counted.
+ * Lets pages of the console call the routes of the public API without HTTP. Such a call uses the same routes, checks of
+ * rights, shares (request-shares.ts), audit and idempotency as a request over HTTP. It does not count for the rate
+ * limits, because the request for the page was counted.
  */
 
 export interface Sender {
@@ -26,8 +26,8 @@ export interface Sender {
 }
 
 /**
- * If a person taps a button twice, the second request shows the answer to the first one. It looks for this answer at
- * most `mostLooks` times.
+ * If a person taps a button twice, the second request shows the answer to the first request. The second request asks
+ * for this answer at most `mostLooks` times.
  */
 const mostLooks = 50
 const lookMilliseconds = 100
@@ -90,7 +90,7 @@ async function bodyOf(
 ): Promise<unknown> {
   if (text !== undefined && text !== null) {
     const read = JSON.parse(text) as { error?: { code: string; message: string } }
-    // The stored answer to an earlier request with this key was an error.
+    // The stored answer to an earlier request with this key was an error, so this call throws the same error.
     if (status >= 400 && read.error !== undefined)
       throw new ApiError(read.error.code as ApiError['code'], read.error.message)
     return read

@@ -13,7 +13,10 @@ export interface OpenPages {
   readonly context: Context
   readonly services: Mounted
   get(path: string, work: (visit: OpenVisit) => Promise<void>): void
-  /** Reads the form before `work`. Throws `unauthenticated` for a form of another site. */
+  /**
+   * Adds a handler for a form, and reads the form before `work`. A form that another site sends is refused with
+   * `unauthenticated`.
+   */
   post(path: string, work: (visit: OpenVisit, sent: URLSearchParams) => Promise<void>): void
 }
 
@@ -29,7 +32,7 @@ export function openPages(
 ): OpenPages {
   const visitOf = (request: Request, response: Response): OpenVisit => {
     // The page's address may contain a mailed token, and no other site may see it in `Referer`. With this policy forms
-    // still send their origin.
+    // still send their origin, which `readForm` checks.
     response.setHeader('Referrer-Policy', 'strict-origin')
     return { request, response, show: (page) => show({ request, response, assets }, page, null) }
   }
@@ -70,7 +73,9 @@ export async function refusalOf(
   }
 }
 
-/** The token of a mailed link, from an address or a form; null if the text does not look like a token. */
+/**
+ * Returns the token of a mailed link. `given` comes from an address or a form; null if it does not look like a token.
+ */
 export const mailedToken = (given: string | null): string | null =>
   given !== null && /^[\w.-]{16,2000}$/.test(given) ? given : null
 

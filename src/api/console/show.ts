@@ -57,7 +57,10 @@ export function show(
   response.end(document(shown, { ...frame, place: request.originalUrl }))
 }
 
-/** Redirects the browser to `place`. It loads that page by GET, also after a form was sent by POST. */
+/**
+ * Redirects the browser to the address `place`. The browser loads this address by GET, even if it has just sent a form
+ * by POST.
+ */
 export function sendTo(response: Response, place: string): void {
   response.status(303).setHeader('Location', place)
   response.end()

@@ -19,8 +19,8 @@ export interface Signed {
 }
 
 /**
- * Renews the session if it is due and the person opens a page. A page that stays open sends requests by itself. These
- * do not renew the session, so they do not keep it alive.
+ * Renews the session if it is due and the person opens a page. A page that stays open sends requests by itself. Such
+ * requests do not renew the session, so a page that nobody uses does not keep it alive.
  */
 export async function renewed(
   { auth }: Pick<Mounted, 'auth'>,

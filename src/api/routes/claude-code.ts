@@ -127,8 +127,8 @@ function refuseUnknown(query: Record<string, string>): void {
 }
 
 /**
- * Returns the seconds to wait. An unreadable value counts as 0. The call is then held all the same, but the answer does
- * not wait for a person.
+ * Returns the seconds to wait. A value that is not a whole number of at most three digits counts as 0: the call is
+ * held, but the answer does not wait for a person.
  */
 function readWait(text: string | undefined): number {
   if (text === undefined) return defaultWait

@@ -46,7 +46,7 @@ const postConnect = route({
   query: organizationQuery,
   body: connectBody,
   responses: { 201: connection, 202: begun },
-  // The handler calls the external service before it saves anything.
+  // The handler waits for the external service before it saves anything.
   waits: true,
   async handle({ context, caller, params, body, signal, once }) {
     const { credential, ...rest } = body
@@ -85,7 +85,7 @@ const deleteConnection = route({
   summary: 'Revoke a connection: no call uses it from now on, and its credential is deleted',
   tag: 'Connections',
   responses: { 204: null },
-  // After the revocation the handler may call the external service.
+  // After the revocation the handler may have to wait for the external service.
   waits: true,
   async handle({ context, caller, params }) {
     await revokeConnection(context, caller, params.id)

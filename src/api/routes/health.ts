@@ -31,7 +31,7 @@ const health = z
   })
   .meta({ id: 'Health' })
 
-/** A check that takes longer counts as failed. */
+/** A check that takes longer than this counts as failed. */
 const patienceMilliseconds = 2_000
 const alarmMilliseconds = 5 * 60_000
 /**

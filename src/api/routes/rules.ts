@@ -14,7 +14,7 @@ import { created, noContent, ok, route, type Route } from '../route.ts'
 import { id, listOf, listQuery, time } from '../schemas/common.ts'
 import { ruleBodies } from '../schemas/rules.ts'
 
-/** In a request the status may be missing, but a saved rule always has one. */
+/** The status of a saved rule. In a request the status may be missing, but a saved rule always has a status. */
 const ruleStatus = ruleShape.status.unwrap()
 const added = { id, organization_id: id, created_by: id, created_at: time, updated_at: time }
 const schemas = {
@@ -100,7 +100,7 @@ function oneRule(path: 'rules' | 'label-rules', kind: RuleKindName): Route[] {
   ]
 }
 
-/** Action rules and label rules have the same six routes. */
+/** Returns the six routes of one kind of rules: action rules or label rules. */
 const rulesOf = (path: 'rules' | 'label-rules', kind: RuleKindName): Route[] => [
   ...allRules(path, kind),
   ...oneRule(path, kind),

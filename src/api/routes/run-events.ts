@@ -21,8 +21,8 @@ export const getRunEvents = streamRoute({
   responses: { 200: null },
   async stream(call, request, response) {
     const { context, params, query, services } = call
-    // A stream reads its events in the share of its organization. Otherwise hundreds of streams that wake together
-    // would block the database for other organizations.
+    // Each read of a stream takes a place in the share of its organization (request-shares.ts). Otherwise hundreds of
+    // streams that wake together would block the database for other organizations.
     const share = <T>(work: Parameters<typeof withShare<T>>[3]): Promise<T> =>
       withShare(context.shares, call.identity.charged.holderId, 'look', work)
     const stream = openStream(response, {
@@ -61,7 +61,7 @@ export const getRunEvents = streamRoute({
   },
 })
 
-/** Returns 0 for an id of another form. The client then gets every event, so nothing is lost. */
+/** Returns 0 if the header is missing or not a number. The client then gets every event, so nothing is lost. */
 function lastEventId(header: string | string[] | undefined): number {
   return typeof header === 'string' && /^\d{1,9}$/.test(header) ? Number(header) : 0
 }

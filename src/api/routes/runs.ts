@@ -87,7 +87,7 @@ const runsQuery = z.object({
   until: instant.optional(),
 })
 
-/** Runs have two addresses with the same answers: `/runs` and `/executions`. */
+/** Each route of runs has two addresses with the same answers, below `/runs` and below `/executions`. */
 function runRoutesAt(root: 'runs' | 'executions'): Route[] {
   return [
     route({

@@ -18,7 +18,7 @@ export const getSecretsHealth = route({
       })
       .meta({ id: 'SecretsHealth' }),
   },
-  // The backend of the secrets may be slow.
+  // The handler waits for the backend of the secrets, which may be slow.
   waits: true,
   async handle({ context }) {
     const checks = await context.secrets.check()

@@ -12,7 +12,7 @@ export const id = z.string()
 /** One problem in a request: the path of the field, and a message. */
 export const problem = z.strictObject({ path: z.string(), message: z.string() })
 
-/** The form of every error. */
+/** The body of every error answer. */
 export const errorAnswer = z
   .strictObject({
     error: z.strictObject({

@@ -2,13 +2,13 @@ import { z } from 'zod'
 import { labelSlug, textField } from '../../policy/text.ts'
 import { mostLabels } from '../../policy/types.ts'
 
-/** The other fields of the form with the file. */
+/** The fields of the upload form, without the file. */
 export const fileFields = z.strictObject({
   name: textField(200),
   labels: z.array(labelSlug).max(mostLabels),
 })
 
-/** The form as the API's description shows it. */
+/** The upload form with its file, as the API's description shows it. */
 export const fileForm = z.strictObject({
   file: z
     .string()

@@ -8,13 +8,13 @@ const scopeName = z
     error: (issue) => `\`${String(issue.input)}\` is not a scope: GET /scopes lists them`,
   })
 
-/** Scopes as a map from name to boolean, or as a list of names. Either form is converted to a list. */
+/** Scopes as a map from name to boolean, or as a list of names. A map is converted to a list. */
 export const scopesInput = z.union([
   z.array(scopeName).max(100),
   z.record(scopeName, z.boolean()).transform((map) => Object.keys(map).filter((name) => map[name] === true)),
 ])
 
-/** The form of scopes in answers. */
+/** Returns the scopes as answers show them: a map from each name to true. */
 export function scopesAsMap(scopes: readonly string[]): Record<string, boolean> {
   return Object.fromEntries([...scopes].sort().map((scope) => [scope, true]))
 }

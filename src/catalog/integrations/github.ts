@@ -20,7 +20,8 @@ export const github = defineIntegration<z.output<typeof credential>>({
   }),
   async check(_, ask) {
     const answer = await ask({ method: 'GET', path: '/user' })
-    // The token of an app is valid and belongs to no user, so GitHub answers 403 with these words.
+    // The token of a GitHub App belongs to no user. So GitHub answers 403 with these words, although the token is
+    // valid.
     const isApp =
       answer.status === 403 && textIn(answer.json, 'message') === 'Resource not accessible by integration'
     if (isApp) return { kind: 'account', account: null }

@@ -65,8 +65,8 @@ const ownClient = z.strictObject({
   ...base,
 })
 /**
- * The credential from an authorization in the browser. The secret of the client is not in it, but in the operator's
- * settings.
+ * The credential that is made by an authorization in the browser. It does not contain the secret of the OAuth client.
+ * This secret is in the operator's settings.
  */
 const authorized = z.strictObject({
   authorized: z.strictObject({ client_id: secret, refresh_token: secret }),
@@ -89,14 +89,14 @@ const scope = (name: string): string => `https://www.googleapis.com/auth/${name}
 const scopes: Readonly<Record<string, readonly string[]>> = {
   calendar_create_event: [scope('calendar.events')],
   docs_read: [scope('documents.readonly')],
-  // `drive.file` is enough for a document without a folder, but does not reach a folder that a person has made.
+  // The narrower scope `drive.file` is not enough, because it does not reach a folder that a person has made.
   docs_create: [scope('drive')],
   sheets_read: [scope('spreadsheets.readonly')],
   sheets_append: [scope('spreadsheets')],
-  // The search reads the text of files.
+  // A scope for names alone is not enough, because the search also reads the text of files.
   drive_search: [scope('drive.readonly')],
 }
-/** The scopes `spreadsheets` and `drive` include these read-only scopes. */
+/** The scopes `spreadsheets` and `drive` include these read-only scopes, so an authorization does not ask for them. */
 const included = [scope('spreadsheets.readonly'), scope('drive.readonly')]
 const allScopes = [...new Set(Object.values(scopes).flat())].filter((each) => !included.includes(each))
 
@@ -140,8 +140,8 @@ function serverAt(at: string | undefined): TokenServer {
 }
 
 /**
- * The base address of all Google APIs; undefined: Google's own addresses. If the key file names another server as token
- * endpoint, this server takes the place of the APIs too.
+ * The base address of all Google APIs; undefined: Google's own addresses. If the key file names a token endpoint on
+ * another server, the requests to the APIs also go to that server.
  */
 function baseOf(given: Credential): string | undefined {
   if (given.base_url !== undefined || !('service_account' in given)) return given.base_url

@@ -21,7 +21,7 @@ export interface OAuthClient {
  * How a credential is exchanged for an access token:
  * - `refresh_token`: with a refresh token. All processes share one stored access token, since the server may take each
  *   refresh token only once.
- * - `service_account`: with a signed statement. Each process can make a new one.
+ * - `service_account`: with a signed statement. Each process can sign a new statement at any time.
  */
 export type Grant =
   | {

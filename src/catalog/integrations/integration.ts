@@ -36,8 +36,8 @@ export type Ask = (request: CheckRequest) => Promise<CheckAnswer>
 /**
  * - `account`: the service knows the credential. `account` is null if the service does not name the credential's owner.
  * - `refused`: the service does not accept the credential. `why` is one clause for the person who gave the credential.
- * - `unclear`: the answer says nothing about the credential. `isBusy`: the check may succeed later, even if the status
- *   does not say so.
+ * - `unclear`: the answer says nothing about the credential. `isBusy`: true if the check may succeed later, although
+ *   the status does not say so.
  */
 export type Checked =
   | { readonly kind: 'account'; readonly account: string | null }
@@ -57,7 +57,7 @@ export interface IntegrationDeclaration<Credential = unknown> {
   readonly kept?: z.ZodType<Credential>
   /**
    * The addresses to which a credential may be sent, without a closing slash. The first is the base of the API. An
-   * empty list: the operator has not set the address.
+   * empty list means that the operator has not set the address.
    */
   addresses(credential: Credential, settings: IntegrationSettings): readonly string[]
   /** Names the setting that is missing if there is no address. */
@@ -65,8 +65,9 @@ export interface IntegrationDeclaration<Credential = unknown> {
   /** The operator's setting that has the address of the service. Absent: the credential has the address. */
   readonly addressSetting?: string
   /**
-   * Returns an address that the credential names but that is not one of the service's own, and the path of its field.
-   * The operator must have named the host of this address. null: there is no such address.
+   * If the credential names an address that does not belong to the service itself, returns this address and the path of
+   * the field that contains it. The operator must have named the host of this address. Returns null if there is no such
+   * address.
    */
   foreignAddress?(credential: Credential): { readonly path: string; readonly address: string } | null
   /** How a credential is exchanged for an access token. Absent: the credential itself is sent with each request. */
@@ -84,13 +85,17 @@ export interface GrantDeclaration<Credential> {
   /** Returns the same credential with the new refresh token that the server gave in exchange for the old one. */
   renewed(credential: Credential, refreshToken: string): Credential
   /**
-   * Returns the address of a token endpoint that the credential names but that is not one of the service's own, and the
-   * path of its field. The operator must have named the host of this address. null: there is no such address.
+   * If the credential names a token endpoint that does not belong to the service itself, returns its address and the
+   * path of the field that contains the address. The operator must have named the host of this address. Returns null if
+   * there is no such address.
    */
   foreignAddress(credential: Credential): { readonly path: string; readonly address: string } | null
   /** The smallest set of scopes with which the tool works. */
   scopesOf(tool: string): readonly string[]
-  /** The scopes that the tool needs and that `granted` does not include. A wider scope includes others. */
+  /**
+   * Returns the scopes that the tool needs and that `granted` does not include. A wide scope in `granted` includes
+   * narrower scopes.
+   */
   missingScopes(tool: string, granted: readonly string[]): readonly string[]
   /** How a person authorizes Countersign in the browser; null: the operator has not set this up. */
   authorization(settings: IntegrationSettings): Authorization | null

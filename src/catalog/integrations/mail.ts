@@ -22,8 +22,8 @@ export const mail = defineIntegration<z.output<typeof credential>>({
   title: 'Resend',
   credential,
   addresses: ({ base_url }) => [base_url ?? ownAddress],
-  // Rules on mails look at the recipients. A server of a person's own could deliver to anybody else, so the operator
-  // must allow it.
+  // Rules on mails check the recipients in the call. A server that a person has set up could deliver the mail to
+  // anybody else. So the operator must allow the host of every address that is not Resend's.
   foreignAddress: ({ base_url: address }) =>
     address === undefined || address === ownAddress ? null : { path: 'base_url', address },
   headers: ({ api_key }) => ({ authorization: `Bearer ${api_key}`, accept: 'application/json' }),
@@ -39,8 +39,8 @@ export const mail = defineIntegration<z.output<typeof credential>>({
 })
 
 /**
- * Whether Resend refuses the key, and not only this request. Resend documents 401 and 403 for a wrong key; 400 was seen
- * too.
+ * Returns whether Resend refuses the key itself, and not only this request. Resend documents the statuses 401 and 403
+ * for a wrong key, but has also answered 400.
  */
 export function keyIsWrong(status: number, json: unknown): boolean {
   const said = textIn(json, 'name')

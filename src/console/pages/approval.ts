@@ -102,7 +102,8 @@ async function ruleOf({ api }: PersonsVisit, approval: ApprovalView): Promise<Ru
 }
 
 /**
- * Reads the run of an approval for a whole run, or the run of a decided call. Returns null for every other approval.
+ * Reads the run if the approval covers a whole run, or if it covers a call of a run and is no longer pending. Returns
+ * null for every other approval.
  */
 function runOf(visit: PersonsVisit, approval: ApprovalView): Promise<Result<RunSummary>> | null {
   const { kind, run_id: id, status } = approval

@@ -64,8 +64,8 @@ function approvalsOf(visit: PersonsVisit, chosen: Chosen): Promise<Listed> {
 }
 
 /**
- * Reads the calls whose outcome is unknown. Returns null if a filter selects another kind. Also returns null on later
- * pages of approvals, because only the first page shows these calls.
+ * Reads the calls whose outcome is unknown. Returns null if a filter selects another kind of approval. Also returns
+ * null on later pages of approvals, because only the first page shows these calls.
  */
 async function unknownOf(
   visit: PersonsVisit,
@@ -83,7 +83,10 @@ async function unknownOf(
   })
 }
 
-/** The decision of a form, and the approvals that the form has decided. The address of the result names both. */
+/**
+ * The decision of a form, and the ids of the approvals for which a vote was sent. The address of the page with the
+ * result names both.
+ */
 interface Decided {
   readonly decision: 'approve' | 'reject'
   readonly ids: readonly string[]
@@ -135,7 +138,7 @@ async function resultOf(visit: PersonsVisit): Promise<Done | null> {
   return readResult(visit, { decision, ids: ids.slice(0, Number(perPage)) })
 }
 
-/** Reads what became of the decisions. An address can be forged, so the person's own votes are read again. */
+/** Reads what became of the decisions. Anybody can forge such an address, so the person's own votes are read again. */
 async function readResult({ api, person }: PersonsVisit, { decision, ids }: Decided): Promise<Done> {
   const failed: { id: string; message: string }[] = []
   for (const id of ids) {

@@ -5,7 +5,7 @@ import { Words } from '../parts/words.ts'
 import type { Page } from '../visit.ts'
 import { plainPage, type Refusal } from './plain.ts'
 
-/** For a person who is not signed in: explains how to accept the invitation. */
+/** Explains to a person who is not signed in how to accept the invitation. */
 export function invitedPage(invitation: string, signUp: boolean): Page {
   const back = encodeURIComponent(`${invitationPath}?token=${invitation}`)
   return plainPage('An invitation', [
@@ -21,7 +21,9 @@ export function invitedPage(invitation: string, signUp: boolean): Page {
   ])
 }
 
-/** For a signed-in person. Opening the link does not accept the invitation; the person must press the button. */
+/**
+ * Lets a signed-in person accept the invitation. Opening the link does not accept it; the person must press the button.
+ */
 export function acceptPage(given: {
   readonly invitation: string
   readonly email: string

@@ -4,7 +4,10 @@ import type { PersonsVisit } from '../visit.ts'
 /** Number of decisions on one page. */
 const perPage = '20'
 
-/** Reads one page of a run's receipt. The address names the page. */
+/**
+ * Reads one page of a run's receipt (the list of its decisions). The query of the page's address says which page to
+ * read.
+ */
 export async function receiptOf(
   visit: PersonsVisit,
   runId: string,

@@ -51,7 +51,7 @@ function partOf(given: string | null, steps: number): number {
 
 const outcomes = new Set<string>(outcomeChoices.map(([outcome]) => outcome))
 
-/** `POST /console/runs/{id}`: cancels the run, or settles calls whose outcome is unknown. */
+/** `POST /console/runs/{id}`: cancels the run, or records a person's choice for calls whose outcome is unknown. */
 export async function changeRun(visit: PersonsVisit, form: Form): Promise<Shown> {
   const id = visit.params['id'] ?? ''
   const done = outcomes.has(form.get('outcome') ?? '')

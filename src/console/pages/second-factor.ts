@@ -45,7 +45,7 @@ const Password = (): ComponentChild =>
     most: 128,
   })
 
-/** For a person without a second factor. */
+/** The page for a person without a second factor. */
 export const beginFactorPage = (visit: FactorVisit): Page =>
   plainPage(
     'Add a second factor',
@@ -64,7 +64,7 @@ export const beginFactorPage = (visit: FactorVisit): Page =>
     visit.problem,
   )
 
-/** Shown while the person's address is not confirmed, because a factor may be added only afterwards. */
+/** The page for a person whose address is not confirmed. A second factor may be added only after the confirmation. */
 export const confirmFirstPage = (visit: FactorVisit): Page =>
   plainPage(
     'Confirm your address first',
@@ -148,7 +148,7 @@ export const enrolAgainPage = (visit: FactorVisit): Page =>
     visit.problem,
   )
 
-/** For a sign-in session that was opened without the second factor, although the person has one. */
+/** Asks for the second factor. The sign-in session was opened without it, although the person has one. */
 export const proveFactorPage = (visit: FactorVisit): Page =>
   plainPage(
     'Second factor',
@@ -170,8 +170,8 @@ export interface KeyToConfirm {
 }
 
 /**
- * For a sign-in session with the second factor. The person can confirm keys, get new backup codes, or turn the factor
- * off.
+ * The page for a sign-in session with the second factor. The person can confirm API keys, get new backup codes, or turn
+ * the factor off.
  */
 export function factorOnPage(visit: FactorVisit, keys: readonly KeyToConfirm[]): Page {
   return plainPage(

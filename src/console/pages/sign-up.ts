@@ -43,7 +43,7 @@ export function signUpSentPage(email: string): Page {
   ])
 }
 
-/** For an installation that takes no new accounts. */
+/** The page of an installation that takes no new accounts. */
 export const signUpClosedPage = (): Page => ({
   ...plainPage('No new accounts', [
     h('p', null, 'This installation accepts no new accounts. Ask its operator.'),

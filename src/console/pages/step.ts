@@ -11,7 +11,7 @@ import { problemPage } from './problem.ts'
 /** Number of calls on one page. */
 const perPage = '10'
 
-/** A longer output is not shown, because such a page would load slowly and nobody would read it. */
+/** An output with more characters is not shown. Such a page would load slowly, and nobody would read it. */
 const mostCharacters = 1_000_000
 
 /** `GET /console/runs/{id}/steps/{step}`: a step's calls with their parameters, and its output. */

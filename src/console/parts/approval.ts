@@ -124,12 +124,12 @@ const versionOf = ({ approval, call, run }: ApprovalProps): string =>
 const moving = new Set(['pending', 'running', 'held', 'unknown_outcome'])
 
 /**
- * After the decision or the use of an approval, the page waits this many milliseconds for the report of the agent's
- * client.
+ * The page waits this many milliseconds for the report of the agent's client. The time begins when the approval is used
+ * or, until then, when it was decided.
  */
 const reportWithin = 3_600_000
 
-/** Whether an approved call of an agent may still be used, or reported by the agent's client. */
+/** Whether an agent may still use an approval, or its client may still report that the call was made. */
 function mayBeReported({ kind, status, used_at, decided_at, detail }: ApprovalView, now: Date): boolean {
   if (kind !== 'agent_call' || status !== 'approved' || (detail?.observed ?? null) !== null) return false
   return now.getTime() - Date.parse(used_at ?? decided_at ?? '') < reportWithin
@@ -147,7 +147,7 @@ function Reversible({ approval: { kind, reversible } }: { readonly approval: App
   return h(Badge, { tone: reversible === 'no' ? 'warn' : 'off', word: words[reversible] })
 }
 
-/** Shows the requester, and what the person has asked for. */
+/** Shows who asked, when, and in which run or session. */
 function Asked({
   approval,
   now,

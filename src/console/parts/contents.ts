@@ -102,7 +102,8 @@ const StepRows = ({ steps, start }: StepRowsProps): ComponentChild =>
 function OneCall({ approval, isDone }: ContentsProps): ComponentChild {
   const { params, params_hash, tool, summary, preview } = approval
   const note = preview?.note === undefined ? null : h(Words, { text: preview.note, most: 1_000 })
-  // If an agent's call changes an old text, the note explains the lines above it. Any other note is a warning.
+  // If an agent's call changes an old text, the note explains the difference that is shown above. Any other note is a
+  // warning.
   const isDrawn = approval.kind === 'agent_call' && (preview?.diff?.before ?? null) !== null
   return [
     summary === null

@@ -45,7 +45,10 @@ export function InboxFilters({
   ])
 }
 
-/** A value for the address, its text, and the number of its approvals; null if they are not counted. */
+/**
+ * An option of a filter: its value, its text, and the number of approvals with this value; null if they are not
+ * counted.
+ */
 type Option = readonly [string, string, number | null]
 
 const names = ['kind', 'rule_id', 'requested_by', 'risk']

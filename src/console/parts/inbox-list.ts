@@ -20,8 +20,8 @@ export interface Kept {
 }
 
 /**
- * Shows the waiting approvals, with the form that decides several of them. The element is also there without approvals,
- * so that the script can replace it.
+ * Shows the waiting approvals, with the form that decides several of them. The element is on the page even if no
+ * approval waits, so that the script can replace it.
  */
 export function Waiting(props: WaitingProps): ComponentChild {
   const { chosen, next } = props
@@ -163,7 +163,7 @@ function Item({
   now,
 }: {
   readonly approval: ApprovalView
-  /** A text that says who decides, if the reader may not. */
+  /** A text that says who decides; null if the person may choose this approval. */
   readonly instead: string | null
   readonly isChosen: boolean
   readonly now: Date

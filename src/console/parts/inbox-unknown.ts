@@ -19,8 +19,8 @@ export interface UnknownProps {
 }
 
 /**
- * Shows a page of the calls whose outcome is unknown. The element is also there without calls, so that the script can
- * replace it.
+ * Shows a page of the calls whose outcome is unknown. The element is on the page even if there are no such calls, so
+ * that the script can replace it.
  */
 export function Unknown(props: UnknownProps): ComponentChild {
   const { data, next_cursor: next } = props.unknown

@@ -67,7 +67,10 @@ const Count = ({
     total === 0 ? null : `${total.toLocaleString('en')} ${total === 1 ? 'waits' : 'wait'}`,
   ])
 
-/** Shows the result of the previous form. A refusal is an alert that names the rows. */
+/**
+ * Shows the result of the previous form. If a decision was not accepted, the result is an alert that names the
+ * approvals.
+ */
 function Told({
   done: { words, failed, kept },
   items,

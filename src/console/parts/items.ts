@@ -47,8 +47,8 @@ interface OfItem {
 }
 
 /**
- * Sorts the items of each step by their number. All positions in the list that belong to items of a step stay with this
- * step.
+ * Sorts the items of each step by their number. If a position in the list holds an item of a step, it holds an item of
+ * the same step afterwards.
  */
 export function inItemOrder<T extends OfItem & { readonly run_id?: string | null }>(
   list: readonly T[],

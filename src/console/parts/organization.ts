@@ -2,8 +2,8 @@ import { h, type ComponentChild } from 'preact'
 import { Words } from './words.ts'
 
 /**
- * Shows the name of the organization whose data a page shows. Without the word before it, people could read the name as
- * the product's name.
+ * Shows the name of the organization whose data a page shows. The word `Organization` stands before the name, because
+ * the name alone could look like the product's name.
  */
 export const OrganizationName = ({ name }: { readonly name: string }): ComponentChild => [
   'Organization: ',

@@ -40,7 +40,7 @@ function endOf({ status, votes }: ApprovalView): ComponentChild {
 interface OutcomeProps {
   readonly approval: ApprovalView
   readonly run: RunSummary | null
-  /** The state of the approved call. */
+  /** The state of the approved call; null if no call has used the approval, and for an agent's call. */
   readonly call: string | null
   readonly now: Date
 }

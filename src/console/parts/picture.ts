@@ -83,7 +83,7 @@ function Drawing({
 }: Pick<Layout | Rail, 'width' | 'height' | 'lines'> & {
   readonly steps: readonly StepView[]
   /**
-   * The id of the arrowhead. Each picture has its own, because browsers do not draw an arrowhead that belongs to a
+   * The id of the arrowhead. Each picture has its own arrowhead, because browsers do not draw one that belongs to a
    * hidden picture.
    */
   readonly arrow: string

@@ -92,7 +92,7 @@ function Decision({
       ]),
       h('p', { class: 'badges' }, [
         h(Badge, { tone, word }),
-        // For a held call, the verdict already says this.
+        // The outcome of a held call is not shown, because the verdict already says that the call is held.
         outcome === null || outcome === 'held' ? null : h(Outcome, { outcome, isAgents: step_id === null }),
       ]),
     ]),

@@ -141,7 +141,7 @@ function Head({
   )
 }
 
-/** The definition's `result`, once the run has completed. */
+/** Shows the result of the run, if there is one. The field `result` of the workflow's definition describes it. */
 function Result({ run }: { readonly run: RunShown }): ComponentChild {
   return h(Live, { name: 'run-result', version: run.status }, [
     run.result === null

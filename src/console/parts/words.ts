@@ -87,7 +87,7 @@ export function Words({
   return h('bdi', { class: 'words' }, marked(cut, true))
 }
 
-/** Shows a part of a text in full length. */
+/** Shows a piece of text without cutting it. */
 export const Plain = ({ text }: { readonly text: string }): ComponentChild =>
   h('bdi', { class: 'words' }, marked(text, false))
 

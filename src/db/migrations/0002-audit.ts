@@ -1,7 +1,8 @@
 /**
- * The audit chain. `canonical` contains the hashed bytes of an entry. PostgreSQL generates all further columns from it,
- * so no column can disagree with the hashed bytes. The application's role may only select and insert (see grants.ts).
- * The triggers refuse updates and deletes of every role, and also during replication (ENABLE ALWAYS).
+ * The audit chain. `canonical` contains the hashed bytes of an entry. PostgreSQL generates all other columns except
+ * `hash` from `canonical`, so they cannot disagree with the hashed bytes. The application's role may only select and
+ * insert (see grants.ts). The triggers refuse updates and deletes of every role, and also during replication (ENABLE
+ * ALWAYS).
  */
 export const audit = `
 create table chain_head (

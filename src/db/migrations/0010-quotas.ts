@@ -1,5 +1,5 @@
 /**
- * Quotas. A slot is a column of the run that holds it, so taken slots are counted from the rows of `runs`. Requests are
+ * Quotas. A column of `runs` says whether a run has a slot, so taken slots are counted from these rows. Requests are
  * leased in blocks, and each organization has one row for each kind of request. A trigger counts the bytes of the
  * memory in the transaction that writes them.
  */

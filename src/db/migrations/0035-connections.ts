@@ -12,9 +12,9 @@ const connectionRows: CountedTable = {
 export const countedWithConnections: readonly CountedTable[] = [...countedWithOverrides, connectionRows]
 
 /**
- * Connections of organizations and people to outside services. A unique index ensures that an owner has at most one
- * live connection for each integration. A revoked connection loses its credential. Its row stays, because lists show
- * it.
+ * Connections of organizations and people to outside services. A unique index ensures that an organization itself, and
+ * each person in it, has at most one live connection for each integration. A revoked connection loses its credential.
+ * Its row stays, because lists show it.
  */
 export const connections = `
 create table connections (

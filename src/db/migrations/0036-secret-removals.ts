@@ -1,7 +1,7 @@
 /**
- * Secrets in a backend outside the database that the service removes later. A row is inserted before a secret is made,
- * and deleted in the transaction that saves the connection of the secret. So after a crash in between, the row remains
- * and the secret is removed. Revoking a connection inserts a row too.
+ * Secrets that the service removes later from a backend outside the database. A row is inserted before a secret is
+ * made, and deleted in the transaction that saves the connection of the secret. So after a crash in between, the row
+ * remains and the secret is removed. Revoking a connection inserts a row too.
  */
 export const secretRemovals = `
 create table secret_removals (

@@ -1,6 +1,6 @@
 /**
- * Adds the connection through which a call was sent. The service looks for the call, or sends it again, only through
- * the same connection.
+ * Adds the connection through which a call was sent. If the outcome is unknown, the service looks for the call, or
+ * sends it again, only through this connection.
  */
 export const keyedCalls = `
 -- The connection and its address through which the call was sent; null: unknown, or nothing was sent.

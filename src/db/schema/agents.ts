@@ -12,7 +12,7 @@ export interface AgentSessionsTable {
   user_id: string
   /** The client's own id for the session, unique per person. */
   session_id: string
-  /** Decisions, receipts and events of the session have this id where those of a run have the id of the run. */
+  /** The id that decisions, receipts and events of the session have as their run id. */
   run_id: string
   agent_name: string
   agent_kind: string

@@ -11,7 +11,7 @@ export interface ConnectionsTable {
   /** The service's name for the account; null if the service gives none. */
   account: string | null
   status: Generated<'active' | 'expired' | 'revoked'>
-  /** The place where the credential is stored. */
+  /** Says where the credential is stored. */
   backend: 'db' | 'aws_secrets_manager'
   /** JSON of the credential; null if the credential is in another backend or the connection is revoked. */
   credential_sealed: Buffer | null

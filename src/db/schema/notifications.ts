@@ -20,7 +20,7 @@ export interface NoticesTable {
   created_at: Generated<Date>
 }
 
-/** Identifies a sent message at its service, e.g. by a channel and a time. */
+/** Identifies a sent message in the external service, e.g. by a channel and a time. */
 export type NotificationPlace = Readonly<Record<string, string>>
 
 /** Each row stands for one recipient of one message in one channel. */
@@ -36,10 +36,11 @@ export interface NotificationsTable {
   /** The id of a person or of a webhook. */
   recipient: string
   /**
-   * The id of the row that has the state, attempts, place and errors of the message. Several rows can share a message.
+   * The id of the row that has the `state`, the attempts, the `place` and the errors of the message. Several rows can
+   * share a message.
    */
   message_id: string
-  /** `RUN/STEP` if several items of a step may share a message, else null. */
+  /** `RUN/STEP` if one message may be about several items of a step, else null. */
   group_key: Generated<string | null>
   state: Generated<NotificationState>
   /** Counts the changes that the message must show. The message is sent or edited until `shown` equals `wanted`. */

@@ -26,7 +26,7 @@ export interface IdempotencyKeysTable {
   locked_until: Date | null
   response_status: number | null
   response_body: string | null
-  /** Whether the change has committed. Its answer may not be stored yet. */
+  /** Whether the change that the request makes is committed. The answer to the request may not be stored yet. */
   acted: Generated<boolean>
   /** The result of the change as sealed JSON, until the answer is stored. */
   made: string | null

@@ -25,7 +25,7 @@ export interface StepError {
   retryable?: boolean
   /**
    * If an output did not fit in memory: this many bytes must be free before the output is read again. People never see
-   * it.
+   * this number.
    */
   bytes?: number
 }

@@ -41,9 +41,9 @@ export async function endHalfSignIns(db: Db, userId: string): Promise<void> {
 }
 
 /**
- * Throws `conflict` if the person's address is not confirmed. Call this function under the chain's lock. The function
- * locks the person's row. So a concurrent `proveAddress` has ended before this check, or waits until the caller's
- * transaction has ended.
+ * Throws `conflict` if the person's address is not confirmed. Call this function under the chain's lock, or in a
+ * transaction that has locked the person's row. The function locks the person's row. So a concurrent `proveAddress` has
+ * ended before this check, or waits until the caller's transaction has ended.
  */
 export async function requireProvenAddress(tx: Pick<ChainTx, 'trx'>, userId: string): Promise<void> {
   const row = await tx.trx
@@ -56,9 +56,9 @@ export async function requireProvenAddress(tx: Pick<ChainTx, 'trx'>, userId: str
 }
 
 /**
- * Throws `conflict` if the caller's address is not confirmed now, or was not when the caller's rights were read (see
- * `runAs`). If a `proveAddress` commits between these two moments, it ends the caller's sign-in session after that
- * session was found valid. So a confirmed address alone is not enough.
+ * Throws `conflict` if the caller's address is not confirmed now, or was not confirmed when the caller's rights were
+ * read (see `runAs`). The second condition is needed because a `proveAddress` may commit after that read: it ends the
+ * caller's sign-in session, which was still valid when it was read.
  */
 export async function requireProvenCaller(
   tx: Pick<ChainTx, 'trx'>,
@@ -70,7 +70,7 @@ export async function requireProvenCaller(
 
 export const addressNotProven = (): DomainError => new DomainError('conflict', confirmFirst)
 
-/** The reason of the denial if an agent asks for a person whose address is not confirmed. */
+/** The reason of a denial because the person's address is not confirmed. */
 export const addressNotConfirmed = 'address not confirmed'
 
 export const confirmFirst =

@@ -51,7 +51,8 @@ export interface Identity extends Sender {
   /** null if the sender is a sign-in session. */
   readonly keyName: string | null
   /**
-   * For a sign-in session, these are all scopes. Its `Caller.scopes` are later only the scopes that the role can use.
+   * For a sign-in session, these are all scopes. When the person acts in an organization, `Caller.scopes` contains only
+   * the scopes that their role can use.
    */
   readonly scopes: readonly string[]
   /** The organization whose rate limits apply to the request, with its present limits. */
@@ -256,7 +257,7 @@ function noteUse(db: Db, keyId: string): void {
     .catch(() => {})
 }
 
-/** The user's role in an organization; null if they are not a member. */
+/** The person's role in an organization; null if they are not a member. */
 export async function roleIn(db: Db, userId: string, organizationId: string): Promise<Role | null> {
   const row = await db
     .selectFrom('memberships')

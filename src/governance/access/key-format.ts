@@ -27,7 +27,7 @@ export function newApiKey(): { secret: string; hash: string; last4: string } {
   return { secret, hash: hashApiKey(secret), last4: secret.slice(-4) }
 }
 
-/** Returns whether the text has the form and checksum of a key. Does not ask the database. */
+/** Returns whether the text has the format of an API key and a correct checksum. Does not ask the database. */
 export function isApiKey(text: string): boolean {
   const match = form.exec(text)
   return match !== null && checksum(`${prefix}${match[1]}`) === match[2]

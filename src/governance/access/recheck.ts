@@ -85,8 +85,8 @@ export async function requireStillValid(
 }
 
 /**
- * SQL: the required second factor that the sender of a key lacks, in the key's organization. Selects no row for a
- * sign-in session, or if the key's person is no longer a member of this organization.
+ * SQL: selects who lacks a second factor that the organization of the sender's key requires (see `MissingFactor`).
+ * Selects no row for a sign-in session, or if the key's person is no longer a member of this organization.
  */
 export const missingToKey = (sender: Sender) => sql<MissingFactor | null>`
   select ${missingFactor(sender)} from api_keys k

@@ -25,14 +25,15 @@ export const isBackedByFactor = ({ keyId, sessionId }: Pick<Sender, 'keyId' | 's
 export const requiresFactor = sql<boolean>`coalesce((o.settings->>'require_mfa')::boolean, false)`
 
 /**
- * Who lacks a required second factor. `person`: the person has none. `sender`: the person's key or sign-in session was
- * made without one.
+ * Who lacks a required second factor. `person`: the person has enrolled no second factor. `sender`: the person has one,
+ * but did not use it for the sign-in session or to confirm the key.
  */
 export type MissingFactor = 'person' | 'sender'
 
 /**
- * SQL: who lacks a required second factor, in organization `o` for user `u`; null if none is lacking. `always`: the
- * call requires a second factor even if the organization does not.
+ * SQL: who lacks a required second factor; null if nobody lacks one. In the statement, `o` is the row of the
+ * organization and `u` the row of the person. `always`: the call requires a second factor even if the organization does
+ * not.
  */
 export const missingFactor = (sender: Pick<Sender, 'keyId' | 'sessionId'>, always = false) =>
   sql<MissingFactor | null>`case
@@ -41,14 +42,14 @@ export const missingFactor = (sender: Pick<Sender, 'keyId' | 'sessionId'>, alway
     when not ${isBackedByFactor(sender)} then 'sender' end`
 
 /**
- * Agents work unattended. They only ask for decisions, and a decision can only restrict them. So neither the person of
- * an agent nor its key needs a second factor (docs/decisions/0072).
+ * Whether only agents need this scope. Agents work unattended. They only ask for decisions, and a decision can only
+ * restrict them. So neither the person of an agent nor its key needs a second factor (docs/decisions/0072).
  */
 const isForAgents = (scope: string | null): boolean => scope === 'agents:authorize'
 
 /**
  * Throws `mfa_required`, with instructions and a link, if a required second factor is lacking. If `needs.factor` is
- * true, the call refuses every API key, even if no factor is lacking.
+ * true, also throws for every API key, even if no factor is lacking.
  */
 export function requireFactor(
   config: Config,

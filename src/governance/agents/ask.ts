@@ -36,7 +36,10 @@ export interface Asker {
   readonly requestId?: string
 }
 
-/** The asker as a caller in this organization. `runAs` checks the needed scope and role under the lock. */
+/**
+ * Returns the asker as the caller of an operation in this organization. `runAs` checks the needed scope and role under
+ * the chain lock.
+ */
 export function callerIn({ identity, ip, requestId }: Asker, organizationId: string): Caller {
   const { user, keyId, sessionId, scopes } = identity
   return {
@@ -56,7 +59,10 @@ export function callerIn({ identity, ip, requestId }: Asker, organizationId: str
 /** The approval of an agent's call expires after an hour, unless its rule says otherwise. */
 export const approvalSeconds = 3_600
 
-/** `authorize` makes at most this many attempts, if another organization opens the same session at the same moment. */
+/**
+ * `authorize` tries to decide a call at most this many times. It tries again only if a concurrent question has opened
+ * the same agent session in another organization.
+ */
 const mostTries = 3
 
 /**
@@ -102,7 +108,8 @@ export async function authorize(
         limitNotedAt: context.agentSessions.limitNotedAt,
       })
     } catch (error) {
-      // Another organization has opened this session meanwhile. So the next try reads the session's organization again.
+      // Meanwhile, a concurrent question has opened this agent session in another organization. Therefore the cached
+      // organization is deleted, and the next attempt reads the organization from the database.
       if (tries === mostTries || !violates(error, 'agent_sessions_name')) throw error
       context.agentSessions.organizations.delete(sessionName(asker.identity, request.session_id))
     }
@@ -111,8 +118,8 @@ export async function authorize(
 
 /**
  * Counts the question against the rate limit of the organization that decides it. Returns the denial if the limit is
- * reached, else null. If the request was already counted for this organization, does nothing. Counts only members'
- * questions, so that nobody else uses up an organization's rate.
+ * reached, else null. Does nothing if the request was already counted for this organization, or if the person is not a
+ * member. So only members use up an organization's rate.
  */
 async function limitedElsewhere(
   context: Pick<Context, 'db' | 'metrics' | 'rates' | 'sparseLog'>,
@@ -182,9 +189,9 @@ const nowhere = (): AgentDecision =>
   unrecorded('no organization', 'The person this agent acts for belongs to no organization.')
 
 /**
- * Denies a request that cannot be parsed. Such a request belongs to no agent session, so only the audit log of the
- * key's organization records it. The log records it only if the person may ask in this organization, so that others
- * cannot fill the log. `why` never quotes the request.
+ * Denies a request that cannot be parsed. Such a request belongs to no agent session, so the denial is written to the
+ * audit log of the key's organization. It is written only if the person may ask in this organization and storage is
+ * left, so that others cannot fill the audit log. `why` never quotes the request.
  */
 export async function denyUnreadable(
   context: Pick<Context, 'combiner'>,

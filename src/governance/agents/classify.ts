@@ -8,8 +8,8 @@ import type { Json, JsonObject, Label, SideEffect } from '../../policy/types.ts'
 import type { GovernanceSettings } from '../../policy/settings.ts'
 
 /**
- * The parts of a call that do not depend on its agent session. Finding them is expensive, so it is done before the lock
- * is taken.
+ * The parts of a call that do not depend on its agent session. Finding them is expensive, so it is done before the
+ * chain lock is taken.
  */
 export interface ReadCall {
   readonly tool: string
@@ -24,8 +24,8 @@ export interface ReadCall {
   readonly because: string | null
   readonly annotations: ToolAnnotations
   /**
-   * The arguments as rules see them; null if a path climbs above the root. Hash and approval use the original
-   * arguments.
+   * The arguments as rules see them; null if a path climbs above the root. The call's hash and its approval use the
+   * original arguments.
    */
   readonly params: JsonObject | null
 }
@@ -76,7 +76,8 @@ function readCode(code: NonNullable<AgentTool['code']>, input: JsonObject) {
     return { kind: 'script', because: 'it runs a program whose code is unknown' } as const
   // With the field `ws`, the tool opens a socket and runs no command.
   if (input['ws'] !== undefined) return { kind: 'egress', because: 'it opens a connection' } as const
-  // If a call has both fields, it is unknown which command the client runs. So the stricter result counts.
+  // If a call has both `command` and `cmd`, it is unknown which of the two the client runs. So the stricter result
+  // counts.
   const given = [input['command'], input['cmd']].filter((command) => command !== undefined)
   const readings = (given.length === 0 ? [undefined] : given).map((command) => readCommand(code, command))
   return readings.reduce((a, b) => (strictness[b.kind] > strictness[a.kind] ? b : a))

@@ -39,7 +39,7 @@ export async function endSession(
       .where('status', '=', 'live')
       .returning('id')
       .executeTakeFirst()
-    // Only live sessions have pending approvals.
+    // Only a live session can have pending approvals. So there is nothing to withdraw if the session was not live.
     const cancelled = live === undefined ? 0 : await withdrawAll(tx, known.id)
     if (live !== undefined)
       tx.append({

@@ -74,8 +74,8 @@ export function withdrawHeld(question: Question): void {
 }
 
 /**
- * The approval that has already let this same call through; null if there is none. Such an approval exists if the
- * answer was lost, or if the hook asked before the gateway.
+ * Returns the approval that has already let this same call through; null if there is none. There is one, for example,
+ * if the client lost the answer and asks again, or if the hook asked before the gateway.
  */
 function earlierApproval({ ledger, earlier }: Question): ApprovalRecord | null {
   if (earlier?.verdict !== 'allow' || earlier.approval_id === null) return null

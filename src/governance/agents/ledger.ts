@@ -46,8 +46,8 @@ export interface SessionRecord extends Pick<
 }
 
 /**
- * An earlier decision on a call with a client's id. If the client asks again, e.g. because the answer was lost, it may
- * get this answer again.
+ * An earlier decision on a call to which the client gave an id. If the client asks again with this id, e.g. because the
+ * answer was lost, it may get the same answer again.
  */
 export interface PriorDecision {
   readonly id: string
@@ -110,7 +110,7 @@ export class AgentLedger {
     this.#dirty.add(record)
   }
 
-  /** Decisions on calls with this client's id in the person's sessions, the newest first. */
+  /** The decisions in the person's sessions on calls to which the client gave the id `toolUseId`, the newest first. */
   priors(userId: string, toolUseId: string): readonly PriorDecision[] {
     return (this.#priors.get(toolUseId) ?? []).filter(
       (prior) => this.#byId.get(prior.session_id)?.user_id === userId,

@@ -55,10 +55,10 @@ export async function observe(context: Observing, asker: Asker, finished: Finish
 }
 
 /**
- * Matches a finished call that has a client's id. The newest decision on the call counts: a decision in the call's own
- * session if there is one, else a decision in another session of the person, e.g. the hook's session. A second report
- * with this id is about the same call. The report marks all decisions that allowed the call as observed. So a later
- * question with this id is about a new call.
+ * Finds the decision that allowed a finished call, if the client gave the call an id; null if there is none. The newest
+ * decision on the call counts: a decision in the call's own session if there is one, else a decision in another session
+ * of the person, e.g. the hook's session. A second report with this id is about the same call. The report marks all
+ * decisions that allowed the call as observed. So a later question with this id is about a new call.
  */
 async function lastAnswered(
   db: Db,
@@ -76,8 +76,8 @@ async function lastAnswered(
 }
 
 /**
- * Matches a finished call without an id. Each allowing decision covers one finished call; the oldest decision is used
- * first.
+ * Finds a decision that allowed a finished call without an id; null if there is none. Each decision allows one finished
+ * call. The oldest unused decision is taken.
  */
 async function someAllowed(
   db: Db,
@@ -120,8 +120,8 @@ async function raise(
     }
     const ledger = await loadAgentLedger(tx, [key])
     const over = storageOver(tx)
-    // Over the limit, no session is opened and no audit entry is written. If the session exists, the call is counted in
-    // it, and the session gets the labels.
+    // If the organization is over its storage limit, no session is opened and no audit entry is written. If the session
+    // exists already, the call is still counted in it, and the session gets the labels.
     if (over !== null && ledger.session(key.userId, key.sessionId) === undefined) return quotaExceeded(over)
     const session = openSession(tx, ledger, { ...key, agent: { name: 'unknown', kind: 'unknown' } })
     const { sideEffect, outputLabels } = classifyIn(read, session.labels, tx.policy.settings)

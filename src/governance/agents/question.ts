@@ -6,7 +6,7 @@ import type { SessionCache } from '../access/session-cache.ts'
 import type { ReadCall } from './classify.ts'
 import type { AgentLedger, CallKey, PriorDecision, SessionRecord } from './ledger.ts'
 
-/** An agent's question about one call. It is prepared before the lock is taken. */
+/** An agent's question about one call. The question is prepared before the chain lock is taken. */
 export interface AuthorizeOp {
   readonly key: CallKey
   readonly agent: { readonly name: string; readonly kind: string }
@@ -36,8 +36,8 @@ export interface Question {
   readonly earlier: PriorDecision | null
   readonly sideEffect: SideEffect
   /**
-   * The labels that the decision uses. A call that was allowed earlier keeps the labels of that moment, because the
-   * call cannot contain later data.
+   * The labels that the decision uses. If the call was allowed earlier, these are the labels of that moment, because
+   * the call cannot contain data that the session got later.
    */
   readonly labels: readonly Label[]
   /** The id of the decision on this call. If the call is held, the log line about its approval contains this id. */

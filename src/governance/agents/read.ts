@@ -13,13 +13,13 @@ export interface AgentSessionView {
   readonly agent: { readonly name: string; readonly kind: string }
   readonly organization_id: string
   readonly user_id: string
-  /** The person's present address; null if the account was deleted. */
+  /** The person's present email address; null if the account was deleted. */
   readonly user_email: string | null
   readonly status: SessionStatus
   readonly labels: readonly string[]
   readonly label_sources: readonly LabelSource[]
   readonly decisions: { readonly allow: number; readonly deny: number; readonly require_approval: number }
-  /** Calls that ran although no decision had allowed them. Each raised an alert. */
+  /** The number of calls that ran although no decision had allowed them. Each of these calls raised an alert. */
   readonly unapproved_calls: number
   readonly started_at: string
   readonly last_seen_at: string
@@ -60,7 +60,7 @@ export async function readSession(db: Db, organizationId: string, id: string): P
   return sessionView(row)
 }
 
-/** The address of the person whose id is in this column of `agent_sessions`. */
+/** SQL: the email address of the person whose id is in this column of `agent_sessions`. */
 export const emailOf = (
   eb: ExpressionBuilder<Database, 'agent_sessions'>,
   column: 'user_id' | 'revoked_by',

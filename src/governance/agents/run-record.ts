@@ -4,7 +4,7 @@ import type { RunView } from '../runs/read/read.ts'
 import { pendingInParts } from '../runs/read/waiting-parts.ts'
 import { emailOf } from './read.ts'
 
-/** An agent session in the form of a run. */
+/** An agent session with the fields of a run, as the API shows it in run records. */
 export type SessionRunView = Omit<RunView, 'workflow_id' | 'workflow_version' | 'waiting_for'> & {
   readonly waiting_for: JsonParts
   readonly workflow_id: null
@@ -19,8 +19,8 @@ const words = {
 } as const
 
 /**
- * Reads the run record of an agent session; null if there is no such session. The receipt contains the session's calls,
- * but the record does not.
+ * Reads the run record of an agent session; null if there is no such session. The record does not contain the session's
+ * calls: they are in the receipt.
  */
 export async function readSessionRun(
   db: Db,

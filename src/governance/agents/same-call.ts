@@ -53,9 +53,9 @@ export interface SharedCall {
 /**
  * Finds the hook's decision that allowed the gateway's call; null if there is none. The hook names a protocol call
  * `mcp__<gateway>__<server>__<tool>`. The gateway names the same call `mcp__<server>__<tool>`, and asks in its own
- * session or in the hook's session. If two such questions have the same client's id and input, they are about one call.
- * This call is decided in the hook's session, whatever the session's status. The approval that allowed the call in that
- * session covers it.
+ * session or in the hook's session. If two such questions have the same input and the same id from the client, they are
+ * about one call. This call is decided in the hook's session, whatever the session's status. If an approval allowed the
+ * call in the hook's session, the gateway's question needs no new approval.
  */
 export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | null {
   if (op.key.toolUseId === null) return null
@@ -73,9 +73,9 @@ export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | n
 const longestName = 64
 
 /**
- * Whether both names are names of one tool. The hook sees the tool of a gateway as `mcp__svc__fs__write`, and the
- * gateway `svc` itself calls it `mcp__fs__write`. The gateway's own name contains no double underscore, so
- * `mcp__svc__x__y__t` does not stand for `mcp__y__t`. If a name is too long or already taken, the gateway cuts it and
+ * Whether both names belong to the same tool. For example, the hook names a tool `mcp__svc__fs__write`, and the gateway
+ * `svc` names it `mcp__fs__write`. A gateway's own name contains no double underscore. So `mcp__svc__x__y__t` is the
+ * tool `mcp__x__y__t` of `svc`, and never `mcp__y__t`. If a name is too long or already taken, the gateway cuts it and
  * appends the hash of the full name.
  */
 function isBehindGateway(seenByHook: string, seenByGateway: string): boolean {

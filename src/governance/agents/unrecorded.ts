@@ -34,12 +34,16 @@ export function unrecorded(reason: string, explanation: string): AgentDecision {
   }
 }
 
-/** A process writes at most one audit entry in this time about an organization that is over its limit. */
+/**
+ * Milliseconds. In this time, a process writes at most one audit entry that says that an organization is over its
+ * storage limit.
+ */
 const noteEveryMilliseconds = 3_600_000
 
 /**
- * The denial of every question while the organization stores more than `storage_mb`. Decisions and audit entries would
- * stay for ever, so these denials are not recorded. Each process adds at most one audit entry per hour.
+ * The denial of every question while the organization stores more than `storage_mb`. Decisions would stay in the
+ * database for ever, so these denials are not stored. But each process writes an audit entry about the limit at most
+ * once an hour.
  */
 export function denyOverStorageLimit(tx: ChainTx, over: Exceeded, op: AuthorizeOp): AgentDecision {
   const now = tx.now.getTime()

@@ -12,8 +12,8 @@ export const withdrawAll = (tx: ChainTx, sessionId: string): Promise<number> =>
   withdraw(tx, sql`session_id = ${sessionId}`)
 
 /**
- * Withdraws the same kinds of approvals in all agent sessions of a person, because the person has left the
- * organization.
+ * Withdraws the pending approvals, and the approved approvals that are not used yet, in all agent sessions of a person,
+ * because the person has left the organization.
  */
 export const withdrawAllOf = (tx: ChainTx, userId: string): Promise<number> =>
   withdraw(

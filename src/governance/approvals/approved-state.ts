@@ -35,7 +35,7 @@ export async function openState(
   return JSON.parse(await sealer.open(statePlace(approvalId), sealed)) as ApprovedState
 }
 
-/** Reads the state that an approval covers besides the parameters; null for an approval without such a state. */
+/** Reads the state that the approvers saw in addition to the parameters; null if the approval has no such state. */
 export async function approvedState(
   context: Pick<Context, 'db' | 'sealer'>,
   approvalId: string,

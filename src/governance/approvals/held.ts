@@ -19,9 +19,9 @@ export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
 }
 
 /**
- * The state of an approval at the moment when a call or run wants to use it. `user` is that call or run, in the form of
- * `used_by`. The votes must satisfy the rules of this moment. If the approval was requested from owners, the voters
- * must be owners, even if the rules ask for less now.
+ * The state of an approval at the moment when a call or run wants to use it. `user` identifies this call or run with
+ * the same text as `used_by`. The votes must satisfy the rules of this moment. If the approval was requested from
+ * owners, the voters must be owners, even if the rules ask for less now.
  */
 export function stateAtUse(
   { tx, ledger }: { readonly tx: ChainTx; readonly ledger: { readonly roles: ReadonlyMap<string, Role> } },

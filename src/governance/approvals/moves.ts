@@ -36,7 +36,7 @@ interface Cause {
   readonly runId: string | null
 }
 
-/** The service itself. It is the actor if no person and no other program has caused an expiry. */
+/** The service itself as an actor. It is the actor of an expiry that no person and no other program has caused. */
 export const approvalsActor: Actor = { type: 'system', id: 'approvals' }
 
 /**
@@ -82,8 +82,8 @@ const placeOf = ({
 })
 
 /**
- * The decision that held the call, for the log's line. The chain does not need it here, because the audit entry of the
- * decision names the approval.
+ * The id of the decision that held the call. It is only logged. The audit entry of the approval does not need it,
+ * because the audit entry of the decision names the approval.
  */
 const decisionOf = ({ decision_id }: ApprovalRecord): { decision_id?: string } =>
   decision_id === null ? {} : { decision_id }
@@ -186,7 +186,10 @@ export function supersedeApproval(writer: ApprovalWriter, former: ApprovalRecord
   writer.ledger.dirtyApprovals.add(former)
 }
 
-/** Marks an approval as used by a call or run (`run/step/item`, `session/tool use`, or the run's id). */
+/**
+ * Marks an approval as used. `user` identifies the call or run that uses it: `run/step/item`, `session/tool use`, or
+ * the run's id.
+ */
 export function markUsed({ tx, ledger }: ApprovalWriter, approval: ApprovalRecord, user: string): void {
   approval.used_at = tx.now.toISOString()
   approval.used_by = user

@@ -46,8 +46,8 @@ export interface ApprovalView {
   /** A readable view of the parameters. Only shown to people who may decide the approval. */
   readonly preview?: Preview
   /**
-   * `superseded_by`: the approval that replaced this approval. `supersedes_id`: the approval that this approval
-   * replaced. `held_again`: the reason for that.
+   * `superseded_by`: the approval that replaced this approval. `supersedes_id`: the former approval that this approval
+   * replaced. `held_again`: the reason why this approval replaced the former one.
    */
   readonly superseded_by: string | null
   readonly supersedes_id: string | null
@@ -58,7 +58,9 @@ export interface ApprovalView {
   readonly labels: readonly string[]
   readonly risk: Risk
   readonly requested_by: string
-  /** The address that replaces `me` in a run's parameters. For an agent's call: the address of the key's person. */
+  /**
+   * The email address that replaces `me` in a run's parameters. For an agent's call: the address of the key's person.
+   */
   readonly requester_email: string | null
   readonly approver: 'admin' | 'owner'
   readonly approvals_needed: number

@@ -36,7 +36,7 @@ export interface ApprovalRecord {
   readonly rule_name: string | null
   /**
    * Id of the former approval that this approval replaces; null for the first approval of a call. `held_again` is the
-   * reason.
+   * reason why it was replaced.
    */
   readonly supersedes_id: string | null
   readonly held_again: string | null
@@ -72,7 +72,7 @@ export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources'
   attempt: number
 }
 
-/** Converts a time to the form with `Z`. Times in the database's JSON have an offset. */
+/** Converts a time from the database's JSON, which has an offset such as `+00:00`, to ISO 8601 with `Z`. */
 export const isoTime = (time: string | null): string | null =>
   time === null ? null : new Date(time).toISOString()
 
@@ -80,7 +80,10 @@ export const isoTime = (time: string | null): string | null =>
 export const withRoles = (approval: ApprovalRecord, roles: ReadonlyMap<string, Role>): VoteWithRole[] =>
   approval.votes.map((vote) => ({ ...vote, role: roles.get(vote.user_id) ?? null }))
 
-/** Reads the newest approval that matches, with its tool, and its votes with roles. Call it under the chain lock. */
+/**
+ * Reads the newest approval that matches `where`, with its tool and with its votes and the voters' roles. Call this
+ * function under the chain lock.
+ */
 export async function loadApproval(
   tx: ChainTx,
   where: RawBuilder<unknown>,

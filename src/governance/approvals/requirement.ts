@@ -17,8 +17,9 @@ export interface VoteWithRole {
 }
 
 /**
- * The requirement that was stored with an approval. If the organization's threshold is higher now, the threshold
- * counts. The present setting decides on self-approval.
+ * Returns the requirement that an approval must satisfy now. The number of votes is the stored number or the
+ * organization's present threshold, whichever is larger. The present setting decides whether the requester's own vote
+ * counts.
  */
 export const requirementOf = (
   approval: { readonly approver: 'admin' | 'owner'; readonly approvals_needed: number },

@@ -22,9 +22,9 @@ interface Expiring {
 }
 
 /**
- * Decides an approval's state. `now` is the database's clock, read under the chain lock. `user` is the asking call or
- * run, in the form of `used_by`. If `user` itself has used the approval, the approval also covers the retries of
- * `user`, and does not expire.
+ * Decides an approval's state. `now` is the database's clock, read under the chain lock. `user` identifies the call or
+ * run that asks, written as in `used_by`. If this call or run has used the approval before, the approval also covers
+ * its retries, even after `expires_at`.
  */
 export function approvalState(
   approval: Expiring & { readonly used_by: string | null; readonly requested_by: string },

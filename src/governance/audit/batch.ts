@@ -21,11 +21,14 @@ export interface BatchKind<Op, Shared, R> {
    * Decides one operation. It is called for the operations in order. It changes only `shared` and the buffers of `tx`.
    */
   apply(tx: ChainTx, shared: Shared, op: Op): R
-  /** Sends the changes that `apply` left in `shared`, several rows in one statement. A failure shows at the commit. */
+  /**
+   * Sends the changes that `apply` left in `shared`, several rows in one statement. If a statement fails, the commit
+   * fails.
+   */
   write(tx: ChainTx, shared: Shared): void
 }
 
-/** One operation of a lane. */
+/** One operation that waits for a transaction of its organization. */
 export interface Operation {
   readonly point: CommitPoint
   /** null if `work` sends its own statements. */
@@ -72,7 +75,9 @@ export async function runBatch(
 export const planningOf = (operation: Operation | undefined): 'force_generic_plan' | 'auto' =>
   operation?.kind == null ? 'auto' : 'force_generic_plan'
 
-/** Neighbouring operations of one family. `shared` resolves to the data that they share, when it is read. */
+/**
+ * Neighbouring operations of one family. `shared` resolves to the data that they share, once this data has been read.
+ */
 export interface Segment {
   readonly kind: NonNullable<Operation['kind']>
   readonly entries: readonly Operation[]

@@ -105,8 +105,8 @@ export class ChainTx implements ChainReader {
   }
 
   /**
-   * Makes later operations of this transaction count what this operation adds. The stored counters are not changed
-   * here, because triggers change them.
+   * Adds rows to the counts against which later operations of this transaction check the limits. The stored counters
+   * are not changed here, because triggers change them.
    */
   expects(added: { readonly bytes?: number; readonly approvals?: number }): void {
     this.#expected += added.bytes ?? 0
@@ -114,8 +114,8 @@ export class ChainTx implements ChainReader {
   }
 
   /**
-   * Sends a statement. If the statement only writes, the caller need not await the result: a failure shows at the
-   * commit.
+   * Sends a statement. If the statement only writes, the caller need not await the result: if the statement fails, the
+   * commit fails.
    */
   send<T>(statement: Statement<T>): Promise<readonly T[]> {
     return this.#pipe.send(statement)
@@ -157,7 +157,10 @@ export class ChainTx implements ChainReader {
     this.touched.add(runId)
   }
 
-  /** Sends a message to Temporal after the commit: at once, then by the relay until it is delivered. */
+  /**
+   * Stores a message to Temporal. The relay sends it right after the commit, and tries again until the message is
+   * delivered.
+   */
   deliver(kind: Database['outbox']['kind'], runId: string, payload: Record<string, unknown> = {}): void {
     this.#outbox.push({ kind, run_id: runId, payload: JSON.stringify(payload), last_error: null })
     this.outboxWritten = true

@@ -19,15 +19,15 @@ export type { BatchKind } from './batch.ts'
  * of one family (batch.ts) read and write together. Each operation sees the effects of earlier operations. After a
  * change of the policy, the remaining operations wait for the next transaction.
  *
- * A failed batch runs again in two halves, in order. So a bad operation fails alone, and the other operations still
- * share commits. If the answer to a COMMIT is lost, the lane takes the lock, and so waits until the lost transaction
- * has ended. The lane then looks for the batch's last entry in the chain. The batch runs again only if that entry is
- * certainly missing.
+ * A failed batch runs again in two halves, in order. So in the end only the bad operation fails, and the other
+ * operations still share commits. If the answer to a COMMIT is lost, the lane takes the lock, and so waits until the
+ * lost transaction has ended. The lane then looks for the batch's last entry in the chain. The batch runs again only if
+ * that entry is certainly missing.
  */
 export interface Combiner {
   /** Runs one operation with its own statements. If its transaction fails, `work` may run again. */
   run<R>(organizationId: string, point: CommitPoint, work: (tx: ChainTx) => Promise<R>): Promise<R>
-  /** Runs an operation that shares its reads and writes with its neighbours of the same kind. */
+  /** Runs an operation that shares its reads and writes with neighbouring operations of its family (batch.ts). */
   join<Op, Shared, R>(organizationId: string, batch: BatchKind<Op, Shared, R>, op: Op): Promise<R>
   /**
    * `waiting`: the number of operations that wait for a transaction. `busy`: the number of organizations with a

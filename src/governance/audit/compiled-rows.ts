@@ -22,7 +22,7 @@ const compiledFactor = 3
 
 /**
  * Compiles saved rules. A rule with the same id and text as in `former` is not compiled again. So a change of one rule
- * costs little, even if other rules have many domains, which take long to compile.
+ * costs little, even if the other rules have many domains, which take long to compile.
  */
 export function compileRows<Compiled>(
   rows: readonly SavedRow[],

@@ -63,9 +63,9 @@ export interface Part {
 }
 
 /**
- * Returns the parts of a stretch that have entries of this kind, the newest first. For whole segments, reads the stored
- * counts in `audit_counts`. At each end of the stretch there are entries that no counted segment covers: `count` counts
- * these.
+ * Returns the parts of a stretch of the chain that have entries of this kind, the newest first. For whole segments,
+ * reads the stored counts in `audit_counts`. At each end of the stretch there may be entries outside the counted
+ * segments: `count` counts these.
  */
 export async function partsOf(
   trx: Transaction<Database>,
@@ -91,7 +91,7 @@ async function partAt([from, to]: Stretch, count: (part: Stretch) => Promise<num
   return { from, to, entries: from < to ? await count([from, to]) : 0 }
 }
 
-/** The number of decisions on calls in a stretch, by verdict. */
+/** The number of decisions on calls between two positions of the chain, by verdict. */
 export async function countVerdicts(
   trx: Transaction<Database>,
   organizationId: string,

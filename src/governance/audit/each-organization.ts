@@ -7,9 +7,9 @@ interface OfOrganization {
 /**
  * Groups the rows by organization and calls `work` once for each organization, for all organizations at the same time.
  * An organization's rows stay together, because their transactions wait for the same chain. If `work` fails for some
- * organizations, the errors are logged. So a broken chain delays no other organization. If `work` fails for all
- * organizations, throws the first error, because the cause is then probably an outage. `task` names the work in the
- * log.
+ * organizations, the errors are only logged, so that one broken chain does not stop the work for other organizations.
+ * If `work` fails for all organizations, throws the first error, because the cause is then probably an outage. `task`
+ * names the work in the log.
  */
 export async function eachOrganization<Row extends OfOrganization>(
   sparseLog: SparseLog,

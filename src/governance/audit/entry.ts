@@ -14,7 +14,7 @@ export type Actor =
     }
   | { readonly type: 'system'; readonly id: string }
 
-/** The fields of an audit entry before it gets its place in the chain. */
+/** The fields of an audit entry before it gets its position in the chain. */
 export interface EntryDraft {
   readonly eventType: string
   readonly action: string

@@ -12,8 +12,8 @@ import { loadPolicy, type LoadedPolicy } from './policy-cache.ts'
 export interface TransactionOptions {
   readonly pipeline: Pipeline
   /**
-   * Called at most once a minute, if another program has appended an entry. `seq` is the entry's position; null if it
-   * is unknown.
+   * Called if another program has appended an entry, but at most once a minute. `seq` is the entry's position; null if
+   * it is unknown.
    */
   readonly onForeignEntry?: (organizationId: string, seq: number | null) => void
   /** Called after each commit with the number of operations and the milliseconds under the lock. */
@@ -40,7 +40,10 @@ const defaultSettleMilliseconds = 20_000
 const settleEveryMilliseconds = 100
 const alarmEveryMilliseconds = 60_000
 
-/** The transactions of one lane. Each transaction holds the chain's lock, and decides by the policy of that moment. */
+/**
+ * Runs the transactions of one organization's queue (lane.ts). Each holds the chain's lock, and uses the present
+ * policy.
+ */
 export class LaneTransactions {
   readonly #organizationId: string
   readonly #options: TransactionOptions

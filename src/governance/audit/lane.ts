@@ -85,7 +85,8 @@ export class Lane {
   async #drain(): Promise<void> {
     this.#draining = true
     while (this.#queue.length > 0) {
-      // Lets callbacks of this turn of the event loop run first: the operations that they submit join the batch.
+      // Wait until callbacks of this turn of the event loop have run, so that operations which they submit join the
+      // batch.
       await new Promise((resolve) => setImmediate(resolve))
       await this.#execute(this.#take())
     }

@@ -7,8 +7,8 @@ import type { EntryDraft } from './entry.ts'
 type Level = 'debug' | 'info' | 'warn'
 
 /**
- * Log levels by event type. Types that are not in this list have the level `info`. There are very many events of single
- * calls, so they have `debug`.
+ * Log levels by event type. Types that are not in this list have the level `info`. Events of single calls have `debug`,
+ * because there are very many of them.
  */
 const levels: Partial<Record<string, Level>> = {
   'tool_call.decided': 'debug',
@@ -29,8 +29,8 @@ const levels: Partial<Record<string, Level>> = {
 } satisfies Partial<Record<AuditEventType, Level>>
 
 /**
- * Events that end a call. For one item of a `for_each` step, they are written at `debug`, because the step has a line
- * of its own.
+ * Events that end a call. If the call belongs to one item of a `for_each` step, its line has the level `debug`, because
+ * the step gets a line too.
  */
 const endsOfItems = new Set([
   'tool_call.failed',

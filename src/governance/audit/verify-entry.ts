@@ -33,8 +33,8 @@ export class ChainChecker {
   #hash = chainStart.hash
   #policyVersion = 0
   #last: StoredEntry | null = null
-  // The positions of these parts in the text of the previous entry. An entry of the same kind has them at the same
-  // positions, so these positions are tried first.
+  // Where `metadataText` and the other parts were found in the text of the previous entry. An entry of the same kind
+  // has them at the same positions, so these positions are tried first.
   #metadata = -1
   #policy = -1
   #owner = -1

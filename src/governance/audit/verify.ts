@@ -12,8 +12,9 @@ interface QueuedVerification {
 }
 
 /**
- * After a verification, the chain is not verified again for this many times the duration of the verification. A
- * verification uses one processor core. So repeated requests use at most a fifth of a core.
+ * While the process serves other organizations, a chain is not verified again for this many times the duration of its
+ * verification, but for at most `longestRest` milliseconds. A verification uses one processor core. So repeated
+ * requests for one chain use at most a fifth of a core, unless a verification takes longer than 7.5 s.
  */
 const restFactor = 4
 const longestRest = 30_000
@@ -26,11 +27,11 @@ export class Verifier {
   /** Waiting verifications by database and organization, at most one for each chain. */
   readonly #waiting = new Map<string, QueuedVerification>()
   /**
-   * The number of the last turn of each chain that waits or rests: each verification is a turn. The chain with the
-   * lowest number comes next.
+   * Each verification gets the next number. The map has the number of the last verification of each chain that waits or
+   * rests. The chain with the lowest number comes next.
    */
   readonly #served = new Map<string, number>()
-  /** Chains that rest, so they are not verified again yet. */
+  /** Chains that rest: they are not verified again before their rest ends. */
   readonly #resting = new Set<string>()
   readonly #thread = new VerifyThread()
   #isRunning = false
@@ -75,8 +76,8 @@ export class Verifier {
   }
 
   /**
-   * Takes the waiting chain with the lowest turn, but no resting chain. Among equal turns, takes the chain that has
-   * waited longest.
+   * Takes the waiting chain with the lowest number in `#served`, but no resting chain. Among equal numbers, takes the
+   * chain that has waited longest.
    */
   #takeNext(): QueuedVerification | undefined {
     const lastOf = (chain: string): number => this.#served.get(chain) ?? 0

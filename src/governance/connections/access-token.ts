@@ -21,7 +21,7 @@ import {
 } from './token-server.ts'
 
 /*
- * A server may take each refresh token only once, so exactly one process asks for a new access token. This process
+ * A server may accept each refresh token only once, so exactly one process asks for a new access token. This process
  * claims the row with a lease, which needs no database connection while the server answers. The other processes wait
  * and read the row again. The new tokens are committed before they are used.
  */
@@ -52,7 +52,7 @@ export type NoAccess = 'gone' | 'expired'
  * the secrets backend take less time.
  */
 const leaseSeconds = 45
-/** How long a call waits for a token that another process has requested. */
+/** A call waits at most this long for a token that another process has requested. */
 const patienceMilliseconds = 20_000
 const [firstPause, longestPause] = [50, 500]
 
@@ -238,8 +238,8 @@ async function expiredOr(context: Refreshing, row: ConnectionRow, error: unknown
 }
 
 /**
- * Returns why the row has no access: it is gone or has expired. Throws TokenServerAway if the row is still active,
- * because then another process has replaced its credential.
+ * Returns why a call gets no access token: the connection was revoked (`gone`), or its credential has expired. Throws
+ * TokenServerAway if the connection is still active, because then its credential was replaced meanwhile.
  */
 async function changedMeanwhile(db: Db, { id }: ConnectionRow): Promise<NoAccess> {
   const row = await db.selectFrom('connections').select('status').where('id', '=', id).executeTakeFirst()

@@ -30,7 +30,8 @@ const lifeSeconds = 600
 const mostAttempts = 10
 
 /**
- * The database stores only this hash of a `state`, never the `state` itself. The server's answer contains the `state`.
+ * Returns the hash of a `state`, the random text that identifies an authorization and that the server sends back. The
+ * database stores only this hash, never the `state` itself.
  */
 export const hashOfState = (state: string): string => createHash('sha256').update(state).digest('hex')
 

@@ -34,8 +34,8 @@ export interface NewConnection {
 type Connecting = Saving & Checking
 
 /**
- * Makes a connection to the service that a tool calls. First, the service must accept the credential. The new
- * connection replaces the owner's live connection to the same integration.
+ * Makes a connection to the service that a tool calls. First, the service must accept the credential. If the person or
+ * organization that will own the connection already has one to the same integration, the new connection replaces it.
  *
  * Throws `not_found` for an unknown tool, `bad_request` for a tool that cannot be connected, and `insufficient_role` if
  * a member connects for the organization. Also throws the errors of `readCredential`, `firstAccess`, `checkCredential`

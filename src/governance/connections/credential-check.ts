@@ -29,7 +29,8 @@ export const invalid = (path: string, message: string): DomainError =>
   ])
 
 /**
- * Reads a credential in the form that the integration declares.
+ * Checks a credential against the fields that the integration declares, and returns it with the addresses of the
+ * service.
  *
  * - Throws `validation_error` for wrong or unknown fields. The error names each of them.
  * - Throws `validation_error` if the credential contains an address that may not be reached.
@@ -68,8 +69,8 @@ export function readCredential(
 }
 
 /**
- * Checks an address of a credential that lies outside the service. Throws `validation_error` if the operator has not
- * named the address.
+ * Checks an address in a credential that is not an address of the service itself. Throws `validation_error` if the
+ * operator has not named this address in CONNECTION_HOSTS.
  */
 function requireNamed(
   hosts: readonly NamedHost[],

@@ -86,7 +86,10 @@ async function accessOf(
   return grant === undefined ? null : accessFor(context, declaration, grant, row, kept, tool)
 }
 
-/** Returns the requester's live row, else the organization's. Each owner has at most one live row per integration. */
+/**
+ * Returns the row of the requester's own connection, else of the organization's connection. Revoked connections do not
+ * count. So the requester and the organization each have at most one connection to the integration.
+ */
 export function liveRow(
   db: Db,
   {

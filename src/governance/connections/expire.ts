@@ -5,7 +5,7 @@ import type { ConnectionRow } from './connection-view.ts'
 /**
  * Marks a connection as expired, because the service no longer accepts its credential. Calls with this connection fail
  * with `connection_expired` until somebody connects again. Changes nothing if the connection was replaced or revoked
- * meanwhile, or if its generation is not `generation`. null: the generation is not compared.
+ * meanwhile, or if its generation is not `generation`. If `generation` is null, the generation is not compared.
  */
 export async function expireConnection(
   context: Pick<Acting, 'combiner'>,

@@ -16,7 +16,7 @@ import { AuthorizationDenied, exchangeCode } from './token-server.ts'
 
 type Attempt = Selectable<ConnectionAttemptsTable>
 
-/** How an authorization ended: with a connection, or with the error code of the authorization server. */
+/** The result of an authorization: a connection, or the error code of the authorization server. */
 export type Finished =
   | { readonly kind: 'connected'; readonly title: string; readonly connection: ConnectionView }
   | { readonly kind: 'refused'; readonly title: string; readonly code: string }

@@ -6,7 +6,7 @@ const tools: readonly ToolDeclaration[] = Object.values(catalog)
 
 /**
  * Returns the tools of an integration that need more than the granted rights. `granted` is null if the server named no
- * rights.
+ * rights: then no tool is returned.
  */
 export function lackingTools(
   { name, grant }: Pick<IntegrationDeclaration, 'name' | 'grant'>,

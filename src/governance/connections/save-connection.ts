@@ -36,9 +36,9 @@ export interface CheckedConnection extends FirstAccess {
 export type Saving = Acting & { readonly db: Db; readonly secrets: Secrets }
 
 /**
- * Saves a connection after the service has accepted its credential. The new connection replaces the owner's live
- * connection to the same integration. Throws `insufficient_role`, `validation_error` if the organization already has
- * `mostConnections` connections, and the errors of `growAs`.
+ * Saves a connection after the service has accepted its credential. If the person or organization that owns the
+ * connection already has one to the same integration, the new connection replaces it. Throws `insufficient_role`,
+ * `validation_error` if the organization already has `mostConnections` connections, and the errors of `growAs`.
  */
 export async function saveConnection(
   context: Saving,
@@ -101,7 +101,10 @@ async function keep(context: Saving, owner: SecretOwner, text: string): Promise<
   }
 }
 
-/** Revokes the owner's live connection to an integration. Returns its id, or null if the owner has none. */
+/**
+ * Revokes the connection that the person `ownerId`, or the organization if `ownerId` is null, has to an integration.
+ * Returns its id, or null if there is no such connection.
+ */
 async function replaceLive(tx: ChainTx, integration: string, ownerId: string | null): Promise<string | null> {
   const row = await tx.trx
     .updateTable('connections')

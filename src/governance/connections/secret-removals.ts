@@ -15,7 +15,10 @@ import {
  * is saved, the row remains, and the secret is removed later.
  */
 
-/** How long a secret is kept if its connection is not saved. Saving a connection always takes less time. */
+/**
+ * If a secret's connection is not saved, the secret is removed after this time. Saving a connection always takes less
+ * time.
+ */
 const orphanAge = sql`interval '1 hour'`
 const retryPause = sql`interval '5 minutes'`
 /** One round removes at most this many secrets. */

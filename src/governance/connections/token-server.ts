@@ -70,7 +70,7 @@ const statementLife = '5m'
 
 type RefreshGrant = Extract<Grant, { kind: 'refresh_token' }>
 type ServiceAccountGrant = Extract<Grant, { kind: 'service_account' }>
-/** A server in the form that the OAuth library needs, with the addresses to which secrets may go. */
+/** A server as the OAuth library describes it, with the addresses to which secrets may go. */
 export interface KnownServer {
   readonly as: oauth.AuthorizationServer
   readonly endpoints: Pick<TokenServer, 'authorizationEndpoint' | 'tokenEndpoint' | 'revocationEndpoint'>
@@ -252,7 +252,7 @@ export async function revokeToken(
 
 const clientOf = ({ id }: OAuthClient): oauth.Client => ({ client_id: id })
 
-/** Limits requests to this address. `Outgoing` decides whether the address may use `http:`. */
+/** Returns options that limit requests to this address. `Outgoing` decides whether the address may use `http:`. */
 function optionsFor(outgoing: Outgoing, address: string) {
   const fetch: Fetch = outgoing.fetchWithin({
     addresses: [address],
@@ -295,5 +295,5 @@ async function answered<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Returns the server's error code. Another text may repeat a secret, so it is replaced. */
+/** Returns the server's error code. Any other text is replaced, because it may repeat a secret. */
 const wordOf = (code: string): string => (/^[a-z_]{1,60}$/.test(code) ? code : 'an unknown error')

@@ -48,8 +48,8 @@ export async function reconcile(
 }
 
 /**
- * Sends a cancellation or wake-up again, because the first one may be lost. A repetition does no harm. The keys in
- * `overdue` wake only calls whose decision is in the database.
+ * Sends a cancellation or wake-up again, because the first one may be lost. A repetition does no harm. `overdue`
+ * contains only calls that wait although their decision is in the database.
  */
 async function tellAgain(engine: WorkflowEngine, run: OpenRun): Promise<boolean> {
   if (run.cancel_requested_at !== null) return engine.cancel(run.id, run.cancel_requested_by)

@@ -124,7 +124,7 @@ async function deliver(
       { err: error, kind: row.kind, run_id: row.run_id, attempt: row.attempts },
       'a message to Temporal failed, trying again',
     )
-    await postpone(context.db, row, message).catch(() => {}) // the lease expires anyway
+    await postpone(context.db, row, message).catch(() => {}) // the row is sent again after its lease
   }
   return false
 }

@@ -38,7 +38,7 @@ export interface QueueView {
   readonly organization_id: string
   /** null if the organization uses the default queue. */
   readonly task_queue: string | null
-  /** The number of open runs. They stay on the queue on which they started. */
+  /** The number of open runs. Those that have started stay on the queue on which they started. */
   readonly runs_in_flight: number
 }
 

@@ -59,7 +59,8 @@ const states: Readonly<Record<string, EngineState>> = {
 }
 
 export function createWorkflowEngine(client: Client): WorkflowEngine {
-  // With this deadline, a process can stop even if Temporal does not answer. The outbox tries again later.
+  // With this deadline, a process can stop even if Temporal does not answer. The relay or the reconciler repeats the
+  // call later.
   const soon = <T>(work: () => Promise<T>): Promise<T> =>
     client.connection.withDeadline(Date.now() + deadlineMilliseconds, work)
   const found = async (work: () => Promise<unknown>): Promise<boolean> => {
@@ -95,7 +96,7 @@ export function createWorkflowEngine(client: Client): WorkflowEngine {
       }
     },
     wake: (runId, wake) => found(() => client.workflow.getHandle(runId).signal(wakeSignal, wake)),
-    // The SDK's own method `cancel` accepts no reason.
+    // The SDK's own method `cancel` accepts no reason, so the request is sent without this method.
     cancel: (runId, by) =>
       found(() =>
         client.workflowService.requestCancelWorkflowExecution({

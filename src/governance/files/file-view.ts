@@ -19,7 +19,7 @@ export interface FileView {
   readonly last_used_at: string | null
 }
 
-/** The columns that a view needs. The file's contents are not among them. */
+/** The columns that `fileView` needs. The file's contents are not among them. */
 export const shownColumns = [
   'id',
   'organization_id',

@@ -11,7 +11,7 @@ import { filePlace } from '../sealing/places.ts'
 /** The texts and rows of all files of one run have at most this many bytes. A request's inputs have the same limit. */
 export const mostFileBytes = 8 * 1024 ** 2
 
-/** The files of a run, in the form of an input. */
+/** The files of a run. `value` becomes an input of the run. */
 interface RunFiles {
   readonly value: Json
   /** Id and hash of each file, for the hash of the run's inputs. */

@@ -27,7 +27,7 @@ export interface QuotaView {
   readonly limits: Limits
   readonly overrides: Overrides
   readonly effective: Limits
-  /** Only present in the answer to a read. */
+  /** Only present if the request reads the quota, not if it changes the quota. */
   readonly usage?: StorageUsage
 }
 

@@ -14,9 +14,9 @@ const units: Readonly<Record<Bucket, 'minute' | 'day'>> = {
   quota_changes_per_minute: 'minute',
 }
 /**
- * A block has the window's remaining requests divided by this number. So blocks get smaller towards the limit, and a
- * process holds few unused requests. If a process is killed, the rest of its block of the day is lost until midnight
- * (UTC).
+ * The size of a block is the number of the window's remaining requests divided by this number. So blocks get smaller
+ * towards the limit, and a process holds few unused requests. If a process is killed, the rest of its block of the day
+ * is lost until midnight (UTC).
  */
 const parts: Readonly<Record<'minute' | 'day', number>> = { minute: 8, day: 64 }
 const largestBlock = 1_000

@@ -4,7 +4,7 @@ import type { Taken } from './rates.ts'
 
 /**
  * Counts and logs a request that was refused because of a rate limit. A refused client may go on asking. So this
- * function logs only a few lines a minute for each holder of a limit.
+ * function logs only a few lines a minute for each `holderId`: an organization, or a person without an organization.
  */
 export function noteRefusal(
   { metrics, sparseLog }: { readonly metrics: Metrics; readonly sparseLog: SparseLog },

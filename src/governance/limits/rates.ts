@@ -22,7 +22,7 @@ export interface Taken {
  * Counts the requests of organizations. A process leases a block of a window's requests from the database
  * (rate-lease.ts), and counts the requests of the block in memory. Callers pass the present limits. A block that was
  * leased under another limit is not used any more. So a changed limit holds in every process from the next request on.
- * For agents' keys that ask often, it holds within a second (docs/decisions/0049).
+ * For agents' keys that ask often, a changed limit holds within a second (docs/decisions/0049).
  */
 export interface Rates {
   /**
@@ -31,7 +31,7 @@ export interface Rates {
    * a limit that is too low. A refused request is not counted.
    */
   take(organizationId: string, limits: Limits, kind: Kind): Promise<Taken>
-  /** Gives unused requests back to the database. So a process that stops wastes none. */
+  /** Gives unused requests back to the database. So the requests are not lost when the process stops. */
   close(): Promise<void>
 }
 
@@ -60,7 +60,7 @@ function limitOf(limits: Limits, bucket: Bucket): number {
   if (bucket === 'quota_changes_per_minute') return quotaChangesPerMinute
   return limits[bucket === 'agent_reports_per_minute' ? 'authorize_per_minute' : bucket]
 }
-/** If a process holds more blocks than this, it drops the blocks of past windows. */
+/** A process that holds more blocks than this drops the blocks of past windows. */
 const keptBlocks = 10_000
 
 /** The blocks that this process has leased, by organization and bucket. */

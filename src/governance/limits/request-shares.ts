@@ -19,9 +19,9 @@ export type Size =
   /** A request over its rate limit. Its only answer is an error. */
   | 'refusal'
 
-/** The shares of an organization while no other organization is served. */
+/** How many requests of each kind a process works on for one organization while it serves no other organization. */
 const alone: Readonly<Record<Size, number>> = { question: 512, small: 64, large: 2, look: 32, refusal: 64 }
-/** The shares while other organizations are served too. */
+/** The same numbers while the process also serves other organizations. */
 export const shared: Readonly<Record<Size, number>> = {
   question: 32,
   small: 4,
@@ -33,15 +33,14 @@ export const shared: Readonly<Record<Size, number>> = {
 export const mostWaiting = 1_000
 
 /**
- * While the thread is busy, an organization that uses more than its part must pause after each request. The pause is
- * this many times as long as the request took. So an organization that sends all the time leaves most of the thread to
- * others.
+ * While the thread is busy, an organization that uses more than its part of the thread (thread-use.ts) must pause after
+ * each request. The pause is this many times as long as the request took. So an organization that sends all the time
+ * leaves most of the thread to others.
  */
 const restFactor = 8
 /**
- * The pause depends on the request's time, but this time counts only up to this many times the thread's work for the
- * request. A small request takes long if the thread works for others meanwhile. That must not make the pause of its
- * organization longer.
+ * For the pause, a request's duration counts only up to this many times the thread's work for the request. A small
+ * request takes long if the thread works for other requests meanwhile, but this must not make the pause longer.
  */
 const mostWaited = 8
 /** The longest pause, in milliseconds. */
@@ -59,7 +58,10 @@ interface Lane {
   readonly waiting: (() => void)[]
 }
 
-/** Waits for a place in the organization's share, then runs `work`. Throws the errors of `Shares.enter`. */
+/**
+ * Waits until the process may work on this request (`Shares.enter`), then runs `work`. Throws the errors of
+ * `Shares.enter`.
+ */
 export async function withShare<T>(
   shares: Shares,
   organizationId: string,
@@ -81,19 +83,24 @@ export interface Place {
    * it delays the others.
    */
   works(): void
-  /** Gives the place back. A second call does nothing. */
+  /**
+   * Ends the work on the request, so that another request of the organization can begin. A second call does nothing.
+   */
   leave(): void
 }
 
-/** One request that takes a place in its organization's share as soon as its kind is known. */
+/**
+ * One request. As soon as its kind is known, `admit` counts it as one of the requests that the process works on for the
+ * organization.
+ */
 export interface Entry {
-  /**
-   * Takes a place, and resolves when the request may be worked on. Throws the errors of `Shares.enter`. Only the first
-   * call waits.
-   */
+  /** Resolves when the request may be worked on. Throws the errors of `Shares.enter`. Only the first call waits. */
   admit(size: Size): Promise<void>
   works(): void
-  /** Gives the place back. Call it also before the request waits for something else, such as the end of a run. */
+  /**
+   * Ends the work on the request, so that another request of the organization can begin. Call it also before the
+   * request waits for something else, such as the end of a run.
+   */
   leave(): void
 }
 
@@ -177,8 +184,8 @@ export function createShares(
     if (!isContended()) return 0
     if (size === 'refusal') return refusalRest
     if (!isUnfair || (size !== 'large' && !isBusy())) return 0
-    // The database does most of the work of a `look`, and an organization has only one at a time. So its whole time
-    // counts.
+    // The database does most of the work of a `look`, and an organization now has only one `look` at a time. So the
+    // whole time of the `look` counts.
     const counted = size === 'look' ? took : Math.min(took, worked * mostWaited)
     return Math.min(counted * restFactor, longestRest)
   }

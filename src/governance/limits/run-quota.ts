@@ -24,7 +24,10 @@ export interface RunCapacity {
   readonly queueIsFull: Exceeded | null
 }
 
-/** If the queue is full, callers are told to wait this long. It is a guess, because the end of a run is unknown. */
+/**
+ * If the queue is full, callers are told to wait this long. The number is a guess, because nobody knows when a run
+ * ends.
+ */
 const untilSlotSeconds = 10
 
 const words: Readonly<Partial<Record<LimitName, string>>> = {

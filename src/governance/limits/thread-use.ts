@@ -6,7 +6,7 @@ const rememberedMilliseconds = 10_000
 const busyWindow = 100
 /** After this many milliseconds, the thread's work for a request counts only half. */
 const halfLife = 2_000
-/** An organization uses more than its part if its use is above this multiple of the mean use of all organizations. */
+/** An organization uses more than its part of the thread if it uses more than this multiple of the mean use. */
 const unfair = 1.3
 /**
  * An organization that uses less than this part of the thread's work is never slowed down, however many organizations

@@ -19,7 +19,7 @@ export const mostWrong = 5
 export const mostCodes = 5
 /**
  * One account gets at most this many codes in an hour, for all members together. The limit protects the owner of the
- * account, who perhaps asked for no code.
+ * account, who perhaps did not ask for a code.
  */
 export const mostCodesToAccount = 10
 /** If a member asks for a code again within this many seconds, no second code is sent. */

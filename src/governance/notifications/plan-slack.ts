@@ -57,8 +57,8 @@ const groupOf = ({ runId, stepId, itemIndex, itemCount }: Subject): string | nul
   itemIndex !== null && (itemCount ?? 0) > mostSingleItems ? `${runId}/${stepId}` : null
 
 /**
- * Returns whether the organization has a connection for Slack. An expired connection counts too, so that the list of
- * messages shows the failures.
+ * Returns whether the organization has a connection for Slack. An expired connection counts too. Messages are then
+ * planned and fail, and the list of messages shows the failures.
  */
 export async function hasSlack(trx: Transaction<Database>, organizationId: string): Promise<boolean> {
   const row = await trx

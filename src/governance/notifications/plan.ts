@@ -104,7 +104,9 @@ async function readChanged(
   return { subjects: [...approvals, ...onceEach(callSubjects)], runs }
 }
 
-/** Removes duplicates. A call is read twice if messages about its newest attempt already exist. */
+/**
+ * Removes duplicates. A call with an unknown outcome is read twice if messages about its newest attempt already exist.
+ */
 const onceEach = (subjects: readonly Subject[]): readonly Subject[] => [
   ...new Map(subjects.map((subject) => [`${subject.id} ${subject.round}`, subject])).values(),
 ]

@@ -33,8 +33,8 @@ export interface Changed {
 }
 
 /**
- * Returns the messages of one channel with their recipients. The result may include messages that exist already. They
- * do not change.
+ * Returns the messages of one channel with their recipients. The result may include messages that exist already. The
+ * existing messages do not change.
  */
 export type Planner = (
   trx: Transaction<Database>,

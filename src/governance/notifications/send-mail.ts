@@ -61,7 +61,8 @@ export async function sendMails(context: Sending, send: SendReminder): Promise<v
 }
 
 async function leaseMails(db: Db): Promise<readonly LeasedMail[]> {
-  // The workers of these mails died after the intent and before the answer of the mail server.
+  // The workers of these mails died after the intent and before the answer of the mail server. So it is unknown whether
+  // the mails have arrived, and they are not sent again.
   await sql`
     update notifications set state = 'failed', last_error = 'mail_outcome_unknown', shown = wanted
     where channel = 'mail' and state = 'pending' and id = message_id and intent_at is not null

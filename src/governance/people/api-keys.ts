@@ -32,8 +32,8 @@ export interface KeyChange {
  *   caller's scopes or role.
  * - Throws `insufficient_role` if the new key expires later than the key that the caller uses.
  * - Throws `validation_error` if the new key expires in the past.
- * - Throws `conflict` while the caller's address is not confirmed. Its true owner may take over the account later, and
- *   would then have this key in it.
+ * - Throws `conflict` while the caller's address is not confirmed. The person who really has this address may take over
+ *   the account later, and the account must not contain a stranger's key then.
  */
 export async function createApiKey(
   context: Acting,
@@ -149,8 +149,8 @@ export async function changeApiKey(
 
 /**
  * Confirms one of the caller's keys with a second factor. An organization that requires a second factor then accepts
- * the key again. The access table requires a sign-in session that was opened with a second factor. Throws
- * `insufficient_role` for another person's key.
+ * the key again. The access table (api/access.ts) requires a sign-in session that was opened with a second factor.
+ * Throws `insufficient_role` for another person's key.
  */
 export async function confirmApiKey(
   context: Acting,
@@ -174,7 +174,7 @@ export async function confirmApiKey(
   })
 }
 
-/** Revokes a key, which can never become active again. Every process refuses the key after the commit. */
+/** Revokes a key for ever: it cannot become active again. Every process refuses the key after the commit. */
 export async function removeApiKey(context: Acting, caller: Caller, id: string): Promise<void> {
   await changeApiKey(context, caller, id, { active: false, isDeletion: true })
 }

@@ -11,7 +11,7 @@ export interface CreatedOwner {
   readonly organization_id: string
   readonly user_id: string
   readonly email: string
-  /** Shown only once, like the key, because the database stores only hashes. */
+  /** The password and the key are shown only once, because the database stores only their hashes. */
   readonly password: string
   readonly api_key: string
 }

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 
 /**
- * This many wrong passwords are allowed at once. Then one more is allowed per `secondsForOneMore`
+ * This many wrong passwords are allowed at once. Then one more is allowed every `secondsForOneMore` seconds
  * (docs/decisions/0033).
  */
 export const mostGuesses = 10
@@ -30,7 +30,7 @@ export async function returnGuess(db: Db, key: string): Promise<void> {
   await sql`update password_guesses set level = greatest(0, level - 1) where key = ${key}`.execute(db)
 }
 
-/** Deletes the rows under which all guesses are available again. */
+/** Deletes the rows of keys that have all their guesses again, because their last guess was long ago. */
 export async function forgetGuesses(db: Db): Promise<void> {
   await sql`delete from password_guesses
     where at < clock_timestamp() - make_interval(secs => ${mostGuesses * secondsForOneMore})`.execute(db)

@@ -23,12 +23,12 @@ export async function hashPassword(password: string): Promise<string> {
   return `${salt}:${key.toString('hex')}`
 }
 
-/** The account row with a password, in the form that the sign-in library reads. */
+/** Returns an account row with a password, with the values that the sign-in library expects. */
 export function passwordAccount(userId: string, password: string): Insertable<AuthAccountsTable> {
   return { id: userId, account_id: userId, provider_id: 'credential', user_id: userId, password }
 }
 
-/** 24 characters, 144 random bits. */
+/** Returns a new password: 24 characters that encode 144 random bits. */
 export function newPassword(): string {
   return randomBytes(18).toString('base64url')
 }

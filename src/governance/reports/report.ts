@@ -8,7 +8,10 @@ import { readBounded } from '../bounded-read.ts'
 import type { Verdict } from '../../policy/types.ts'
 import { createdSince, startOf, type Period } from './period.ts'
 
-/** Seconds. The report counts the approvals within this time, because their approver may not have read the call. */
+/**
+ * In seconds. The report counts the approvals that were given within this time after the request, because such an
+ * approver may not have read the call.
+ */
 const quick = 10
 /** A report names at most this many people, and at most this many rules. */
 const mostPeople = 10
@@ -45,7 +48,7 @@ export interface GovernanceReport {
   readonly pending: number
   readonly expired: number
   readonly cancelled: number
-  /** Approved approvals as a share of all that were approved or rejected, from 0 to 1; 0 if nothing was decided. */
+  /** The approved approvals divided by the approved and rejected approvals, from 0 to 1; 0 if nothing was decided. */
   readonly approval_rate: number
   /** The mean time from a request to its approval or rejection; 0 if nothing was decided. */
   readonly avg_approval_time_minutes: number
@@ -54,7 +57,7 @@ export interface GovernanceReport {
   readonly median_decision_seconds: number | null
   readonly p95_decision_seconds: number | null
   readonly approved_within_ten_seconds: number
-  /** A share of the approved approvals, from 0 to 1; null if nothing was approved. */
+  /** `approved_within_ten_seconds` divided by the approved approvals, from 0 to 1; null if nothing was approved. */
   readonly share_approved_within_ten_seconds: number | null
   readonly top_approvers: readonly { readonly user_id: string; readonly approvals: number }[]
   /** The rules that held the most calls, in descending order. */
@@ -95,7 +98,8 @@ async function countExecutions(
   trx: Transaction<Database>,
   mine: RawBuilder<boolean>,
 ): Promise<{ total_executions: number; gated_executions: number }> {
-  // An approval is never older than its run. So all approvals of the period's runs were created in the period too.
+  // An approval is never older than its run. So all approvals of the period's runs were created in the period too, and
+  // the query needs no older approvals.
   const { rows } = await sql<{ total_executions: number; gated_executions: number }>`
     select (select count(*) from runs where ${mine}) as total_executions,
            (select count(*) from (select distinct run_id from approvals where ${mine} and run_id is not null) as held

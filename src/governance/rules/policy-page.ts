@@ -9,8 +9,7 @@ interface PolicyRow {
 }
 
 /**
- * The form of a position in a cursor: a time in milliseconds, a tool and a role, each on its own line. None of them
- * contains a line break.
+ * The text of a cursor has three lines: a time in milliseconds, a tool and a role. None of them contains a line break.
  */
 const placeForm = /^\d{1,15}\n[^\n]+\n[^\n]*$/
 const placeOf = ({ created_at, tool_name, role }: PolicyRow): string =>
@@ -18,7 +17,7 @@ const placeOf = ({ created_at, tool_name, role }: PolicyRow): string =>
 
 /**
  * Reads one page of policies, newest first. Policies that were created at the same time are ordered by tool and role;
- * each pair of tool and role exists only once. An organization has at most some thousand policies, so the query needs
+ * each pair of tool and role exists only once. An organization has at most a few thousand policies, so the query needs
  * no index.
  */
 export async function policyPage<DB, TB extends keyof DB, Row extends PolicyRow, T>(

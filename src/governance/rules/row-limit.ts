@@ -4,9 +4,9 @@ import { DomainError } from '../errors.ts'
 
 interface RowLimit {
   readonly most: number
-  /** The name of the rows, for the error message. */
+  /** The word for the rows in the error message. */
   readonly rows: string
-  /** Advice for another solution, for the error message. */
+  /** Advice for the error message: what to do instead of adding a row. */
   readonly instead: string
 }
 

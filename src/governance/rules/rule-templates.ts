@@ -27,8 +27,8 @@ const secretFiles = [
   'id_ed25519',
 ]
 /**
- * These strings find the same files in the text of commands. `.env` matches only after a space, a slash or a quotation
- * mark, so that `process.env` does not match.
+ * These strings find the files of `secretFiles` in the text of commands. `.env` matches only after a space, a slash or
+ * a quotation mark, so that `process.env` does not match.
  */
 const secretWords = [' .env', '/.env', "'.env", '".env', ...secretFiles.slice(1)]
 

@@ -78,7 +78,7 @@ const compileDrafts = ({ settings, frozen }: LoadedPolicy, drafts: readonly Rule
     frozen,
   })
 
-/** The denial of a call that is refused before any policy is read, else null. */
+/** Returns the denial if the call is refused before any rule or tool policy is checked, else null. */
 function refusalOf({ source, role }: Call & TriedCall, hasBadPath: boolean): Decided | null {
   const refusal = role === undefined ? null : refusalOfRole(source, role)
   return refusal ?? (hasBadPath ? pathAboveRoot : null)

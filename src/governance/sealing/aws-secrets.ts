@@ -6,7 +6,7 @@ import { SecretGone, SecretsUnavailable, type SecretOwner, type Secrets } from '
 
 type AwsConfig = Extract<Config['secrets'], { backend: 'aws_secrets_manager' }>
 
-/** How long a process may use a secret that it has read, in milliseconds. */
+/** A process may use a secret for this many milliseconds after it has read the secret. */
 const cachedMilliseconds = 60_000
 const mostCached = 1_000
 const connectMilliseconds = 3_000

@@ -34,7 +34,7 @@ export interface KeyColumn {
   readonly type: 'text' | 'integer'
 }
 
-/** The columns of `key` and `also`, by name. */
+/** The values of a row in the columns `key` and `also`, under the names of these columns. */
 export type Row = Readonly<Record<string, unknown>>
 
 const textKey = (...names: readonly string[]): KeyColumn[] => names.map((name) => ({ name, type: 'text' }))

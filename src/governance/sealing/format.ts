@@ -23,12 +23,14 @@ const idBytes = 8
 const ivBytes = 12
 const tagBytes = 16
 
-/** The number of bytes before the body in version 2. `value_bytes` in the database relies on this number. */
+/**
+ * The number of bytes before the body in version 2 of the format. `value_bytes` in the database relies on this number.
+ */
 export const sealedOverhead = 1 + idBytes + ivBytes + tagBytes
 
 /**
- * The first bytes of a sealed value identify it, because they contain the iv. This is their number. It is a multiple of
- * 3, for base64.
+ * This many first bytes of a sealed value identify the value, because they contain the random iv. The number is a
+ * multiple of 3, so that the same bytes can be cut from a base64 text.
  */
 export const fingerprintBytes = 36
 
@@ -46,8 +48,8 @@ export interface SealedText {
 }
 
 /**
- * The sealed bytes cannot be opened at this place with this installation's keys. The message contains none of the
- * bytes.
+ * The sealed bytes cannot be opened for this row and column (place) with this installation's keys. The message contains
+ * none of the bytes.
  */
 export class UnsealError extends Error {
   override readonly name = 'UnsealError'
@@ -108,7 +110,7 @@ export function keyIdOf(sealed: Buffer): string | null {
   return sealed.toString('hex', 1, 1 + idBytes)
 }
 
-/** Opens bytes of version 2 with this data key. Throws UnsealError. */
+/** Opens sealed bytes in version 2 of the format with this data key. Throws UnsealError. */
 export function openWith(key: DataKey, place: string, sealed: Buffer): string {
   const header = headerOfKey(key, sealed)
   return decrypt(key.key, header.length, aad(header, place), sealed).toString('utf8')
@@ -133,7 +135,7 @@ export function wrap(installationKey: Buffer, place: string, plain: Buffer): Buf
   return encrypt(installationKey, Buffer.from([byInstallation]), Buffer.from(place), plain)
 }
 
-/** Opens bytes of version 1. Throws UnsealError. */
+/** Opens sealed bytes in version 1 of the format. Throws UnsealError. */
 export function unwrap(installationKey: Buffer, place: string, sealed: Buffer): Buffer {
   if (keyIdOf(sealed) !== null) throw new UnsealError('sealed data names a data key')
   return decrypt(installationKey, 1, Buffer.from(place), sealed)

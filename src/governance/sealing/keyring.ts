@@ -49,7 +49,10 @@ export interface Keyring {
 }
 
 const placeOf = (id: string): string => `data-key/${id}`
-/** The place of `key_probe`. Only a database of an older version, which had no data keys, contains `key_probe`. */
+/**
+ * The place (places.ts) of `key_probe`. Only a database of an older version, which had no data keys, contains
+ * `key_probe`.
+ */
 const probePlace = 'installation'
 
 /** Returns the row of `data_keys` that stores a data key, wrapped with this installation key. */
@@ -161,8 +164,8 @@ function newestRow(db: Db) {
 }
 
 /**
- * Makes the first key. If two processes do this at the same time, only one key is stored, because a generation is
- * unique.
+ * Makes the first data key. If two processes do this at the same time, only one key is stored, because the database
+ * stores only one key of each generation.
  */
 async function makeFirst(db: Db, installationKeys: readonly [Buffer, ...Buffer[]]) {
   await checkProbe(db, installationKeys)

@@ -6,17 +6,17 @@ import { effectId, type EffectKey } from '../../contract/effect-key.ts'
  * the parameters of a held call and of its approval, which are equal.
  */
 
-/** The place of a call's resolved parameters. Both the call's row and the row of its approval store them. */
-export const paramsPlace = (key: EffectKey): string => effectId(key)
-/** The place of the input of an agent's call. The row of the call's approval stores this input. */
-export const agentInputPlace = (approvalId: string): string => approvalId
 /**
- * Before an approval is decided, its approvers see the present state of what the call would change. This is the place
- * of that state.
+ * The place (see above) of a call's resolved parameters. Both the call's row and the row of its approval store the
+ * parameters.
  */
+export const paramsPlace = (key: EffectKey): string => effectId(key)
+/** The place of the sealed input of an agent's call. The row of the call's approval stores this input. */
+export const agentInputPlace = (approvalId: string): string => approvalId
+/** The place of the state that a call would change. The approvers see this state before they decide. */
 export const statePlace = (approvalId: string): string => `${approvalId}/state`
 export const outputPlace = (key: EffectKey): string => `${effectId(key)}/output`
-/** The place of values that belong to a call's error. */
+/** The place of the sealed values that belong to a call's error. */
 export const errorPlace = (key: EffectKey): string => `${effectId(key)}/error`
 export const inputsPlace = (runId: string): string => `${runId}/inputs`
 export const resultPlace = (runId: string): string => `${runId}/result`
@@ -31,14 +31,14 @@ export const connectionPlace = (
   field: ConnectionField,
 ): string => JSON.stringify(['connection', organizationId, connectionId, field])
 
-/** The place of a webhook's address and secrets. */
+/** The place of a webhook's sealed address and secrets. */
 export const webhookPlace = (organizationId: string, webhookId: string): string =>
   JSON.stringify(['webhook', organizationId, webhookId])
 
-/** The place of the text or the rows that were read from an uploaded file. */
+/** The place of the sealed text or rows that were read from an uploaded file. */
 export const filePlace = (organizationId: string, fileId: string, part: 'text' | 'rows'): string =>
   JSON.stringify(['file', organizationId, fileId, part])
-/** The place of the PKCE verifier of an authorization whose answer has not arrived yet. */
+/** The place of the sealed PKCE verifier of an authorization whose answer has not arrived yet. */
 export const verifierPlace = (stateHash: string): string => JSON.stringify(['connection-attempt', stateHash])
 
 /**

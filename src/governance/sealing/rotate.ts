@@ -16,7 +16,10 @@ const passPauseMilliseconds = 1_000
 export interface RotationOptions {
   /** Whether to wrap the existing data keys with DATA_ENCRYPTION_KEY instead of making a data key. */
   readonly installationKey: boolean
-  /** How long an older data key may still seal values after a new key was made; at least `leaseMilliseconds`. */
+  /**
+   * Other processes may still seal with an older data key for this time after a new key was made; at least
+   * `leaseMilliseconds`.
+   */
   readonly settleMilliseconds: number
   readonly say: (line: string) => void
 }
@@ -115,8 +118,9 @@ async function startRotation(context: Rotating, { say }: RotationOptions): Promi
  * Wraps all data keys with DATA_ENCRYPTION_KEY, in one transaction. Returns how many data keys were wrapped with
  * another key before.
  *
- * If there was no such data key and no old key is set, throws `conflict`, because the operator has not set a new key.
- * If there was none but an old key is set, an earlier call has done the work, and 0 is correct.
+ * If no data key was wrapped with another key, the result depends on the old keys. If an old key is set, an earlier
+ * call has done the work, and 0 is returned. If no old key is set, the operator has not set a new key, and `conflict`
+ * is thrown.
  */
 async function wrapAgain(client: pg.PoolClient, context: Rotating): Promise<number> {
   const [newKey, ...oldKeys] = context.config.encryptionKeys

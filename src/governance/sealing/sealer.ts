@@ -56,7 +56,10 @@ export function sealerOf(keyring: Keyring): Sealer {
   }
 }
 
-/** Seals a text and returns it with its number of bytes, which limits need. Call this before you take a lock. */
+/**
+ * Seals a text. Returns the sealed bytes with the number of bytes of the text, which counts towards limits. Call this
+ * before you take a lock.
+ */
 export async function sealText(sealer: Sealer, place: string, plain: string): Promise<SealedText> {
   return { sealed: await sealer.seal(place, plain), bytes: Buffer.byteLength(plain) }
 }

@@ -138,8 +138,8 @@ async function readInstallationTools(db: Db, organizationId: string): Promise<st
 }
 
 /**
- * Connects every tool of the installation to the operator's organization, and returns the tools for its first audit
- * entry.
+ * Connects every tool of the installation to the operator's organization. Returns the names of these tools, for the
+ * first audit entry of the organization.
  */
 export async function connectEverything(tx: ChainTx): Promise<{ installation_tools: string[] }> {
   await tx.trx
@@ -151,7 +151,7 @@ export async function connectEverything(tx: ChainTx): Promise<{ installation_too
   return { installation_tools: [...installationTools] }
 }
 
-/** The answer for an operator. */
+/** The output of `npm run connect-installation`: the installation's tools that the organization may use. */
 export interface ConnectionsView {
   readonly organization_id: string
   readonly tools: readonly string[]

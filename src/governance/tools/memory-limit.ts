@@ -4,7 +4,8 @@ import type { Label } from '../../policy/types.ts'
 import type { Exceeded } from '../limits/run-quota.ts'
 
 /**
- * A refused caller may try again after this many seconds. This is a guess: memory becomes free when values are deleted.
+ * A refused caller may try again after this many seconds. This is a guess, because memory becomes free only when
+ * somebody deletes or shortens a value.
  */
 const retryAfterSeconds = 60
 

@@ -8,13 +8,14 @@ import type { Context } from '../context.ts'
 const batch = 50
 
 /**
- * Removes data that is older than RETENTION_DAYS. If RETENTION_DAYS is 0, all of it stays:
+ * Removes old data. The cutoff is RETENTION_DAYS days before now. If RETENTION_DAYS is 0, only `removeUnkept` removes
+ * data.
  *
- * - inputs, sealed parameters, outputs, results and events of runs that ended before that time;
- * - uploaded files that no run has used since that time;
- * - sealed inputs of agents' calls that were decided before that time;
- * - connections that were revoked before that time;
- * - messages that are older, unless they are about something that still waits.
+ * - inputs, sealed parameters, outputs, results and events of runs that ended before the cutoff;
+ * - uploaded files that no run has used since the cutoff;
+ * - sealed inputs of agents' calls that were decided before the cutoff;
+ * - connections that were revoked before the cutoff;
+ * - messages from before the cutoff, unless they are about something that still waits.
  *
  * Runs, steps, decisions, approvals and the audit log stay for ever, with hashes of the removed data. Returns the
  * number of runs whose data was removed. Several processes may do this at the same time: they take different runs.

@@ -6,7 +6,9 @@ import { freeSpace } from './disk-space.ts'
 
 /** Each count reads at most this many rows. */
 const mostRows = 10_000
-/** For this many milliseconds, all scrapers get the numbers of one reading. */
+/**
+ * The database and the disk are read at most once in this many milliseconds. Scrapes in this time repeat their numbers.
+ */
 const keptMilliseconds = 5_000
 /** If the database does not answer within this time, it counts as down for this scrape. */
 const patience = '2s'

@@ -24,8 +24,8 @@ const firstDelay = 100
 const longestDelay = 5_000
 
 /**
- * Opens the connection, and opens it again whenever it is lost. The delay before that is 0.1 s at first, doubles with
- * each failure, and is at most 5 s. Never throws.
+ * Opens the connection, and opens it again whenever it is lost. The delay before each new attempt is 0.1 s at first,
+ * doubles with each failure, and is at most 5 s. Never throws.
  */
 export function openListener(options: ListenerOptions, events: ListenerEvents): Listener {
   let closed = false

@@ -34,7 +34,7 @@ export interface NotifierOptions {
   readonly pollMilliseconds?: number
 }
 
-/** Milliseconds between two NOTIFY statements. `atEnd` counts if a run has ended. */
+/** Milliseconds between two NOTIFY statements. If a run has ended, `atEnd` applies, else `usually`. */
 const betweenMilliseconds = { usually: 20, atEnd: 4 }
 /** PostgreSQL accepts payloads below 8,000 bytes. Ids are ASCII, so each character is one byte. */
 const payloadBytes = 7_500

@@ -40,7 +40,7 @@ export const mostDeliveries = 20
 const sendingMilliseconds = 5_000
 /** Seconds until the webhook can be leased again after an internal error of the service. */
 const pauseAfterError = 60
-/** The length of a lease. It is longer than a worker sends under one lease. */
+/** The length of a lease. A worker needs less time to send under one lease, including its last attempt. */
 const leaseSeconds = (sendingMilliseconds + 3 * attemptMilliseconds) / 1_000
 /** If an answer takes longer than this many milliseconds, the webhook counts as slow. */
 const slowMilliseconds = 3_000

@@ -8,7 +8,7 @@ const disableSeconds = 3 * 24 * 3_600
 /**
  * Turns a webhook off if its receiver wants no more messages, or if nothing has arrived for days. Its waiting
  * deliveries stay until they are given up, in case an owner turns the webhook on again. `waits` is the number of
- * seconds since the first failure.
+ * seconds since the first failure after the last success.
  */
 export async function disableFailing(
   { combiner }: Pick<Context, 'combiner'>,

@@ -64,8 +64,8 @@ async function newEvents(trx: Transaction<Database>): Promise<readonly NewEvent[
 }
 
 /**
- * Returns the active webhooks among `ids`, with their number of waiting deliveries. The webhooks are locked, so that a
- * worker that ends a lease at the same time sees the new deliveries.
+ * Returns the active webhooks among `ids`, with their number of waiting deliveries, counted up to `mostWaiting`. The
+ * webhooks are locked, so that a worker that ends a lease at the same time sees the new deliveries.
  */
 async function lockWebhooks(
   trx: Transaction<Database>,

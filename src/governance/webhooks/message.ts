@@ -30,8 +30,8 @@ interface ApprovalPart {
 }
 
 /**
- * Returns the body of an event's requests, in the form of Standard Webhooks: `type`, `timestamp` and `data`. `base` is
- * the public address of the service. The body contains ids, names, verdicts and a link, but never a parameter or its
+ * Returns the body of an event's requests, with the fields of Standard Webhooks: `type`, `timestamp` and `data`. `base`
+ * is the public address of the service. The body contains ids, names, verdicts and a link, but never a parameter or its
  * value. Empty fields are left out.
  */
 export function messageOf(row: EventRow, base: string): string {
@@ -68,7 +68,7 @@ function linkOf({ data }: EventRow): string | null {
 
 /**
  * Each text in a message has at most this many characters. The limit is needed because an agent chooses the names of
- * its tools.
+ * its tools, and they could be very long.
  */
 const mostCharacters = 300
 

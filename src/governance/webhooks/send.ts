@@ -14,7 +14,7 @@ export interface Sent {
   readonly message: string
 }
 
-/** How one attempt ended. */
+/** The result of one attempt to send a message. */
 export interface Attempt {
   readonly delivered: boolean
   readonly status: number | null
@@ -77,8 +77,8 @@ const failed = (error: string | null): Attempt => ({
 })
 
 /**
- * Returns the headers of Standard Webhooks. While the former secret is still valid, they have two signatures: one by
- * the new secret and one by the former.
+ * Returns the headers of Standard Webhooks. While the former secret is still valid, the signature header contains two
+ * signatures: one by the new secret and one by the former.
  */
 export function signatureOf(
   target: WebhookTarget,

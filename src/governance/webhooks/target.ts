@@ -44,8 +44,8 @@ interface Reaching {
 }
 
 /**
- * Parses an address into the form that is stored. Throws `validation_error` for an address to which no request may be
- * sent. If the address has a host name, its IP addresses are checked only when a request is sent.
+ * Parses the address of a webhook. Throws `validation_error` for an address to which no request may be sent. If the
+ * address has a host name, its IP addresses are checked only when a request is sent.
  */
 export function readAddress({ config, outgoing }: Reaching, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null

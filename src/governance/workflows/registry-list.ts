@@ -26,7 +26,7 @@ export async function listTemplates(
   return pageOf(rows, page.limit, (row) => String(row.place), templateView)
 }
 
-/** The position in a cursor; 0 for a cursor of another list, which gives an empty page. */
+/** Returns the position in a cursor. For a cursor of another list, returns 0, so that the page is empty. */
 function placeIn(cursor: string | null): number | null {
   if (cursor === null) return null
   return /^\d{1,9}$/.test(cursor) ? Number(cursor) : 0

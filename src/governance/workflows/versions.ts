@@ -14,13 +14,15 @@ export interface VersionSummary {
   readonly deployed_at: string
   readonly deployed_by: string
   readonly message: string
-  /** For a rollback: the version that was current, and the version whose definition was copied. */
+  /**
+   * For a rollback: the version that was current, and the version whose definition was copied. null for other versions.
+   */
   readonly rolled_back_from: number | null
   readonly rolled_back_to: number | null
 }
 export interface VersionView extends VersionSummary {
   readonly workflow_id: string
-  /** SHA-256 over the definition's RFC 8785 form. */
+  /** SHA-256 of the definition's canonical JSON text (RFC 8785). */
   readonly digest: string
   readonly definition: WorkflowDefinition
 }

@@ -3,8 +3,8 @@ import { normalized } from './unicode.ts'
 import type { Json, JsonObject } from '../types.ts'
 
 /*
- * One file has many paths that open it: `/srv//www/x`, `/srv/./www/x`, `/a/../srv/www/x`. Rules compare text, so they
- * see such a path as given and also in its plain form (docs/decisions/0058).
+ * One file has many paths that open it: `/srv//www/x`, `/srv/./www/x`, `/a/../srv/www/x`. Rules compare text. So they
+ * see such a path as given and also in its plain form, here `/srv/www/x` (docs/decisions/0058).
  */
 
 const pathArguments = [
@@ -60,10 +60,16 @@ export function resolvedIn(folder: unknown, tool: string, params: JsonObject): J
   return resolved
 }
 
-/** False for home folders (`~`), whose location is unknown here, and for Windows drives. */
+/**
+ * Whether a path is relative to the working folder. False for home folders (`~`), whose location is unknown here, and
+ * for Windows drives.
+ */
 const isRelative = (path: string): boolean => !/^\s*(?:[/~\\]|[A-Za-z]:|$)/.test(path)
 
-/** Finds paths that may not be plain: dots and slashes, white space around the path, and characters outside ASCII. */
+/**
+ * Finds paths that may differ from their plain form: dots and slashes, white space around the path, and characters
+ * outside ASCII.
+ */
 const mayDiffer = /\/[./]|^[.\s]|[/\s]$|[^ -~]/
 
 class UnsafePath extends Error {}

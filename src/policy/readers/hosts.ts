@@ -17,8 +17,7 @@ export function normalHost(text: string): string | null {
   if (text.length === 0 || text.length > longestText) return null
   if (plainHost.test(text) && !text.includes('xn--') && !/\d$/.test(text))
     return text.length <= longestHost ? text : null
-  // The caller has already cut off everything around the host. If one of these characters is left, the host is
-  // unreadable.
+  // The caller has already cut off everything around the host. If one of these characters is left, the text is no host.
   if (/[\s/\\?#@:<>]/.test(text) && !/^\[[0-9a-fA-F:.]+\]$/.test(text)) return null
   let host: string
   try {
@@ -32,7 +31,7 @@ export function normalHost(text: string): string | null {
   return isDotted && host.length <= longestHost && /^[a-z0-9._-]+$/.test(host) ? host : null
 }
 
-/** Uses a loop, because a regex for the end of a text takes quadratic time. */
+/** Removes the dots at the end. Uses a loop, because a regex for the end of a text takes quadratic time. */
 function withoutEndDots(text: string): string {
   let end = text.length
   while (text[end - 1] === '.') end--

@@ -6,8 +6,9 @@ const ofIssue = /\/(?:browse|issues)\/([^/]+)\/?$/
 const ofProject = /\/(?:projects|browse)\/([^/]+)(?:\/|$)/
 
 /**
- * Reads a text as a link to the site `base`. Returns null for a text that is no link, and for a link to another site.
- * If `base` is null, the link may be to any site, because only the connection of an organization knows its site.
+ * Reads a text as a link to the Jira site `base`. Returns null for a text that is no link, and for a link to another
+ * site. If `base` is null, a link to any site is read. Rules pass null, because only the connection of an organization
+ * knows its site.
  */
 function linkOf(text: string, base: string | null): URL | null {
   if (text.length > longestText || !URL.canParse(text)) return null
@@ -41,8 +42,8 @@ export function projectKeyOf(text: string, base: string | null): string | null {
 }
 
 /**
- * Reads a text that has only a part of a key, as `startswith` may compare it. Returns this part in upper case: `OPS-`
- * for `ops-` and for `https://acme.example/browse/ops-`.
+ * Reads a text that has only a part of a key, such as the value of `startswith` in a rule. Returns this part in upper
+ * case: `OPS-` for `ops-` and for `https://acme.example/browse/ops-`.
  */
 export function partOfKey(text: string): string {
   return text.replace(/^.*\/(?:browse|issues|projects)\/(?=[^/?#]+$)/is, '').toUpperCase()

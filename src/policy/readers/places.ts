@@ -7,27 +7,27 @@ import { asGithubLink, partOfRepository, repositoryOf } from './repositories.ts'
 import { boardIdOf, cardIdOf, partOfId } from './trello-ids.ts'
 
 /*
- * The kinds of places that a parameter of a catalogue tool can name, such as a repository, and the readers of their
- * texts. Rules, tool policies and the tools themselves use the same readers. So a rule compares the place that a call
- * reaches, however the call spells the place.
+ * A place is what a parameter of a catalogue tool can name: a repository, a channel, a file and so on. This file has a
+ * reader for each kind of place. Rules, tool policies and the tools themselves use the same readers. So a rule compares
+ * the place that a call reaches, however the call spells the place.
  */
 
 interface Reader {
   /** The place in the form used for comparison; null for a text that the tools refuse. */
   read(text: string): string | null
   /**
-   * Converts a text of a rule that `contains` or `startswith` compares with a part of a place. The result has the form
-   * that `read` gives places.
+   * Converts the value of `contains` or `startswith` in a rule. The value may be only a part of a place, so `read`
+   * cannot read it. The result is written as in the results of `read`, e.g. in lower case.
    */
   part(text: string): string
   /**
-   * Reads a text of a rule that `read` cannot read, if its meaning is clear all the same. null: the meaning is not
-   * clear.
+   * Reads a text of a rule that `read` cannot read, e.g. a channel's name with capital letters. Returns null if the
+   * meaning of the text is not clear.
    */
   guess?(text: string): string | null
   /**
    * Reads a text of a rule as a link to the host of the organization's connection. Rules do not know this host, so the
-   * result is used only where it restricts.
+   * reading may be wrong. It is used only where it makes the rule restrict more calls.
    */
   ifOfConnection?(text: string): string
   /** Other spellings of a place. `contains` and `startswith` also compare these. */
@@ -36,13 +36,16 @@ interface Reader {
 
 const asWritten = (text: string): string => text
 
-/** Links to Jira are read without their host. The tools refuse links to another site than the connected one. */
+/**
+ * The reader for each kind of place. The readers for Jira do not check the host of a link, because the tools refuse
+ * links to any site but the connected one.
+ */
 const readers = {
   repository: { read: repositoryOf, part: partOfRepository, ifOfConnection: asGithubLink },
   channel: {
     read: channelOf,
     part: asWritten,
-    // Names of channels have no capital letters.
+    // Names of channels have no capital letters, so `#Sales` in a rule must mean `#sales`.
     guess: (text) => channelOf(text.toLowerCase()),
     others: (place) => (place.startsWith('#') ? [place.slice(1)] : []),
   },
@@ -74,11 +77,11 @@ export function placeWithin(kind: PlaceKind, text: string, budget: Budget): stri
   return budget.once(text, pricedReaders[kind])[0] ?? null
 }
 
-/** The texts of a rule, as places. They are read once for each kind, when the first call needs them. */
+/** The texts of a rule, as places. They are read once for each kind of place, when the first call needs them. */
 export class WantedPlaces {
   readonly #texts: readonly string[]
   readonly #isNegative: boolean
-  /** Whether each further place makes the rule restrict more calls. */
+  /** Whether the rule restricts more calls if its texts name more places. */
   readonly #isWide: boolean
   readonly #wholes = new Map<PlaceKind, ReadonlySet<string>>()
   readonly #parts = new Map<PlaceKind, ReadonlySet<string>>()
@@ -125,7 +128,7 @@ export class WantedPlaces {
     return this.#texts.flatMap((text) => [text, ifOfConnection(text)])
   }
 
-  /** A guess can only add a place, so a list of exceptions gets no guesses. */
+  /** Reads one text of the rule. A list of exceptions gets no guesses, because a wrong guess would add an exception. */
   #read(kind: PlaceKind, text: string): string | null {
     const reader: Reader = readers[kind]
     return reader.read(text) ?? (this.#isNegative ? null : (reader.guess?.(text) ?? null))

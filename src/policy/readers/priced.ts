@@ -4,8 +4,9 @@ import type { Budget } from '../budget.ts'
 export const longestText = 4096
 
 /**
- * Makes a reader of texts that spends budget in proportion to the length of each text. So a plan with thousands of long
- * texts uses up its budget early. Make each reader once per module, because a budget keeps results by reader.
+ * Wraps a function that reads a text, so that it spends budget in proportion to the length of the text. So a plan with
+ * thousands of long texts uses up its budget early. Wrap each function once per module, because a budget keeps the
+ * results of each wrapped function.
  */
 export const priced =
   <T>(read: (text: string) => T) =>

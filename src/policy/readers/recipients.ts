@@ -41,7 +41,8 @@ function hostsAsWritten(text: string, budget: Budget): ReadonlySet<Host> {
   const hasOneReading = isLink && isLoneLink(text.trim(), pieces[0] ?? '')
   const hosts = new Set<Host>()
   pieces.forEach((piece, index) => {
-    // A mail tool accepts `me` anywhere in a list of recipients. In runs, `me` has already become an address (me.ts).
+    // A mail tool accepts the word `me` in a list of recipients, so `me` never counts as the rest of a link. (In runs,
+    // `me` has already become an address, see me.ts.)
     const isRestOfLink = hasOneReading && index > 0 && !/:[\\/]/.test(piece) && piece !== 'me'
     for (const host of hostsInPiece(piece, budget)) if (host !== null || !isRestOfLink) hosts.add(host)
   })
@@ -54,8 +55,8 @@ function hostsAsWritten(text: string, budget: Budget): ReadonlySet<Host> {
 }
 
 /**
- * Mail libraries ignore white space in an address: `a@acme.com. evil.net` goes to acme.com.evil.net. The pattern
- * stops at the next `@`, so that matching takes linear time.
+ * Finds a host that continues after white space. Mail libraries ignore white space in an address: `a@acme.com.
+ * evil.net` goes to acme.com.evil.net. The pattern stops at the next `@`, so that matching takes linear time.
  */
 const hostGoesOn = /@[^\s@,;:<>()"]*(?:\.\s+|\s+\.\s*)[^\s,;<>]/
 
@@ -74,8 +75,8 @@ function asBrowsersJoin(text: string): string {
 
 /**
  * Whether every program reads a text as one link, so that the comma in `https://acme.com/?q=1,2` does not separate two
- * addresses. False while the authority may continue (`https://acme.com,.evil.net`), or if a part could be an address or
- * a name.
+ * addresses. Returns false if the host of the link may continue after the comma (`https://acme.com,.evil.net`), or if a
+ * part of the text could be an address or a name.
  */
 function isLoneLink(text: string, start: string): boolean {
   const rest = start.slice(urlStart.exec(start)?.[0].length ?? 0)
@@ -91,7 +92,9 @@ export function settledHosts(prefix: string): Host[] | null {
   return authority?.[1] === undefined ? null : [normalHost(authority[1])]
 }
 
-/** Pieces between separators outside quotes. A quote that never closes is ignored. */
+/**
+ * Splits a text at commas, semicolons and line breaks outside quotes. If a quote never closes, quotes have no effect.
+ */
 function split(text: string): string[] {
   const pieces: string[] = []
   let start = 0
@@ -132,7 +135,7 @@ function hostsInPiece(piece: string, budget: Budget): Host[] {
   const inside = linksInside(bare)
   if (hosts.length > 0) return [...hosts, ...inside]
   const authority = text.split(/[/\\?#]/, 1)[0] ?? ''
-  // A word or number without a scheme is not meant as a host, although browsers would accept it.
+  // A word or number without a dot is not meant as a host, although browsers would accept it. It counts as unreadable.
   return [/[.\u3002\uff0e\uff61%]/.test(authority) ? hostOf(authority) : null, ...inside]
 }
 
@@ -159,8 +162,8 @@ const opening = new Set('<"\'(')
 const closing = new Set('>"\')')
 
 /**
- * Removes brackets, quotes and white space around a piece. Uses a loop, because a regex for the end takes quadratic
- * time.
+ * Removes brackets, quotes and white space around a piece. Uses a loop, because a regex for the end of a text takes
+ * quadratic time.
  */
 function withoutWrapping(piece: string): string {
   const isBlank = (char: string) => char.trim() === ''
@@ -176,7 +179,7 @@ function hostsInLink(rest: string): Host[] {
   const hosts: Host[] = []
   const strict = rest.split(/[/?#]/, 1)[0] ?? ''
   const browser = rest.split(/[/\\?#]/, 1)[0] ?? ''
-  // No program accepts user info with white space or control characters as it is written.
+  // No program accepts user info with white space or control characters unchanged, so the host is not certain.
   if (/[\s\p{Cc}]/u.test(strict.slice(0, strict.lastIndexOf('@') + 1))) hosts.push(null)
   for (const authority of strict === browser ? [strict] : [strict, browser]) {
     const parts = authority.split('@')
@@ -186,8 +189,9 @@ function hostsInLink(rest: string): Host[] {
 }
 
 /**
- * The host after every `@`. Parsers disagree on which host gets the mail (`"x@evil.net y"@acme.com`), so all hosts
- * count. If some parsers would join the text after a host to this host, the address is unreadable.
+ * Returns the host after every `@`. Parsers disagree on which host gets the mail (`"x@evil.net y"@acme.com`), so all
+ * hosts count. Some parsers would join certain characters to the host before them. If such a character follows a host,
+ * the result also has null (an unreadable host).
  */
 function hostsAfterAt(text: string): Host[] {
   const hosts: Host[] = []

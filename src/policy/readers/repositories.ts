@@ -33,17 +33,18 @@ export function repositoryOf(text: string): string | null {
 }
 
 /**
- * Reads a text that has only a part of a repository, as `startswith` may compare it. Returns this part in lower case:
- * `acme/` for `https://github.com/Acme/`.
+ * Reads a text that has only a part of a repository's name, such as the value of `startswith` in a rule. Returns this
+ * part in lower case: `acme/` for `https://github.com/Acme/`.
  */
 export function partOfRepository(text: string): string {
   return text.replace(/^(?:https:\/\/)?(?:www\.)?github\.com\/(?=.)/i, '').toLowerCase()
 }
 
 /**
- * Converts a link to a repository on any host into a link of github.com. Other texts stay as they are. Only the
- * connection of an organization knows its host, such as that of GitHub Enterprise. A text without a scheme counts as a
- * link only if its host has a dot or a colon, which no owner has.
+ * Converts a link to a repository on any host into a link of github.com. Other texts stay as they are. The host is not
+ * checked here, because only the organization's connection knows it (GitHub Enterprise). Without a scheme, the first
+ * part of `acme/app/x` may be a host or an owner. It counts as a host only if it has a dot or a colon, because the name
+ * of an owner has neither.
  */
 export function asGithubLink(text: string): string {
   const [, scheme = '', host = '', rest = ''] = linkOfAnyHost.exec(text) ?? []
@@ -141,7 +142,7 @@ export function searchScope(query: string): SearchScope | null {
     qualifier === undefined ? ' ' : quoted.replaceAll('"', ''),
   )
   // Inside a regular expression (`path:/[ repo:acme/app ]/`), a qualifier may be only text that does not limit the
-  // search.
+  // search. So the repositories of such a query are uncertain.
   if (/["()|]|(?:^| )(?:or|not)(?= |$)|(?:^|[ :])-?\//i.test(bare)) return null
   const names: string[] = []
   for (const [, word = '', value = ''] of query.matchAll(scopeWord)) {

@@ -38,7 +38,7 @@ function isBetween(char: string | undefined, signs: string): boolean {
   return char === undefined || char.trim() === '' || signs.includes(char)
 }
 
-/** Returns the word itself if its charset is unknown. */
+/** Decodes an encoded word. Returns it unchanged if its charset is unknown. */
 function decode(word: string, [charset = '', encoding = '', content = '']: readonly string[]): string {
   try {
     const bytes =

@@ -1,6 +1,6 @@
 /**
- * A long id, or the short id that links have. Upper and lower case differ in a short id. The long and the short id of
- * one card are never equal here.
+ * A long id, or the short id that links have. Upper and lower case differ in a short id. Here, the long and the short
+ * id of one card count as different cards, because only Trello knows that they are the same.
  */
 const id = /^(?:[\da-f]{24}|[\dA-Za-z]{8})$/
 const cardLink = /^https:\/\/trello\.com\/c\/([\dA-Za-z]{8})(?:[/?#][!-~]*)?$/
@@ -18,7 +18,7 @@ export const cardIdOf = (text: string): string | null => idIn(text, cardLink)
 export const boardIdOf = (text: string): string | null => idIn(text, boardLink)
 
 /**
- * Reads a text that has only a part of an id, as `startswith` may compare it. Returns this part: `AbC` for
+ * Reads a text that has only a part of an id, such as the value of `startswith` in a rule. Returns this part: `AbC` for
  * `https://trello.com/c/AbC`.
  */
 export const partOfId = (text: string): string => text.replace(/^https:\/\/trello\.com\/[bc]\/(?=.)/, '')

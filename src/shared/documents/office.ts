@@ -72,8 +72,8 @@ interface Workbook {
 }
 
 /**
- * Every sheet as CSV below its name, and the first sheet as a table. For a formula, the cell has the value that was
- * saved with the formula.
+ * Returns every sheet as CSV below its name, and the first sheet as a table. For a formula, the cell has the value that
+ * was saved with the formula.
  */
 export async function readXlsx(parts: Unzipped): Promise<Workbook> {
   refuseLargeSheets(parts)
@@ -96,7 +96,7 @@ export async function readXlsx(parts: Unzipped): Promise<Workbook> {
 
 /**
  * Counts rows and cells in the XML, before the library reads the XML. If a file hides rows from this count, the limits
- * of the sandbox stop its reading.
+ * of the sandbox end the library's work.
  */
 function refuseLargeSheets(parts: Unzipped): void {
   let [rows, cells] = [0, 0]

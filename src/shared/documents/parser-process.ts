@@ -47,7 +47,7 @@ async function reply(bytes: Buffer, kind: string): Promise<readonly [Reply, ...B
     } as const
     return rows === null ? [head, text] : [head, text, rows]
   } catch (error) {
-    // The messages of other errors can quote the file.
+    // The messages of other errors can quote the file, so they are replaced.
     const message = error instanceof DocumentRefused ? error.message : 'the file is damaged: save it anew'
     return [{ ok: false, message }]
   }

@@ -86,8 +86,8 @@ function outputOf(child: ChildProcess, input: Uint8Array, most: number, kill: ()
         kill()
       } else pieces.push(piece)
     })
-    // A program that ends early does not read all of its input. This error does not matter, because the exit code
-    // decides.
+    // A program that ends early does not read all of its input, and writing the rest fails. This error does not matter,
+    // because the exit code decides.
     child.stdin?.on('error', () => {})
     child.stdin?.end(input)
     child.once('error', (cause) => reject(new SandboxDied('the program could not be started', { cause })))

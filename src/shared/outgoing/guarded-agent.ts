@@ -40,7 +40,7 @@ export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgen
       const callback: buildConnector.Callback = (...[error, socket]) => {
         if (error !== null) return done(new ConnectFailed('', { cause: error }), null)
         // If the process was stopped for a while, this callback can run before the timer that should have ended the
-        // attempt.
+        // attempt. So the time is checked again.
         if (performance.now() - started <= connectMilliseconds) return done(null, socket)
         socket.destroy()
         done(new ConnectFailed('', { cause: new Error('the connection took too long') }), null)
@@ -48,7 +48,7 @@ export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgen
       const host = bareHost(options.hostname)
       const port = Number(options.port || (options.protocol === 'http:' ? 80 : 443))
       if (isNamed(hosts, host, port)) return anywhere(options, callback)
-      // A host that is an IP address is never looked up, so `publicOnly` would not check it.
+      // A host that is an IP address is never looked up, so `publicOnly` would not check it. It is checked here.
       if (isIP(host) !== 0 && !isPublicAddress(host)) return callback(new RefusedAddress(refusal), null)
       return inPublic(options, callback)
     },

@@ -48,7 +48,7 @@ export function isNamed(hosts: readonly NamedHost[], host: string, port: number)
   return hosts.some((each) => each.host === bare && (each.port === null || each.port === port))
 }
 
-/** The port of a URL. If the URL names no port, the default port of its scheme. */
+/** Returns the port of a URL. If the URL names no port, returns the default port of its scheme. */
 export const portOf = (url: URL): number => Number(url.port || (url.protocol === 'http:' ? 80 : 443))
 
 /**
@@ -68,5 +68,5 @@ export function isPublicAddress(address: string): boolean {
 }
 
 const publicIPv6 = ipaddr.IPv6.parse('2000::')
-/** This address counts as public. Inside Azure it leads to a service of the host machine. */
+/** The library counts this address as public. But inside Azure it leads to a service of the host machine. */
 const azureMetadata = '168.63.129.16'

@@ -142,7 +142,7 @@ function requireWithin(addresses: readonly string[], refusalOf: Outgoing['refusa
   throw new OutgoingError('host_refused', `\`${url.host}\` is not an address of this connection`, false)
 }
 
-/** Whether the URL has the address's origin, and its path or one below it. */
+/** Whether the URL has the same origin as the address, and the same path or a path below it. */
 function isBelow(address: string, url: URL): boolean {
   const base = new URL(address)
   if (base.origin !== url.origin) return false
@@ -156,7 +156,7 @@ function redirectOf({ status, headers }: Answered, from: URL): URL | null {
   return URL.canParse(location, from.href) ? new URL(location, from) : new URL('about:blank')
 }
 
-/** Only GET and HEAD are sent again after a redirect. Another request may already have had its effect. */
+/** Only GET and HEAD are sent again after a redirect. A request with another method may already have had its effect. */
 const mayFollow = ({ method }: Sent, { addresses, followsRedirects }: Bounds, next: URL): boolean =>
   followsRedirects !== false &&
   (method === 'GET' || method === 'HEAD') &&
@@ -202,7 +202,7 @@ async function dropBody({ status, statusText, headers, body }: Answered, bytes: 
       total += (value as Uint8Array).length
     }
   } catch {
-    // The connection was lost after the status. Only the status counts.
+    // The connection was lost after the status had arrived. Only the status is needed.
   } finally {
     clearTimeout(late)
     await reader?.cancel().catch(() => undefined)

@@ -27,7 +27,7 @@ export function createTokenCache(): TokenCache {
     max: mostTokens,
     async fetchMethod(_name, _stale, { options, context: mint }) {
       const { token, freshSeconds } = await mint()
-      // A `ttl` of 0 would mean that the token never expires.
+      // The minimum is 1, because a `ttl` of 0 would mean that the token never expires.
       options.ttl = Math.max(freshSeconds * 1_000, 1)
       return token
     },

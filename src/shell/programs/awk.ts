@@ -25,7 +25,8 @@ export const awk: Program = (args, shell, _, name) => {
       'version help posix traditional csv re-interval optimize no-optimize sandbox characters-as-bytes use-lc-numeric bignum gen-pot lint lint-old dump-variables debug profile pretty-print non-decimal-data trace',
   })
   const options = read.options.map(([option, value]) => [letters[option] ?? option, value] as const)
-  // An unknown letter may take the rest of the word as its value, as `-d` does. So any argument can be the program.
+  // After an unknown letter, it is uncertain which word is its value and which is the program. So any argument can be
+  // the program.
   const unsure = read.unsure || has(read, 'W')
   if (!unsure && has(read, 'S', 'sandbox')) return
   const sources = options.flatMap(([option, value]) => (option === 'e' ? [value ?? ''] : []))
@@ -80,7 +81,8 @@ function apart(source: string): { code: string; texts: string[] } {
     tail = (tail + text).replaceAll(/[ \t\r]+/g, ' ').slice(-16)
   }
   /**
-   * `open`: for each open parenthesis, whether it contains a condition. `condition`: the same for the last closed one.
+   * `open`: for each open parenthesis, whether it contains a condition. `condition`: whether the parenthesis that was
+   * closed last contained a condition.
    */
   const open: boolean[] = []
   let condition = false

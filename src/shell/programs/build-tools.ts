@@ -41,8 +41,9 @@ export const buildTools: Readonly<Record<string, Program>> = {
 }
 
 /**
- * Reads a makefile that is in the command, and arguments that contain code. Builds often set variables. So a value
- * counts as code only if make would run it at once, or if it is a command that sends data out.
+ * Reads arguments of make that contain code, and a makefile that the command itself contains. Builds often set
+ * variables. So the value of a variable counts as code only if make would run it at once, or if it is a command that
+ * sends data out.
  */
 function make(args: readonly string[], shell: Shell, call: Call): void {
   const given = args.flatMap((arg, at) => [

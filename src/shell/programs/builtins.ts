@@ -43,8 +43,9 @@ const declares: Program = (args, shell) => {
 }
 
 /**
- * Sets variables for a builtin such as `read`, which sets them to a text that it reads or builds. A search path such as
- * PATH then counts as a script, because normal commands never set it in this way.
+ * Sets variables for a builtin such as `read`. The builtin sets them to a text that it reads or builds. If such a
+ * variable is a search path such as PATH, the command counts as a script, because normal commands never set PATH in
+ * this way.
  */
 const assignsTo = (names: readonly string[], shell: Shell): void => {
   evaluated(names, shell)
@@ -121,8 +122,8 @@ export const builtins: Readonly<Record<string, Program>> = {
     const name = valueOf(readOptions(args, { flags: 'fn', values: 'p' }), 'p')
     if (name !== undefined) assignsTo([name], shell)
   },
-  // With this option, patterns in `${x/a/b}` ignore case. A definition of `BASHOPTS` records that the option may be
-  // set. A command cannot assign `BASHOPTS` itself.
+  // With the option `nocasematch`, patterns in `${x/a/b}` ignore case. A definition of `BASHOPTS` records that the
+  // option may be set. No assignment can do this, because `BASHOPTS` is read-only in bash.
   shopt: (args, shell) => {
     if (args.some((arg) => arg === 'nocasematch' || !isPlain(arg))) shell.sets('BASHOPTS')
   },
@@ -133,7 +134,7 @@ export const builtins: Readonly<Record<string, Program>> = {
   // zsh: `repeat 3 command`, and `zmv`, which evaluates its arguments
   repeat: (args, shell, call) => shell.run(args.slice(1), call),
   zmv: (args, shell) => evaluated(args, shell),
-  // commands that run later
+  // builtins and programs that let commands run later
   crontab: (args, shell, call) => {
     if (args.length > 0 && args.every((arg) => /^-[lrV]+$/.test(arg))) return
     shell.note('script', '`crontab` lets commands run later')
@@ -153,7 +154,7 @@ function completes(args: readonly string[], shell: Shell): void {
   const read = readOptions(args, { flags: 'abcdefgjksuvDEIpr', values: 'oAGWFCXPSV' })
   const code = valueOf(read, 'C')
   if (code !== undefined) shell.code(code)
-  // The shell expands the value of `-W` like the words of a command.
+  // `complete` and `compgen` expand the value of `-W` like the words of a command, so substitutions in it run.
   const words = valueOf(read, 'W')
   if (words !== undefined && isCode(words)) shell.code(`: ${words}`)
   if (valueOf(read, 'F') !== undefined) shell.run([valueOf(read, 'F') ?? ''])

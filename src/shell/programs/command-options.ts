@@ -33,7 +33,7 @@ function valuesRun(name: string, args: readonly string[]): string[] {
       const next = args[at + 1] ?? ''
       if (option.length > 1) {
         if (arg === `-${option}`) return [next]
-        // Most programs accept the beginning of a long option.
+        // Most programs accept the beginning of a long option as its abbreviation.
         const [, name = '', value] = /^--([\w-]+)(?:=(.*))?$/s.exec(arg) ?? []
         return name === option || (name.length > 3 && option.startsWith(name)) ? [value ?? next] : []
       }
@@ -44,8 +44,8 @@ function valuesRun(name: string, args: readonly string[]): string[] {
       return [attached === '' ? next : attached]
     }),
   )
-  // strace pipes its output to a program only after `|` or `!`. gdb and lldb run shell commands only after these
-  // words.
+  // The options of these programs also have harmless values. strace pipes its output to a program only after `|` or
+  // `!`. gdb and lldb run shell commands only after the words below.
   if (name === 'strace') return found.flatMap((value) => /^[|!](.*)$/s.exec(value)?.[1] ?? [])
   if (name === 'gdb' || name === 'lldb')
     return found.flatMap((value) => /^\s*(?:!|shell\b|platform shell\b|pipe\b)(.*)$/s.exec(value)?.[1] ?? [])

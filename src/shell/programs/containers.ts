@@ -21,8 +21,8 @@ const hostOf = (args: readonly string[], at: number): string =>
   /^(-H|--host)$/.test(args[at] ?? '') ? (args[at + 1] ?? '') : ''
 
 /**
- * Reads the arguments of docker and similar programs. Running a command in a container counts as a script. This command
- * is read too.
+ * Reads the arguments of docker and similar programs. A command that runs in a container counts as a script. The words
+ * of this command are read too.
  */
 export const container: Program = (args, shell, call, name) => {
   const path = sendingPath(name, args, valued)
@@ -49,7 +49,7 @@ export const container: Program = (args, shell, call, name) => {
   }
 }
 
-/** Reads a command that runs in a container. In `args`, it follows the name of the container or image. */
+/** Reads a command that runs in a container. In `args`, the command follows the name of the container or image. */
 function inside(args: readonly string[], shell: Shell, call: Call, name: string): void {
   shell.note('script', `\`${name}\` runs something in a container`)
   const read = readOptions(args, inContainer)

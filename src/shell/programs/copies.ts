@@ -8,7 +8,8 @@ const bucket = /^(s3|s3a|gs|b2|az|abfss?|wasbs?|oss|cos|obs|https?|r2|swift|hf):
 
 /**
  * Judges a copy. A copy to a bucket counts as egress, and a copy from a bucket as harmless. An unknown target counts as
- * a bucket. But if a source is a bucket or unknown, the direction is uncertain, and the copy counts as a script.
+ * a bucket, with one exception: if the first source is a bucket, or a source is unknown, the data may also go from a
+ * bucket to this machine. The copy then counts as a script.
  */
 function copies(
   operands: readonly string[],
@@ -137,7 +138,8 @@ const tarOptions = {
   flags: 'AcdrtuxvzjJZahiklmnopPsSUwWBGMOR',
   values: 'bCfFgHIKLNTVX',
   long: 'file use-compress-program to-command info-script new-volume-script rsh-command rmt-command checkpoint-action set-mtime-command directory files-from exclude exclude-from exclude-ignore exclude-ignore-recursive exclude-tag exclude-tag-all exclude-tag-under transform xform strip-components owner group owner-map group-map mode mtime newer newer-mtime after-date format label blocking-factor record-size tape-length listed-incremental level starting-file sort suffix pax-option quoting-style quote-chars no-quote-chars warning volno-file add-file sparse-version hole-detection',
-  // The name of each of these options is also the beginning of another option, which has a value.
+  // These options must be listed, although they take no value. Without the list, `--list` would count as an
+  // abbreviation of `--listed-incremental`, which takes a value.
   longFlags: 'checkpoint list sparse',
 }
 

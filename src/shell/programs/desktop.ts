@@ -6,7 +6,7 @@ import { bySubcommand } from './paths.ts'
 
 const local = /^(localhost|127\.0\.0\.1|\[?::1\]?|\/.*|)$/
 
-/** Reads the arguments of a browser, which sends a request to every address there. */
+/** Reads the arguments of a browser. The browser sends a request to every address in the arguments. */
 const browser: Program = (args, shell, _, name) => {
   if (args.some((arg) => /^(?!file:)\w+:\/\//i.test(arg)))
     shell.note('egress', `\`${name}\` opens an address`)
@@ -56,8 +56,8 @@ const serverOf =
   /\bhost(?:addr)?=(?!localhost|127\.|\/)|^postgres(?:ql)?:\/\/(?!(?:[^/@]*@)?(?:(?:localhost|127\.0\.0\.1)?[:/]|$))/
 
 /**
- * Readers for programs that open addresses, print, mount folders, or use a server. An address or an option names the
- * server.
+ * Readers for programs that open addresses, print, mount folders, or use a server. Such programs get the name of the
+ * server from an address or an option.
  */
 export const desktop: ReadonlyMap<string, Program> = new Map([
   ...names(

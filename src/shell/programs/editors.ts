@@ -105,7 +105,8 @@ function screen(args: readonly string[], shell: Shell, call: Call): void {
 }
 
 const scriptOptions = {
-  // Includes the letters of BSD. There `-t` takes a value; elsewhere the value of `-t` can only be in the same word.
+  // The options of Linux and BSD together. On BSD, `-t` takes a value. On Linux, `-t` can have a value only in the same
+  // word.
   flags: 'aefFqdkprtVh',
   values: 'cEIBOTmo',
   long: 'command echo log-in log-io log-out log-timing logging-format output-limit',

@@ -41,7 +41,10 @@ export function readVariable(variable: string, value: string, shell: Shell): voi
   }
 }
 
-/** Reads the value of a variable as a command. ssh with a key is not read, because it is a usual way to fetch. */
+/**
+ * Reads the value of a variable as a command. A plain `ssh` command is not read, because people often fetch with it:
+ * `GIT_SSH_COMMAND='ssh -i key'`.
+ */
 function code(value: string, shell: Shell): void {
   const fetches =
     /^ssh(\s|$)/.test(value.trim()) && !/proxy|command|`|\$\(|[;&|]/i.test(value) && isPlain(value)
@@ -64,7 +67,8 @@ export function sendsInBuilds(value: string, shell: Shell): void {
 }
 
 /**
- * Whether anybody, or this command, can write to the folder. This is so for relative folders and for temporary folders.
+ * Whether other people or this command itself may have put programs into the folder. This is so for relative folders
+ * and for temporary folders.
  */
 function isAnywhere(folder: string): boolean {
   if (folder === unknown || (isDynamic(folder) && folder.startsWith('/'))) return false

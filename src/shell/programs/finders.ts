@@ -32,7 +32,7 @@ export const fd: Program = (args, shell) => {
 const perFile = (words: readonly string[], shell: Shell): void =>
   shell.run(words.map((word) => word.replaceAll(/\{[/.]{0,2}\}/g, unknown)))
 
-/** Reads the arguments of ripgrep, which can filter files through a program. */
+/** Reads the arguments of ripgrep, which can run a program on each file before it searches the file. */
 export const rg: Program = (args, shell) => {
   for (const [at, arg] of args.entries()) {
     const value =

@@ -70,7 +70,7 @@ function aliased([verb = '', ...rest]: readonly string[], shell: Parameters<Prog
     shell.note('egress', '`gh` is given an alias that sends data out')
 }
 
-/** Reads the arguments of `gh api`. It sends a GET, unless the arguments have a field, an input or another method. */
+/** Reads the arguments of `gh api`, which sends a GET unless the arguments have a field, an input or another method. */
 const api = (args: readonly string[], shell: Parameters<Program>[1]): void => {
   const read = readOptions(args, {
     flags: 'i',
@@ -86,7 +86,9 @@ const api = (args: readonly string[], shell: Parameters<Program>[1]): void => {
   else if (method !== undefined && has(read, 'input')) shell.note('egress', 'a call of an API sends data out')
 }
 
-/** Reads the arguments of clients of other forges: the subcommands that send data out, and `api` like in `gh`. */
+/**
+ * Reads the arguments of clients of other forges. Finds subcommands that send data out, and reads `api` as for `gh`.
+ */
 export const forgeApi: Program = (args, shell, call, name) => {
   if (args[0] === 'api') api(args.slice(1), shell)
   if (args[0] === 'alias') aliased(args.slice(1), shell)

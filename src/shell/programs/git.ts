@@ -34,7 +34,8 @@ const global = {
 interface Running {
   readonly subcommand: RegExp
   /**
-   * Has only the letters that take a value. `readOptions` also accepts unknown letters before them: `rebase -ix code`.
+   * Only the letters that take a value. Other letters need no entry: in `rebase -ix code`, `readOptions` accepts the
+   * unknown letter `i` before the known letter `x`.
    */
   readonly options: OptionTable
   /** Names of the options whose value git runs as a command. */
@@ -116,12 +117,14 @@ const sentSetting =
   /^(http\.(.+\.)?(extraheader|useragent|proxy|cookiefile)|url\..+|remote\..+\.(url|proxy))$/i
 
 /**
- * Settings with a value that git runs, or reads as a file of further settings. Aliases are missing: a subcommand that
- * is an alias counts as a script when it is called.
+ * Settings with a value that git runs, or reads as a file of further settings. The list has no aliases, because a
+ * subcommand that is an alias counts as a script when it is called.
  */
 const runningSetting =
   /^(core\.(pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy|attributesfile)|pager\..+|credential\.(.+\.)?helper|diff\.external|(diff|filter|merge|difftool|mergetool|browser|man|guitool)\..+\.(textconv|command|cmd|path|clean|smudge|process|driver)|gpg\.(.+\.)?program|gpg\.ssh\.defaultkeycommand|sequence\.editor|interactive\.difffilter|include(if\..+)?\.path|uploadpack\.packobjectshook|remote\..+\.(uploadpack|receivepack|vcs)|protocol\.ext\.allow|sendemail\..*(cmd|server)|init\.templatedir)$/i
-/** Programs and helpers that come with git or with the system, in the form in which people write them in settings. */
+/**
+ * Values that do not count as scripts: common programs and helpers, in the form in which people write them in settings.
+ */
 const ownProgram =
   /^(store|cache|osxkeychain|manager(-core)?|libsecret|wincred|oauth|gh auth git-credential|!(\S*\/)?gh auth git-credential|vim?|nvim|nano|emacs|code --wait|less( -\w+)*|delta|diff-so-fancy|true|false|git-lfs \S+ -- %f|git-lfs filter-process|gpg2?|ssh)$/
 
@@ -146,7 +149,7 @@ function configured(words: readonly string[], shell: Shell): void {
   const [verb = ''] = first.rest
   if (has(first, ...showing) || showing.includes(verb)) return
   const { rest, unsure } = verb === 'set' ? readOptions(first.rest.slice(1), configuring) : first
-  // After an unknown option, any word can be the name of the setting.
+  // After an unknown option, it is uncertain which word is the name of the setting, so every word is checked.
   for (const [at, name] of (first.unsure || unsure ? words : rest.slice(0, 1)).entries())
     saved(name, (first.unsure || unsure ? words : rest)[at + 1], shell)
 }
@@ -193,8 +196,8 @@ function runs(subcommand: string, rest: readonly string[], shell: Shell): void {
 }
 
 /**
- * Reads a text that git runs as a command. This also counts as a script, but not with `only`: `rebase --exec` usually
- * runs tests.
+ * Reads a text that git runs as a command. Unless `only` is true, the text also counts as a script. `only` is for
+ * `rebase --exec`, which usually runs tests.
  */
 function ranBy(code: string, shell: Shell, only = false): void {
   if (!only) shell.note('script', '`git` is told which program to run')

@@ -43,8 +43,8 @@ export const fed = ({ input, files }: Call): string[] =>
   input === undefined ? [...files] : [input, ...files]
 
 /**
- * Reads the arguments of an interpreter of another language. They count as a script, unless they only print the
- * version, test or build.
+ * Reads the arguments of an interpreter of another language than shell. They count as a script, unless the interpreter
+ * only prints its version, checks the syntax, tests or builds.
  */
 export const interpreter: Program = (args, shell, call, name) => {
   if (args.length === 1 && interpreters.get(name)?.includes(args[0] ?? '') === true) return

@@ -34,7 +34,10 @@ import {
 import { vim } from './vim.ts'
 import { parallel, su, wrapper, xargs } from './wrappers.ts'
 
-/** Reads the arguments of a sender. The command counts as egress, unless it only prints the version or help. */
+/**
+ * Reads the arguments of a sender, a program that sends data out. The command counts as egress, unless it only prints
+ * the version or help.
+ */
 const sends: Program = (args, shell, _, name) => {
   if (args.length === 1 && /^(--version|--help|-V|-h|--manual|-version)$/.test(args[0] ?? '')) return
   shell.note('egress', `\`${name}\` sends data out`)
@@ -109,8 +112,8 @@ const programs: ReadonlyMap<string, Program> = new Map([
 ])
 
 /**
- * A pattern can stand in place of a command name (`cu?l`). If it matches one of these names, the command counts as a
- * sender.
+ * Names of programs that send data out, for a command whose name is a pattern (`cu?l`). If the pattern matches one of
+ * these names, the command counts as egress.
  */
 const senderNames = [...senders, 'git', 'aws', 'gh', 'npm']
 
@@ -178,8 +181,8 @@ function known(file: string): string | undefined {
 }
 
 /**
- * Judges a command whose name is only known when it runs. A pattern that matches the name of a sender counts as that
- * sender.
+ * Judges a command whose name is only known when it runs. If a pattern matches the name of a program that sends data
+ * out, the command is judged as a call of that program.
  */
 function hiddenName(head: string, shell: Shell): void {
   shell.note('script', 'which program runs is only known when it runs')
@@ -191,8 +194,8 @@ function hiddenName(head: string, shell: Shell): void {
 }
 
 /**
- * Whether a pattern with the marks `star` and `one` matches a name. It takes at most one step for each pair of their
- * characters, so no pattern is slow.
+ * Whether a pattern with the marks `star` and `one` matches a name. The number of steps is at most the length of the
+ * pattern times the length of the name, so no pattern is slow.
  */
 function matches(pattern: string, name: string): boolean {
   let [at, from, back, resume] = [0, 0, -1, 0]

@@ -10,7 +10,7 @@ export interface OptionTable {
   readonly longFlags?: string
   /** Long names with a value. Spaces separate the names. */
   readonly long?: string
-  /** Options may also stand between and after operands. */
+  /** If true, options may also stand between and after operands. */
   readonly anywhere?: boolean
   /** Options may also stand after leading operands that match this. */
   readonly between?: RegExp
@@ -23,10 +23,12 @@ export const optionsOfRead: OptionTable = { flags: 'ers', values: 'adinNptu' }
 export const optionsOfMapfile: OptionTable = { flags: 't', values: 'dnOsuCc' }
 
 export interface Read {
-  /** The words that are not options. If the options end at the first operand, all words from this operand on. */
+  /**
+   * The words that are not options. If the options end at the first operand, these are all words from this operand on.
+   */
   readonly rest: readonly string[]
   readonly options: readonly (readonly [name: string, value: string | undefined])[]
-  /** An unknown option was found. It is uncertain whether the word after it is its value. */
+  /** Whether an unknown option was found. It is then uncertain whether the next word is the value of this option. */
   readonly unsure: boolean
 }
 

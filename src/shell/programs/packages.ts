@@ -85,7 +85,7 @@ export const runner: Program = (args, shell, call) => {
   }
   const [tool = '', ...rest] = read.rest
   if (tool === '') return
-  // `npx jest@29`, `npx @scope/name@1`
+  // The name of the tool without its version: `npx jest@29`, `npx @scope/name@1`.
   const name = tool.replace(/(?<=.)@[^/@]*$/, '')
   const sends = shell.attempt(() => shell.run([name.replace(/^@[^/]*\//, ''), ...rest], call)) === 'egress'
   if (sends) shell.note('egress', 'a package runner starts a program that sends data out')
@@ -99,8 +99,8 @@ function isTestTool(name: string, rest: readonly string[]): boolean {
 }
 
 /**
- * Reads the arguments of a program that has a runner behind a subcommand: `uv run`, `poetry run`, `bundle exec`. The
- * table of senders covers the other subcommands.
+ * Reads the arguments of a program that has a runner behind a subcommand: `uv run`, `poetry run`, `bundle exec`. Of the
+ * other subcommands, only those in the table of senders count.
  */
 export const runnerBehind =
   (subcommands: readonly string[]): Program =>

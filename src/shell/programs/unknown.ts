@@ -27,8 +27,8 @@ export function readGiven(name: string, args: readonly string[], shell: Shell): 
 const here = /^(file:|\w+:\/\/([^/@\s]*@)?(localhost|127\.0\.0\.1|\[::1\])([:/]|$))/i
 
 /**
- * Finds an argument with an address that contains the output of a command: `pip install -i https://$(...)`. Not called
- * for programs that print or edit texts, because they open no addresses.
+ * Finds an argument with an address that contains the output of a command: `pip install -i https://$(...)`. Callers
+ * skip programs that only print or edit texts, because such programs open no addresses.
  */
 export function readAddresses(args: readonly string[], shell: Shell): void {
   for (const arg of args) {
@@ -39,8 +39,8 @@ export function readAddresses(args: readonly string[], shell: Shell): void {
 }
 
 /**
- * Reads the arguments of an unknown program, which may run a sender among them: `program ... curl address`. Not for
- * programs whose arguments name programs, packages or services (`tables/command-options.ts`).
+ * Reads the arguments of an unknown program, in case they contain a command that sends data out, as in `program ...
+ * curl address`. Skips programs whose arguments name programs, packages or services (`tables/command-options.ts`).
  */
 export function readSenders(name: string, args: readonly string[], shell: Shell): void {
   if (

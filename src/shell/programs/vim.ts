@@ -6,8 +6,8 @@ import { has, readOptions, type Read } from './options.ts'
 
 const table = {
   anywhere: true,
-  // After `-e`, `-s` means silent; otherwise its value is a file of keys. The value of `-V` can only be in the same
-  // word.
+  // `-s` means silent after `-e`; otherwise the value of `-s` is a file of keys. The value of `-V` can only be in the
+  // same word.
   flags: 'abACdDeEfFgGhHlLmMnNoOpPrRsvVxXyYZ',
   values: 'ciqStTuUwW',
   long: 'cmd remote-expr remote-send servername startuptime log listen server gui-dialog-file socketid windowid role',
@@ -18,8 +18,8 @@ const table = {
 const addresses = /(^|[\s=])(ftp|rcp|scp|https?|davs?|rsync|sftp|fetch):\/\//i
 
 /**
- * Reads the arguments of vi and similar editors: the commands of `-c` and `+`. A file of commands is not read, so it
- * counts as a script.
+ * Reads the arguments of vi and similar editors, with the commands of `-c` and `+`. The content of a file of commands
+ * is not read, so such a file counts as a script.
  */
 export const vim: Program = (args, shell, call, name) => {
   const read = readOptions(args, table)
@@ -48,8 +48,8 @@ const runsFile = (option: string, value: string): boolean =>
 const first = (read: Read, letter: string): number => read.options.findIndex(([option]) => option === letter)
 
 /**
- * The index of the option `-e` or `-E`. After it, `-s` means silent, and the editor reads commands from its input. -1
- * for ex, which always does so. Infinity without such an option.
+ * The index of the option `-e` or `-E`, or Infinity without such an option. After this option, `-s` means silent, and
+ * the editor reads commands from its input. `ex` always does so, and therefore gets -1.
  */
 function linesFrom(read: Read, name: string): number {
   if (name === 'ex') return -1
@@ -122,7 +122,7 @@ function behindPattern(command: string, from: number): number {
 }
 
 function isHarmless(name: string, rest: string): boolean {
-  // The unknown part may belong to the command's name.
+  // The text begins with an unknown part, which may belong to the command's name.
   if (/^[\uFFF0\uFFF1]/.test(rest)) return false
   if (substitutes.has(name)) return isPlainSubstitute(rest.trimStart())
   if (sets.has(name)) return rest.trim().split(/\s+/).every(isPlainOption)
@@ -146,7 +146,7 @@ function isPlainOption(text: string): boolean {
   return text === '' || options.has(name) || options.has(`${negated ?? ''}${name}`)
 }
 
-/** An address counts as egress, because the plugin netrw reads and writes files at addresses. */
+/** Notes egress if the text contains an address, because the plugin netrw reads and writes files at addresses. */
 function opens(text: string, shell: Shell): void {
   if (addresses.test(text)) shell.note('egress', 'an editor opens an address')
 }

@@ -16,7 +16,8 @@ export const wrapper: Program = (args, shell, call, name) => {
   if (splits !== undefined) return shell.run(splitString(splits, read.rest), call)
   let rest = read.rest
   const assign = (): void => {
-    // env takes every word with an equals sign as a variable, whatever its name is. bash imports functions in this way.
+    // env takes every word with an equals sign as a variable, whatever its name is, such as `BASH_FUNC_ls%%`. bash
+    // makes a function from such a variable.
     while (table.assignments === true && /^[^=]+=/.test(rest[0] ?? '')) {
       const [, key = '', value = ''] = /^([^=]+)=(.*)$/s.exec(rest[0] ?? '') ?? []
       shell.environment(key, value)

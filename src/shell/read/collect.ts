@@ -82,7 +82,8 @@ function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
     case 'CommandExpansion':
     case 'ProcessSubstitution':
     case 'ArithmeticCommandExpansion':
-      // The parser reads this part only now, and reads it again for each of its levels.
+      // The parser reads this part only when it is visited, and reads nested parts again at every level. So each level
+      // costs steps.
       spend(state, node.end - node.pos)
       if (node.script === undefined) unread(node.text, state)
       visitChildren(node, { ...place, source: undefined, inHeredoc: false }, state)
@@ -130,7 +131,8 @@ function note(node: SyntaxNode, place: Place, state: State): void {
       break
     case 'HereString':
     case 'HereDoc':
-      // bash does not expand the delimiter of a heredoc, but the parser may expand it.
+      // bash does not expand the delimiter of a heredoc, but the parser may expand it. So the parser may expect another
+      // end of the heredoc than bash.
       if (node.type === 'HereDoc' && /[$`]/.test(node.delimiter?.text ?? '')) unread(place.text, state)
       state.texts.push(() => redirected([node], state, true))
       break
@@ -210,8 +212,8 @@ function visitChildren(node: SyntaxNode, place: Place, state: State): void {
 }
 
 /**
- * The first command always runs. A command after `&&` sees the effects of the command before it. A command after `||`
- * may not see them.
+ * Visits commands that `&&` and `||` join. The first command always runs. A command after `&&` sees the effects of the
+ * command before it. A command after `||` may not see them.
  */
 function andOr(node: Extract<SyntaxNode, { type: 'AndOr' }>, place: Place, state: State): void {
   const { commands, operators } = node
@@ -255,8 +257,8 @@ function parameterGuards(
 }
 
 /**
- * Judges a text that cannot be read as bash would read it. It counts as a script, or as egress if it contains the name
- * of a sender.
+ * Judges a text that cannot be read as bash would read it. The text counts as a script, or as egress if it contains the
+ * name of a program that sends data out.
  */
 export function unread(text: string, state: State): void {
   state.shell.note('script', 'part of the command cannot be read with certainty')

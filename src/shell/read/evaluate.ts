@@ -20,7 +20,7 @@ export function evaluate(body: Body, state: State): void {
       for (const text of value) guarded(text, state)
       grow(name, value.join(''), state)
       const [first = ''] = value
-      // A loop can have thousands of words, but few different ones. Each is judged once.
+      // A loop can have thousands of words, but few different ones. Each different word is judged only once.
       if (judged.has(first)) continue
       judged.add(first)
       spend(state, 3)
@@ -38,8 +38,9 @@ export function evaluate(body: Body, state: State): void {
 }
 
 /**
- * Collects the text that a variable gets by `+=`. If a piece has no opening bracket, its closing brackets are removed.
- * Such a piece may come from code that never runs, so it must not end a subscript.
+ * Joins the texts that are assigned to a variable, because pieces of `+=` can together become code. If a piece has no
+ * opening bracket, its closing brackets are removed. Such a piece may be in code that never runs, so its brackets must
+ * not end a subscript.
  */
 function grow(name: string, piece: string, state: State): void {
   const text = (state.grown.get(name) ?? '') + (piece.includes('[') ? piece : piece.replaceAll(']', ''))
@@ -51,15 +52,15 @@ function command({ command, source }: Site, state: State, shell: Shell): void {
   const { args } = command
   const words = [command.name, ...args.filter((arg) => arg.type === 'Word')]
   const call = { input: inputOf(command, source, state), files: filesOf(command, state) }
-  // After `alias` and `export`, the parser reads `x=...` as an assignment. `collect` has already read the assignments
-  // after `export`.
+  // The parser reads `x=...` after `alias` as an assignment. This also holds after `export`, but `collect` has already
+  // read those assignments.
   const assigned = command.name.value === 'alias' ? args.filter((arg) => arg.type === 'Assignment') : []
   const texts = assigned.map(
     ({ name, value }) => `${name}=${assignedValues(value, state)[0]?.join(' ') ?? ''}`,
   )
   for (const reading of expandWords(words, state)) {
     spend(state, reading.length)
-    // `. /dev/fd/9` runs the text of a redirection. It is unknown which one.
+    // `. /dev/fd/9` runs the text of a redirection. It is unknown which redirection, so all their texts are read.
     const opens = state.texts.length > 0 && reading.some((word) => /^\/(dev|proc)\//.test(word))
     const files = opens ? [...call.files, ...state.texts.flatMap((text) => text() ?? [])] : call.files
     shell.run([...reading, ...texts], { ...call, files })
@@ -100,8 +101,8 @@ function comesFromBuiltin(name: string | undefined, state: State, steps = 4): bo
 }
 
 /**
- * Evaluates a function's body with the arguments of one call. If the function calls itself, its body is evaluated once
- * more with unknown arguments. This stands for all further calls.
+ * Evaluates a function's body with the arguments of one call. If the function calls itself, the first inner call is
+ * evaluated with its arguments, and the next one with unknown arguments. The last one stands for all further calls.
  */
 export function callFunction(body: FunctionBody, args: readonly string[], state: State): void {
   if (body.active > 2) return
@@ -111,7 +112,7 @@ export function callFunction(body: FunctionBody, args: readonly string[], state:
 
 /** Evaluates functions without a visible call. They count as called with unknown arguments. */
 export function evaluateUncalled(state: State): void {
-  // A body may define other functions, so search again.
+  // A body may define other functions, so search until no new function is found.
   for (let found = true; found;) {
     found = false
     for (const body of [...state.functions.values()].flat()) {

@@ -16,8 +16,8 @@ export const runsBetweenQuotes = (raw: string): boolean => raw.includes("'") && 
 export const runsInArithmetic = (raw: string): boolean => runsBetweenQuotes(raw) || changesNamesIn(raw)
 
 /**
- * Whether a text has a subscript with a substitution, or changes what a command name runs. `declare -i`, `test -v`, `[[
- * -eq ]]`, `$(( x ))` and similar would run the substitution.
+ * Whether bash would run code if it evaluated the text as an expression, as in `declare -i`, `test -v` or `$(( x ))`.
+ * This is so if the text has a subscript with a substitution, or changes what a command name runs.
  */
 export const runsWhenEvaluated = (text: string): boolean =>
   runsInSubscript(text) || (text.includes('=') && changesNamesIn(text))

@@ -25,8 +25,8 @@ function printedBy(command: Command, state: State): string | undefined {
 }
 
 /**
- * The text of the last redirection of standard input. With `any`, of the last redirection of any file descriptor for
- * input.
+ * The text of the last redirection of standard input. If `any` is true, returns the text of the last redirection of any
+ * file descriptor for input.
  */
 export function redirected(redirects: readonly Redirection[], state: State, any = false): string | undefined {
   const last = redirects.findLast(({ operator, descriptor }) => {

@@ -2,7 +2,7 @@ import type { Command, ParsedScript, Word } from 'unbash'
 import { longestWord } from '../limits.ts'
 import { isPlain } from '../marks.ts'
 
-/** Expands a command's words to their first reading. */
+/** Expands a command's words. If several results are possible, returns the first. */
 export type Expand = (words: readonly Word[]) => readonly string[]
 
 /**

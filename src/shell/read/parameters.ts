@@ -8,8 +8,8 @@ const pattern = /[*?[\\]|[+@!]\(/
 export const isNumber = (text: string): boolean => /^(0|-?[1-9]\d*)$/.test(text)
 
 /**
- * The value of `${x#a}`, `${x/a/b}`, `${x,,}` or `${x:0:4}` for a known text. Unknown if a pattern is involved, or an
- * `&` in a replacement, which means the match.
+ * The value of `${x#a}`, `${x/a/b}`, `${x,,}` or `${x:0:4}` for a known text. The mark `unknown` if there is a pattern,
+ * or if a replacement contains `&`, which stands for the matched text.
  */
 export function changed(text: string, operator: string, first: string, second: string): string {
   if (![text, first, second].every(isPlain)) return unknown
@@ -65,7 +65,7 @@ export function slicedElements(
   const begin = Math.max(0, first < 0 ? value.length + first : first)
   const taken = value.slice(begin, begin + count)
   if (!indexed && value.every(isPlain)) return [taken]
-  // The positions of the elements are uncertain: any element can be the first.
+  // It is uncertain at which index an element is, so the result can begin with any element.
   return value.length > mostAlternatives ? [[unknown]] : [...value.map((_, at) => value.slice(at)), [unknown]]
 }
 

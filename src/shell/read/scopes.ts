@@ -10,7 +10,8 @@ import { newScope, type Scope, spend, type State } from './state.ts'
  */
 
 /**
- * Assignments in such a part of the code: `alone` hold only inside it, `perhaps` and `function` may also hold after it.
+ * The kind of a part of the code. Assignments in an `alone` part hold only inside this part. Assignments in a `perhaps`
+ * or `function` part may also hold after it.
  */
 export type Kind = 'alone' | 'perhaps' | 'function'
 
@@ -65,7 +66,7 @@ export function used(name: string, state: State): void {
   }
   spend(state, steps / 4)
   state.values.clear()
-  // A function sees assignments made before its call.
+  // A function sees assignments made before its call, so only the call decides whether the variable is set.
   const called = state.scope.inFunction && state.unset.get(name) !== 'perhaps'
   state.unset.set(name, perhaps ? 'perhaps' : called ? 'called' : 'sure')
 }

@@ -10,15 +10,18 @@ export type Value = readonly string[]
 export interface Definition {
   readonly append: false | 'text' | 'elements'
   readonly values: () => readonly Value[]
-  /** The assignment names an index (`a[5]=x`), so the positions of the other elements are unknown. */
+  /** True if the assignment names an index (`a[5]=x`). The positions of the other elements are then unknown. */
   readonly indexed?: boolean
-  /** A builtin such as `printf -v` or `read` made the value. */
+  /** True if a builtin such as `printf -v` or `read` made the value. */
   readonly builtin?: boolean
   /** The variable whose whole value is copied (`x=$y`). */
   readonly from?: string | undefined
 }
 
-/** The sources of standard input: redirections around the command, and the command before it in the pipe. */
+/**
+ * Where a command's standard input can come from: redirections around the command, or the command before it in the
+ * pipe.
+ */
 export interface Source {
   readonly redirects: readonly Redirection[]
   readonly before: Command | undefined
@@ -35,7 +38,7 @@ export interface Site {
 export interface Bound {
   readonly name: string
   readonly values: () => readonly Value[]
-  /** The text is appended to the earlier value (`+=`). */
+  /** True if the text is appended to the earlier value (`+=`). */
   readonly grows: boolean
 }
 
@@ -55,7 +58,7 @@ export interface FunctionBody extends Body {
   active: number
 }
 
-/** A part of the code in which its assignments apply. After this part, they may apply or not. */
+/** A part of the code, such as a branch or a subshell. Assignments in it hold inside the part, and perhaps after it. */
 export interface Scope {
   readonly outer: Scope | undefined
   /** Whether the part is in a function's body. A function also sees assignments made before its call. */
@@ -66,7 +69,10 @@ export interface Scope {
   readonly perhaps: Set<string>
 }
 
-/** The state of one classification. A variable keeps the values of all its assignments, in any order. */
+/**
+ * The state of the classification of one command. All values that the command assigns to a variable are kept, because
+ * the order at run time is uncertain.
+ */
 export interface State {
   readonly shell: Shell
   readonly definitions: Map<string, Definition[]>
@@ -83,7 +89,10 @@ export interface State {
    * have set them. `called`: the use is in a function, so the place of the call decides.
    */
   readonly unset: Map<string, 'sure' | 'perhaps' | 'called'>
-  /** Variables whose value is being computed. The number says how many of its definitions a variable may use. */
+  /**
+   * Variables whose value is being computed. The number of a variable says how many of its definitions may be used for
+   * this.
+   */
   readonly resolving: Map<string, number>
   /** The values of `$1`, `$2` and so on, inside a function or the text of `sh -c`. undefined if they are unknown. */
   positional: readonly string[] | undefined

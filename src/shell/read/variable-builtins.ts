@@ -91,8 +91,8 @@ function operandsOfSet(args: readonly string[]): number | undefined {
 }
 
 /**
- * A variable is empty after `unset`. If an element is removed, the other elements keep their indexes, but another
- * element may then be the first.
+ * Records `unset` of a variable, which is then empty, or of an array element. If an element is removed, the other
+ * elements keep their indexes, but another element may then be the first.
  */
 function unsets(arg: string, state: State, bind: Bind): void {
   const [, name] = element.exec(arg) ?? []
@@ -112,7 +112,7 @@ function unsets(arg: string, state: State, bind: Bind): void {
   bind(name, left, true)
 }
 
-/** For `declare -n a=b`: a is another name for b. */
+/** Records the references of `declare -n a=b`: a becomes another name for b. */
 function defineReferences(command: Command, body: Body, state: State): void {
   for (const arg of command.args) {
     if (arg.type !== 'Assignment' || arg.value.type !== 'Word') continue
@@ -144,7 +144,7 @@ function defineRead(
   const table = options[name] ?? {}
   const given = readOptions(args, table)
   const set = (...letters: string[]): boolean => given.options.some(([option]) => letters.includes(option))
-  // An argument with a variable could be any option.
+  // An argument with a variable could be any option, so the result is then uncertain.
   const certain =
     !given.unsure && !set('n', 'N', 'd', 's', 'c', 'O', 'i', 'u') && !args.some((arg) => /[$`]/.test(arg))
   const lines = (): string[] | undefined => {
@@ -171,7 +171,8 @@ function defineRead(
       const found = known.map((line) => line.trim()).filter((line) => line !== '')
       if (found.length === 0 || ifs === undefined) return [[unknown]]
       const lists = found.map((line) => line.split(ifs))
-      // A separator other than white space can also stand at the ends of a line, or twice in a row.
+      // A separator other than white space can also stand at the ends of a line, or twice in a row. It then makes empty
+      // fields, so the positions of the fields are uncertain.
       if (!isWhite(ifs)) return [...lists, ...lists.flat().map((field) => [field]), [unknown]]
       if (array !== undefined) return lists
       // The last variable gets the rest of the line. In a loop, `read` reads every line in turn.

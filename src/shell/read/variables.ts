@@ -3,14 +3,17 @@ import { isPlain, unknown } from '../marks.ts'
 import { searched } from '../tables/environment.ts'
 import { type State, spend, type Value } from './state.ts'
 
-/** The values of variables that every shell sets. The folders are unknown, but their values are paths. */
+/**
+ * The values of variables that are set before the command. If such a folder is unknown, only the slash at its beginning
+ * is known.
+ */
 const preset: Readonly<Record<string, string>> = {
   '0': 'bash',
   BASH: 'bash',
   SHELL: 'bash',
   IFS: ' ',
   HOME: `/${unknown}`,
-  // A relative path, because files in the working folder may come from this command.
+  // A relative folder counts as one in which the command may have made files. An absolute path would not.
   PWD: '.',
   OLDPWD: `/${unknown}`,
   TMPDIR: '/tmp',
@@ -48,11 +51,11 @@ function assigned(name: string, state: State): readonly Value[] {
   if (before === undefined) state.resolving.delete(name)
   else state.resolving.set(name, before)
   if (before === undefined && definitions.length > 0) values.push(...otherwise(name, state))
-  // If an assignment has no values (a loop over no words), the variable keeps its earlier value.
+  // If there are no values (a loop over no words), the variable keeps its earlier value, which is unknown.
   return values.length > mostAlternatives || values.length === 0 ? [[unknown]] : values
 }
 
-/** The values of a variable where the command has not set it: the value from before the command, or nothing. */
+/** The values that a variable has if the command has not set it: the value from before the command, or no text. */
 function otherwise(name: string, state: State): readonly Value[] {
   const unset = state.unset.get(name)
   if (unset === undefined) return []
@@ -63,7 +66,8 @@ function otherwise(name: string, state: State): readonly Value[] {
 }
 
 /**
- * Whether the command assigns an element by index. The order of the elements then differs from their order in the text.
+ * Whether the command assigns an element by index. The order of the elements may then differ from their order in the
+ * text.
  */
 export const isIndexed = (name: string, state: State): boolean =>
   state.definitions.get(name)?.some(({ indexed }) => indexed === true) === true
@@ -97,7 +101,7 @@ export function elementsAt(
 }
 
 /**
- * The longer values after `+=`, for every earlier value. `x+=text` appends to the text of the first element, and
+ * The values of a variable after `+=`, for every earlier value. `x+=text` appends to the text of the first element, and
  * `a+=(b)` appends elements.
  */
 function longer(values: readonly Value[], added: readonly Value[], how: 'text' | 'elements'): Value[] {

@@ -31,8 +31,8 @@ const stretch = (text: string, quoted: boolean, split = false, cut = false): Pie
 })
 
 /**
- * All readings of a list of words, each as fields. If parts are unknown, adds the readings without these parts, because
- * they may be empty: `$SUDO curl`, `cu$@rl`.
+ * All possible results of expanding words, each as a list of fields. Unknown parts may be empty (`$SUDO curl`,
+ * `cu$@rl`), so the results without these parts are added.
  */
 export function expandWords(words: readonly Word[], state: State): string[][] {
   spend(state, 4)
@@ -49,7 +49,7 @@ export function expandWords(words: readonly Word[], state: State): string[][] {
   return [...full, ...product(emptied, [])]
 }
 
-/** The readings of a word as one text that is not split into fields, as in an assignment or after `<<<`. */
+/** The possible texts of a word that is not split into fields, as in an assignment or after `<<<`. */
 export function textsOf(word: Word, state: State): string[] {
   return joined(piecesOf(word, state))
 }
@@ -86,14 +86,14 @@ const withoutWhatIsUnknown = (part: Piece): Piece => ({ ...part, text: withoutUn
 const joined = (readings: readonly Pieces[]): string[] =>
   readings.map((pieces) => pieces.map(({ text, cut }, at) => (cut && at > 0 ? ` ${text}` : text)).join(''))
 
-/** Every combination of one reading per column. If a column gives too many, its readings become `instead`. */
+/** Every combination of one alternative per column (word). If a column makes too many, `instead` replaces it. */
 function product<T>(columns: readonly (readonly (readonly T[])[])[], instead: readonly T[]): T[][] {
   let all: T[][] = [[]]
   for (const readings of columns) all = extended(all, readings, instead)
   return all
 }
 
-/** Appends a column. One reading, the usual case, is appended in place: words can have thousands of parts. */
+/** Appends the alternatives to each combination. A single one is appended in place: copying long words is slow. */
 function extended<T>(all: T[][], readings: readonly (readonly T[])[], instead: readonly T[]): T[][] {
   const kept = readings.length * all.length > mostAlternatives ? [instead] : readings
   const [only] = kept
@@ -195,7 +195,7 @@ function partReadings(part: Part, quoted: boolean, state: State): Pieces[] {
       return [[stretch(printed?.replace(/\n+$/, '') ?? output, quoted, !quoted)]]
     }
     default:
-      // Arithmetic, and braces that were not expanded.
+      // The values of arithmetic, and of braces that were not expanded, are unknown.
       return [[stretch(unknown, quoted, !quoted)]]
   }
 }
@@ -246,7 +246,7 @@ function parameterReadings(
 
 function globbed(part: Extract<WordPart, { type: 'Glob' }>): string {
   if (part.kind !== 'bracket') return part.kind === 'star' ? star : one
-  // No file has such a name, so the shell keeps the text, which can become a subscript.
+  // If no file matches the pattern, the shell keeps its text. The text can then run code as a subscript.
   const subscript = bracketed(part)
   return runsWhenEvaluated(subscript) ? subscript : one
 }

@@ -51,8 +51,8 @@ export const runsValue: ReadonlyMap<string, readonly string[]> = new Map(
 )
 
 /**
- * A kubeconfig can name login programs, so the program loads code. The files in a home folder and in the folders of the
- * system are trusted.
+ * A kubeconfig file can name login programs. So the option `--kubeconfig` makes the program load code, unless the file
+ * is in `/etc` or in the `.kube` folder of a home folder. Files there are trusted.
  */
 const elsewhereConfigured =
   /^--kubeconfig=(?!((~|\/\uFFF0|\/home\/[^/]+|\/root|\/Users\/[^/]+|\/)\/\.kube\/|\/etc\/)(?!.*\.\.))/s
@@ -108,7 +108,7 @@ export const fetchingTools: ReadonlySet<string> = new Set(
   list('helm terraform docker podman dnf yum apk pacman'),
 )
 
-/** Programs whose operands name programs, packages, services or files, but do not run them. */
+/** Programs whose operands name programs, packages, services or files, but that do not run them. */
 export const namesPrograms: ReadonlySet<string> = new Set(
   list(`
     brew port zypper nix-env nix-store nix-channel emerge equery scoop choco winget pkg pkg_add pkg_info pkgin opkg eopkg swupd

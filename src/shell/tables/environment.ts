@@ -22,8 +22,8 @@ export const runsCode: ReadonlySet<string> = new Set(
 )
 
 /**
- * Further names of such variables, where only the beginning or the end is fixed: settings of git, functions of bash,
- * runners of cargo.
+ * Like `runsCode`, for variables of whose names only the beginning or the end is fixed: settings of git, functions of
+ * bash, runners of cargo.
  */
 export const runsCodeLike = /^(GIT_CONFIG_(KEY|VALUE)_|BASH_FUNC_|CARGO_TARGET_\w+_RUNNER$)/
 
@@ -34,7 +34,9 @@ export const runsProgram: ReadonlySet<string> = new Set(
     EDITOR VISUAL GIT_EDITOR GIT_SEQUENCE_EDITOR SUDO_EDITOR SYSTEMD_EDITOR KUBE_EDITOR SVN_EDITOR HGEDITOR FCEDIT GH_EDITOR
     BROWSER GH_BROWSER GIT_MERGE_AUTOEDIT_COMMAND`),
 )
-/** Values of these variables that agents often set. They print a text, or keep an editor from waiting. */
+/**
+ * Values that agents often give to the variables of `runsProgram`. They print a text, or keep an editor from waiting.
+ */
 export const harmless: ReadonlySet<string> = new Set([
   '',
   'cat',

@@ -34,9 +34,9 @@ export const senders: ReadonlySet<string> = new Set(certain)
 export const sendingPrograms: readonly string[] = [...certain, ...list(ambiguous)]
 
 /**
- * Subcommands that send data out. An entry contains paths, the words before the operands, without options. Programs
- * whose effect depends on operands or options (git, gh, aws, npm and others) have their own readers, which use these
- * entries too.
+ * Subcommands that send data out. Each entry lists the words of these subcommands, without options. Programs whose
+ * effect depends on operands or options (git, gh, aws, npm and others) have their own readers, which use these entries
+ * too.
  */
 const sending: Readonly<Record<string, string>> = {
   // version control
@@ -193,8 +193,8 @@ const telling: Readonly<Record<string, string>> = {
 }
 
 /**
- * Subcommands that send data out if one of their arguments matches the expression. The expression is an option with
- * data, or any word.
+ * Subcommands that send data out if one of their arguments matches the expression. The expression matches an option
+ * with data, or any word.
  */
 const given: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
   gcloud: { 'secrets create': /^--data/, 'functions call': /^--(cloud-event-)?data/ },

@@ -40,7 +40,7 @@ const wanted = new Set(
   list(`test tests spec specs unit integration e2e coverage cov jest vitest mocha cypress playwright pytest
     build rebuild compile bundle tsc lint eslint typecheck typechecks types type check checks pretest prebuild posttest postbuild`),
 )
-/** If a package script has one of these words in its name, it does more than build or test. */
+/** A package script with one of these words in its name does more than build or test. */
 const more = new Set(
   list(`deploy publish release push upload send start serve server dev seed migrate migration run exec sync
     notify report install import export generate gen data db preview ship promote`),

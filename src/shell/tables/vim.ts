@@ -31,7 +31,9 @@ export const harmless: ReadonlySet<string> = abbreviated(`
   le[ft] ri[ght] ce[nter] noh[lsearch] star[tinsert] stopi[nsert] sl[eep] redr[aw] ve[rsion]
   reg[isters] mes[sages] h[elp] > < >> <<`)
 
-/** Commands that are harmless if their argument is a single word. A path or `include` would name a file of code. */
+/**
+ * Commands that are harmless if their argument is a single word. With a path or `include`, they load a file of code.
+ */
 export const named: ReadonlySet<string> = abbreviated('sy[ntax] filet[ype] colo[rscheme]')
 
 /** Commands like `s/pattern/text/`. */

@@ -11,17 +11,17 @@ export interface Wrapper extends OptionTable {
   readonly skip?: number
   /** With one of these options, no operand stands before the command. */
   readonly instead?: string
-  /** An operand may come before the options: `setarch x86_64 -R command`. */
+  /** If true, an operand may come before the options: `setarch x86_64 -R command`. */
   readonly first?: boolean
-  /** Every operand is separate shell code. */
+  /** If true, every operand is separate shell code. */
   readonly each?: boolean
-  /** `NAME=value` words may come before the command. */
+  /** If true, `NAME=value` words may come before the command. */
   readonly assignments?: boolean
   /** Options whose value is shell code. */
   readonly code?: string
-  /** The operands are joined and run by a shell. */
+  /** If true, the operands are joined to one text, which a shell runs. */
   readonly joined?: boolean
-  /** Without a command, the program starts a shell. */
+  /** If true, the program starts a shell when it gets no command. */
   readonly shell?: boolean
   /** Options that make the program show something and run no command. */
   readonly shows?: string

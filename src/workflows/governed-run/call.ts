@@ -36,8 +36,8 @@ type ToolActivity = ActivityFunction<[StepRef], StepDone>
 type Tools = Record<string, ToolActivity>
 
 /**
- * A quick call may take this many milliseconds longer than its own time limit, e.g. to wait for its turn. After that it
- * is made again.
+ * A quick call may take this many milliseconds longer than its own time limit, e.g. to wait for its turn. After that,
+ * Temporal ends the call, and it is made again as an ordinary activity.
  */
 const localGraceMilliseconds = 2_000
 
@@ -63,7 +63,8 @@ export async function callTool(
       await sleep(result.afterMilliseconds, { summary: `until the next try of ${step.id}` })
   }
   const result = await resultOf(ordinaryCall, run, step, itemIndex)
-  // Temporal has given up for another reason. The rows of the call have the details, and the run ends as failed.
+  // Temporal has given up the ordinary activity and has no outcome. So the call ends as failed. Its rows have the
+  // details.
   return result.kind === 'again' ? { kind: 'ended', outcome: 'failed' } : result
 }
 

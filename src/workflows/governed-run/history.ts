@@ -3,14 +3,14 @@ import type { Carried, CarriedItems, WaitReason } from '../../contract/messages.
 import type { WaitingCalls } from './waiting-calls.ts'
 
 /**
- * Number of events after which the run continues in a new history. The server may suggest an earlier end. A worker that
- * does not know a run must replay its whole history within the 10 s of a workflow task, at about half a millisecond per
- * event.
+ * After this number of events, a run continues in a new Temporal history. The server may suggest to continue earlier. A
+ * worker that does not know a run must replay the whole history within the 10 s of a workflow task, and one event takes
+ * about half a millisecond.
  */
 const longEnough = 1_500
 /**
- * A history that is long enough may still grow while calls are in flight. At this many times its length, no further
- * call starts.
+ * While calls are in flight, a run cannot leave a Temporal history that is already long enough, so the history grows.
+ * Once it is this many times as long as it was then, no further call starts.
  */
 const patience = 2
 
@@ -23,12 +23,14 @@ interface ItemsUnderWay {
 }
 
 /**
- * The progress of the present history. Decides when the run continues in a new history (continue-as-new).
+ * The progress of a run in its present Temporal history. Decides when the run continues in a new history
+ * (continue-as-new).
  *
  * A history ends only while no call is in flight. A call is not in flight while it waits for a person, for a slot, for
- * other steps or for a place. Once the history is long enough, the run leaves it at the first moment without a call in
- * flight. If branches overlap, there may be no such moment for a long time. So if the history reaches twice that
- * length, no call starts until all calls in flight have ended. A run that is ending stays in its history.
+ * other steps or for a place among the items of its step (items.ts). Once the history is long enough, the run leaves it
+ * at the first moment without a call in flight. If branches overlap, there may be no such moment for a long time. So if
+ * the history reaches twice that length, no call starts until all calls in flight have ended. A run that is ending does
+ * not continue in a new history.
  */
 export class History {
   readonly #run = CancellationScope.current()
@@ -58,7 +60,7 @@ export class History {
     }
   }
 
-  /** Whether a call may start in this history. False while the run is about to leave the history. */
+  /** Whether a call may start in this history. False while the run is about to continue in a new history. */
   get isOpen(): boolean {
     return !this.#closes()
   }
@@ -70,11 +72,11 @@ export class History {
     return this.inFlight(work)
   }
 
-  /** Resolves when the run must continue in a new history, with the progress to carry over. */
+  /** Resolves when the run must continue in a new Temporal history. Returns the progress to carry over. */
   async left(): Promise<Carried> {
-    // This wait is not cancellable: when the run is cancelled, `execute` waits for calls in flight and returns. After
-    // the wait the condition is checked again. A cancellation may come after the event that met the condition, in the
-    // same task.
+    // A cancellation of the run must not end this wait, because `execute` first waits for the calls in flight. After
+    // the wait, the condition is checked again, because the run may have been cancelled in the same workflow task after
+    // the condition became true.
     do await CancellationScope.nonCancellable(() => condition(() => this.#isDue()))
     while (!this.#isDue())
     return {
@@ -86,7 +88,7 @@ export class History {
     }
   }
 
-  /** Records that the run is ending. From now on the run stays in its history. */
+  /** Records that the run is ending. Such a run does not continue in a new Temporal history. */
   ends(): void {
     this.#isEnding = true
   }
@@ -100,7 +102,7 @@ export class History {
     return this.#ended.has(stepId)
   }
 
-  /** The progress of a `for_each` step that was expanded in an earlier history. */
+  /** The progress of a `for_each` step that was expanded in an earlier Temporal history of the run. */
   itemsLeft(stepId: string): ItemsLeft | undefined {
     const items = this.#items.get(stepId)
     return items && { ...items, open: [...items.open] }
@@ -124,8 +126,8 @@ export class History {
   }
 
   /**
-   * Returns why this call was waiting when the earlier history ended; undefined if it was not. A second request returns
-   * undefined.
+   * Returns why this call was waiting when the earlier Temporal history ended; undefined if it was not waiting. A
+   * second request for the same call returns undefined.
    */
   takeWaiting(key: string): WaitReason | undefined {
     const call = this.#carriedWaiting.get(key)

@@ -10,8 +10,9 @@ import type { History, ItemsLeft } from './history.ts'
 const windowSize = 50
 
 /**
- * Places for the items of a `for_each` step. An item that waits for a person needs no place. An item that waits for a
- * slot of its run keeps its place, since without a slot no other item could continue.
+ * Limits how many items of a `for_each` step are in progress at the same time. Each of these items has a place. An item
+ * that waits for a person needs no place. An item that waits for a slot of its run keeps its place, since without a
+ * slot no other item could continue.
  */
 export class Window {
   readonly #places = new Set<string>()
@@ -40,7 +41,7 @@ export interface ItemRunner {
   readonly history: History
   /** Whether the run may have one more open call. */
   readonly hasRoom: () => boolean
-  /** Runs an item to its end. This function takes the item's place in the window and leaves it. */
+  /** Runs an item to its end. This function takes a place in `window` for the item, and frees the place again. */
   readonly call: (itemIndex: number, window: Window) => Promise<BadOutcome | null>
 }
 

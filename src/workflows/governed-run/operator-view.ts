@@ -6,7 +6,10 @@ import type { CallResult } from './call.ts'
  * step ids, tools and item numbers, never a parameter.
  */
 
-/** Maximum number of steps and items that the details name, and of search attribute values. */
+/**
+ * The details name at most this many things, and at most this many items of each thing. This number also limits the
+ * values of the search attribute.
+ */
 const mostNamed = 10
 
 const things: Readonly<Record<WaitReason['kind'], string>> = {
@@ -21,7 +24,10 @@ interface Thing {
   readonly items: number[]
 }
 
-/** The words for the thing that a call waits for, e.g. `approval of send`. A slot belongs to the whole run. */
+/**
+ * The words for the thing that a call waits for, e.g. `approval of send`. A slot belongs to the whole run, so no step
+ * is named.
+ */
 function wordsOf(key: string, { kind }: WaitReason): { what: string; item: number | null } {
   if (kind === 'slot') return { what: things.slot, item: null }
   if (key === '') return { what: `${things[kind]} of the run`, item: null }
@@ -47,7 +53,7 @@ function thingsOf(calls: readonly (readonly [string, WaitReason])[]): Thing[] {
   return [...found.values()].toSorted((a, b) => (a.what < b.what ? -1 : 1))
 }
 
-/** Everything that the run waits for: `approval of each (items 3, 7), resolution of send, slot`. */
+/** The words for everything that the run waits for, e.g. `approval of each (items 3, 7), resolution of send, slot`. */
 export function detailsOf(calls: readonly (readonly [string, WaitReason])[]): string {
   const all = thingsOf(calls).map(({ what, items }) => {
     if (items.length === 0) return what
@@ -86,7 +92,10 @@ function wordsOfResult(result: CallResult, since: number): string {
   return `waits for ${things[result.kind]} since ${new Date().toISOString()}`
 }
 
-/** Search attribute values: the kinds of things (`approval`) and the things (`approval of send`). */
+/**
+ * The values of the search attribute: the kinds of things for which the run waits (`approval`), and then the things
+ * themselves (`approval of send`).
+ */
 export function searchedBy(calls: readonly (readonly [string, WaitReason])[]): string[] {
   const kinds = calls.map(([, { kind }]) => things[kind])
   const values = [...kinds.toSorted(), ...thingsOf(calls).map(({ what }) => what)]

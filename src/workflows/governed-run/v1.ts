@@ -36,7 +36,7 @@ import { noWakeUps, WaitingCalls } from './waiting-calls.ts'
  * call waits for a wake-up or its expiry and is then scheduled again. The rows of the call decide what happens then. So
  * a forged signal, a reset or a second start of the workflow executes nothing. If a step without `on_error: continue`
  * ends badly, it ends the run: no other step starts, held calls stop waiting, and the run ends after the calls in
- * flight. A long run continues in a new history (history.ts) under the same id.
+ * flight. A long run continues in a new Temporal history (history.ts) under the same id.
  */
 const engine = proxyLocalActivities<EngineActivities>({
   startToCloseTimeout: '30s',
@@ -74,7 +74,7 @@ export async function governedRunV1(input: RunInput): Promise<void> {
   await closeAs(status, status === finish.status ? finish.stepId : undefined)
 }
 
-/** Continues in a new history; the run keeps its search attributes. */
+/** Continues the run in a new Temporal history. The run keeps its search attributes. */
 const continueAsNew = (next: RunInput): Promise<never> =>
   makeContinueAsNewFunc<(input: RunInput) => Promise<void>>()(next)
 
@@ -96,7 +96,7 @@ class Run {
     this.#entered = !input.gated
   }
 
-  /** Resolves when a new history is due, with the input of the new history. */
+  /** Resolves when the run must continue in a new Temporal history. Returns the input of that history. */
   async left(): Promise<RunInput> {
     const carried: Carried = await this.#history.left()
     return { ...this.#input, gated: !this.#entered, carried }
@@ -238,7 +238,7 @@ class Run {
     setCurrentDetails(`${this.#state}\n${this.#tries.toString()}`)
   }
 
-  /** Updates what operators see in Temporal's UI: state and step ids, never a parameter. */
+  /** Shows the state of the run to operators in Temporal's UI. The text contains step ids, and never a parameter. */
   #publish(state: string, waiting: readonly [string, WaitReason][]): void {
     this.#state = waiting.length === 0 ? state : `${state}: waits for ${detailsOf(waiting)}`
     this.#showDetails()

@@ -2,12 +2,18 @@ import { CancellationScope, sleep, Trigger } from '@temporalio/workflow'
 import { slotKey, type WaitReason, type Wake } from '../../contract/messages.ts'
 import { nameOf } from './operator-view.ts'
 
-/** How many wake-ups had come at some moment: those for the call itself (`own`), and those for a slot of its run. */
+/**
+ * The numbers of wake-ups that had come at some moment: for the call itself (`own`), and for a slot of its run
+ * (`slot`).
+ */
 export interface WakeCounts {
   readonly own: number
   readonly slot: number
 }
-/** The counts for a call that waited in an earlier history: each wake-up counts as new. */
+/**
+ * The counts for a call that already waited in an earlier Temporal history. For this call, each wake-up in the present
+ * history counts as new.
+ */
 export const noWakeUps: WakeCounts = { own: 0, slot: 0 }
 
 interface WaitingCall {
@@ -123,8 +129,8 @@ export class WaitingCalls {
 }
 
 /**
- * The database's clock decides whether an approval has expired. So the run asks slightly later than `expiresAt`, and
- * after at least a second.
+ * The database's clock decides whether an approval has expired. So the run asks slightly later than `expiresAt`, but
+ * not within the next second.
  */
 function untilOf({ expiresAt }: WaitReason): number {
   if (expiresAt === null) return Infinity

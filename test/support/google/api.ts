@@ -8,7 +8,7 @@ import {
   type Method,
 } from './described.ts'
 
-/** A refusal in the form of Google's answers. */
+/** A refusal in the format of Google's answers. */
 export class Refused extends Error {
   readonly status: number
   readonly reason: string
@@ -33,8 +33,8 @@ export type Handlers = Readonly<Record<string, (asked: Asked) => unknown>>
 type App = EmulatorContext<object>['app']
 
 /**
- * Serves the methods of one API. If a request has a part that the API's description does not have, it is refused. If an
- * answer has such a part, the request fails too.
+ * Serves the methods of one API. If a request has a part that the API's description does not have, the request is
+ * refused. If an answer has such a part, the request fails too.
  */
 export function serve(app: App, name: Parameters<typeof described>[0], handlers: Handlers): void {
   const api = described(name)

@@ -13,7 +13,7 @@ export const docsHandlers = (documents: Documents): Handlers => ({
   'docs.documents.get': ({ path, query }) => {
     const document = documents.get(path['documentId'] ?? '')
     if (document === undefined) throw new Refused(404, 'notFound')
-    // Without tabs, Google would put the text into other fields.
+    // Without this parameter, Google would put the text into other fields. So the stand-in refuses such a request.
     if (query.get('includeTabsContent') !== 'true') throw new Refused(400, 'badRequest')
     return document
   },

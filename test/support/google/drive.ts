@@ -98,7 +98,7 @@ const byProperty = new RegExp(`^appProperties has \\{ key=${text} and value=${te
 const byWords = new RegExp(`^\\(name contains ${text} or fullText contains ${text}\\) and trashed = false$`)
 const plain = (quoted = ''): string => quoted.replaceAll(/\\(.)/g, '$1')
 
-/** Reads the two forms of queries that Countersign sends. */
+/** Understands the two kinds of queries that Countersign sends. */
 function matcherOf(query: string): (file: DriveFile) => boolean {
   const [, key, value] = byProperty.exec(query) ?? []
   if (key !== undefined) return ({ appProperties }) => appProperties[plain(key)] === plain(value)

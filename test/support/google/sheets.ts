@@ -68,7 +68,7 @@ export function sheetsHandlers(all: Spreadsheets): Handlers {
     'sheets.spreadsheets.batchUpdate': (asked) => {
       const spreadsheet = at(asked)
       const { requests } = asked.body as { requests: Change[] }
-      // Either all changes apply, or none.
+      // Either all changes apply, or none. So they are first made in a copy.
       const draft = structuredClone(spreadsheet)
       const replies = requests.map((change) => carryOut(draft, change))
       spreadsheet.metadata = draft.metadata

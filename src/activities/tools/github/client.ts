@@ -8,8 +8,8 @@ import { errorOf, unreadable } from './errors.ts'
 import { pagesOf } from './links.ts'
 
 /**
- * `send` returns an answer as GitHub describes it. So the compiler checks that this answer has the fields that the form
- * reads.
+ * `send` returns an answer with the type that Octokit declares. So the compiler checks that the answer has the fields
+ * that the schema `form` reads.
  */
 type Exchange = <Form extends z.ZodType>(
   form: Form,

@@ -53,7 +53,7 @@ export async function errorOf(
   return failures.refused(said, bare(status))
 }
 
-/** If GitHub names no time for its secondary limit, it asks for at least a minute. */
+/** Seconds to wait if an answer for the secondary rate limit names no time. GitHub documents at least a minute. */
 const secondaryLimitSeconds = 60
 
 /** Whether GitHub refuses the request because of its secondary rate limit. GitHub documents these words. */

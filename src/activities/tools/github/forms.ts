@@ -26,7 +26,7 @@ const listed = z.object({ ...common, pull_request: z.unknown().optional() })
 const pullRequest = z.object({ ...common, merged_at: z.string().nullish() })
 
 export const anIssue = issue.transform(({ html_url: url, ...rest }) => ({ ...rest, url }))
-/** GitHub lists pull requests among the issues. This form turns each pull request into null. */
+/** GitHub lists pull requests among the issues. This schema turns each pull request into null. */
 export const issues = listOf(
   listed.transform(({ html_url: url, pull_request, ...rest }) =>
     pull_request === undefined || pull_request === null ? { ...rest, url } : null,
@@ -64,6 +64,6 @@ export const foundCode = z.object({
 export const madeIssue = z.object({ number: z.int(), html_url: z.string() })
 export const madeComment = z.object({ id: z.int(), html_url: z.string() })
 
-/** Forms of the lists in which a finder looks for the marker of a call. */
+/** Schemas of the lists in which a finder looks for the marker of a call. */
 export const markedIssues = listOf(madeIssue.extend({ body: z.string().nullish(), created_at: z.string() }))
 export const markedComments = listOf(madeComment.extend({ body: z.string().nullish() }))

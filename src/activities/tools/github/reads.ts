@@ -18,7 +18,7 @@ const refused = (code: string, message: string): ToolError =>
 export const searchCode: ToolBody<'github_search_code'> = async (call, context) => {
   const { query, repo, limit = defaultsOf.github_search_code.limit } = call.params
   const scope = searchScope(query)
-  // With alternatives or brackets, the repository would limit only a part of the query.
+  // With alternatives or brackets in `query`, the `repo:` that is added below would limit only a part of the query.
   if (repo !== undefined && scope === null)
     throw invalidParams('`query` with `repo` takes words and qualifiers, without OR, NOT and brackets')
   const github = await githubOf(call, context, 'github_search_code')
@@ -77,8 +77,8 @@ export const getFile: ToolBody<'github_get_file'> = async (call, context) => {
 }
 
 /**
- * Whether strangers may have written the content of `ref`. Anybody can open a pull request. GitHub also gives the
- * commits of all forks, if `ref` is their hash.
+ * Whether strangers may have written the content of `ref`. Anybody can open a pull request. If `ref` is the hash of a
+ * commit, GitHub also gives commits of forks, and anybody can make a fork.
  */
 const isOfStrangers = (ref: string): boolean => /(?:^|\/)pull\/|^[\da-f]{7,64}$/i.test(ref)
 

@@ -9,9 +9,9 @@ import { googleOf, type Google } from './client.ts'
 import { fileIdAt } from './place.ts'
 
 /*
- * Reads who can read a file or folder. Google's list also contains the readers of files in shared drives, although such
- * a file does not name its readers itself. The list also contains people who can read the file because they can read a
- * folder above it.
+ * Reads who can read a file or folder. A file in a shared drive does not name its readers itself, so they are taken
+ * from Google's list of permissions. The list also contains people who can read the file because they can read a folder
+ * above it.
  */
 
 const { permissions } = drive('v3')
@@ -71,7 +71,10 @@ async function readersOf(google: Google, fileId: string): Promise<readonly Reade
   return all.filter((each) => !isAccount(each, google.account)).map(readerOf)
 }
 
-/** Whether the permission belongs to the account that writes. This account may read everything that it writes. */
+/**
+ * Whether the permission belongs to the account that writes. This account may read everything that it writes, so it is
+ * not counted among the readers.
+ */
 const isAccount = ({ type, emailAddress }: Permission, account: string | null): boolean =>
   type === 'user' && account !== null && emailAddress?.toLowerCase() === account.toLowerCase()
 
@@ -92,7 +95,8 @@ export const audienceOfFolder: AudienceReaderOf<'docs_create'> = async (call, co
 }
 
 /**
- * Asks with the OAuth scope of `drive_search`, because the scope of `sheets_append` does not show who can read a file.
+ * Returns who can read the spreadsheet. Asks with the OAuth scope of `drive_search`, because the scope of
+ * `sheets_append` does not show who can read a file.
  */
 export const audienceOfSpreadsheet: AudienceReaderOf<'sheets_append'> = async (call, context) => {
   try {

@@ -23,7 +23,7 @@ type Params = ToolParams<'calendar_create_event'>
 const mostAttendees = 200
 const defaults = defaultsOf.calendar_create_event
 
-/** Base32hex, as Google wants it: `0-9` and `a-v`. */
+/** The id of the event of a call. Google wants base32hex: `0-9` and `a-v`. */
 const eventIdOf = (call: Pick<ToolCall<unknown>, 'idempotencyKey'>): string => `cs${digestOf(call)}`
 
 const calendarOf = ({ calendar = defaults.calendar }: Params): string => calendarIdOf(calendar)
@@ -122,9 +122,9 @@ function attendeesOf({ attendees }: Params): calendar_v3.Schema$EventAttendee[] 
 interface Planned {
   /** The account and the start of the event. An approval covers both. */
   readonly revision: string
-  /** Milliseconds since 1970. */
+  /** The start in milliseconds since 1970. */
   readonly start: number
-  /** `YYYY-MM-DDTHH:MM:SS` in the time zone. */
+  /** The start as `YYYY-MM-DDTHH:MM:SS` in `timeZone`. */
   readonly local: string
   /** The calendar's time zone. */
   readonly timeZone: string

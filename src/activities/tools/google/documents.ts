@@ -111,6 +111,6 @@ export const findDocument: FinderOf<'docs_create'> = async (call, context) => {
   )
   const [first] = found
   if (first !== undefined) return { kind: 'done', output: { document_id: first.id, url: linkTo(first.id) } }
-  // Further pages may follow an empty page.
+  // Further pages may follow an empty page. So this page alone does not prove that the document is absent.
   return { kind: incompleteSearch || nextPageToken !== undefined ? 'unclear' : 'absent' }
 }

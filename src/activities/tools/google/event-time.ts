@@ -33,7 +33,7 @@ export function nextBusinessDay(now: number, timeZone: string): number {
 const form = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2})?(?:\.\d{1,9})?(Z|[+-]\d{2}:\d{2})?$/
 
 /**
- * Reads the parameter `start`. Without an offset, it is a local time in the calendar’s time zone. Throws ToolError
+ * Reads the parameter `start`. A time without an offset is a local time in the calendar’s time zone. Throws ToolError
  * `invalid_params`.
  */
 export function startAt(text: string, timeZone: string): number {

@@ -38,8 +38,8 @@ const aFolder = z.object({
 const mostNamed = 10
 
 /**
- * Who can read a place. `hidden`: the account may not see this. `no right`: the connection lacks the right to ask.
- * null: more than 1,000 people, groups or domains.
+ * Who can read a file or folder. `hidden`: the account may not see this. `no right`: the connection lacks the right to
+ * ask. null: more than 1,000 people, groups or domains can read it.
  */
 type Sharing = readonly Permission[] | null | 'hidden' | 'no right'
 
@@ -92,8 +92,8 @@ export const readFolder: StateReaderOf<'docs_create'> = async (call, context): P
 }
 
 /**
- * Returns everybody who can read the place, for the revision. Approvers see only some of these people, but the revision
- * covers all of them.
+ * Returns everybody who can read the file or folder, for the revision. Approvers see only some of these people, but the
+ * revision covers all of them.
  */
 const everybodyIn = (sharing: Sharing): Json =>
   typeof sharing === 'string' || sharing === null
@@ -104,7 +104,8 @@ const isTurnedOff = (error: unknown): boolean =>
   error instanceof ToolError && error.code === 'google_api_disabled'
 
 /**
- * Asks with the OAuth scope of `drive_search`, because the scope of `sheets_append` does not show who can read a file.
+ * Returns who can read the spreadsheet. Asks with the OAuth scope of `drive_search`, because the scope of
+ * `sheets_append` does not show who can read a file.
  */
 async function sharingOfSpreadsheet(
   call: Parameters<typeof readSheet>[0],

@@ -6,8 +6,8 @@ import { restOf, type Rest } from '../rest/client.ts'
 import type { RestErrors } from '../rest/errors.ts'
 
 /**
- * Only these names of fields may be shown: the fields that each site has, and the ids of fields that a site adds
- * (`customfield_…`).
+ * The names of fields that an error message may show: the fields that each Jira site has, and the ids of fields that a
+ * site adds (`customfield_…`).
  */
 const fieldName =
   /^(?:project|issuetype|summary|description|labels|priority|reporter|assignee|components|versions|fixVersions|environment|duedate|parent|security|customfield_\d{1,10})$/

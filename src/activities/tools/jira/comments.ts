@@ -25,7 +25,7 @@ export const comment: ToolBody<'jira_comment'> = async (call, context) => {
       method: 'POST',
       path: `/rest/api/3/issue/${key}/attachments`,
       body: form,
-      // Jira refuses forms without this header.
+      // Jira refuses an upload without this header.
       headers: { 'x-atlassian-token': 'no-check' },
     })
   }

@@ -13,7 +13,7 @@ export interface RestRequest {
   readonly path: string
   /** A parameter with the value undefined is left out. */
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>
-  /** The body is sent as JSON, or as multipart if it is a form. */
+  /** The body is sent as JSON, or as multipart if it is a `FormData`. */
   readonly body?: object | FormData
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -73,7 +73,7 @@ function initOf(
 ): RequestInit {
   const all = { accept: 'application/json', 'user-agent': 'countersign', ...headers, ...own }
   if (body === undefined) return { method, headers: all }
-  // A form sets its content type itself, because the type contains the form's boundary.
+  // For a `FormData`, `fetch` sets the content type, because this type contains the boundary between the parts.
   if (body instanceof FormData) return { method, headers: all, body }
   return { method, headers: { ...all, 'content-type': 'application/json' }, body: JSON.stringify(body) }
 }

@@ -39,7 +39,10 @@ export const createChannel: ToolBody<'slack_create_channel'> = async (call, cont
   }
 }
 
-/** Marks the channel and invites the person. Throws ToolError if a later try can succeed. */
+/**
+ * Writes the mark of the call into the channel's description, and invites the person. Ignores a final refusal by Slack,
+ * because the channel exists. Throws ToolError for any other failure, because a later try can succeed.
+ */
 async function completed(
   slack: Slack,
   call: Call,
@@ -62,7 +65,10 @@ async function completed(
  */
 const alreadyThere: ReadonlySet<string> = new Set(['already_in_channel', 'cant_invite_self'])
 
-/** Returns whether Slack has accepted the request. False: Slack would refuse it again. The channel exists even then. */
+/**
+ * Returns whether Slack has accepted the request. Returns false if Slack would refuse the request again. The new
+ * channel exists all the same, so the call does not fail.
+ */
 async function accepted(request: Promise<unknown>): Promise<boolean> {
   try {
     await request
@@ -73,9 +79,7 @@ async function accepted(request: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/**
- * Seconds by which Slack's clock and ours may differ. This small difference counts only for a channel without a mark.
- */
+/** Slack's clock and ours differ by at most this many seconds. Used only for a channel without a mark. */
 const smallSkew = 60
 /** This many seconds after the point of no return, the request that makes the channel has ended. */
 const mostSeconds = (mostWaitMilliseconds + mostRequestMilliseconds) / 1_000
@@ -105,8 +109,8 @@ export const findChannel: FinderOf<'slack_create_channel'> = async (call, contex
   const found =
     listed.find(({ purpose }) => purpose.includes(markOf(call))) ?? listed.find((each) => isUnmarked(each))
   if (found === undefined) {
-    // Slack has refused this call if each channel of this name belongs to somebody else: it is older than the call by
-    // any clock, or another call has made and marked it.
+    // A channel belongs to somebody else if it is older than the call by any clock, or if another call has made and
+    // marked it. If each channel of this name belongs to somebody else, Slack has refused this call.
     const isOthers = ({ created, purpose, creator }: Channel): boolean =>
       created < since || (creator === self && hasMark(purpose))
     return { kind: listed.every(isOthers) ? 'absent' : 'unclear' }

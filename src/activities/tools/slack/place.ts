@@ -14,7 +14,7 @@ import { aConversation, channels, type Channel } from './forms.ts'
 /** The destination of a message. */
 export type Place =
   | { readonly kind: 'id'; readonly id: string }
-  /** Without `#`. */
+  /** `name` is without `#`. */
   | { readonly kind: 'name'; readonly name: string }
   | { readonly kind: 'person'; readonly id: string }
   | { readonly kind: 'requester' }

@@ -8,8 +8,8 @@ import { boardIdOf } from './place.ts'
 const errors: RestErrors = {
   prefix: 'trello',
   title: 'Trello',
-  // Trello also answers 401 if the account may not do the action. For a refused credential it answers `invalid …` or
-  // `expired …`.
+  // Trello answers 401 for a refused credential (`invalid …` or `expired …`), and also if the account may not do the
+  // action. These words mean that the account may not do it.
   forbidden: /^\s*"?unauthorized\b.*\bpermission\b/i,
   refusals: {
     400: ['refused', 'Trello does not take these values: check the ids, and that the text is not empty'],
@@ -34,7 +34,7 @@ export async function trelloOf(
   return restOf(await context.tools.connection(call, tool, 'trello'), context.signal, errors)
 }
 
-/** The open lists of a board, by id. */
+/** The names of the open lists of a board, by the id of the list. */
 export async function listsOf(trello: Rest, board: string): Promise<ReadonlyMap<string, string>> {
   const path = `/1/boards/${boardIdOf(board)}/lists`
   const all = await trello.read(lists, { method: 'GET', path, query: { filter: 'open', fields: 'name' } })

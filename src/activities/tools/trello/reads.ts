@@ -25,8 +25,8 @@ export const listCards: ToolBody<'trello_list_cards'> = async (call, context) =>
 }
 
 /**
- * Throws ToolError `trello_other_card` if Trello answers with another card, because rules have decided only about
- * `card`.
+ * Reads a card. Throws ToolError `trello_other_card` if Trello answers with another card, because rules have decided
+ * only about `card`.
  */
 export async function cardAt(trello: Rest, card: string) {
   const asked = cardIdOf(card)

@@ -4,7 +4,7 @@ import { askers, type DecidedCall, type FinishedCall } from './find-finished-cal
 
 /**
  * Notes the outcome on every decision that allowed the call with the client's id `toolUseId`. Returns the newest
- * decision on the call: in the call's own session if there is one, else in another session.
+ * decision on the call. A decision in the call's own session is preferred to decisions in other sessions.
  */
 export const noteOutcomeOfId = (
   { userId, sessionId, paramsHash, outcome }: FinishedCall,

@@ -4,7 +4,7 @@ import { approvalColumns } from '../approvals/columns.ts'
 
 export interface AgentLedgerRows<Session, Prior, Approval> {
   readonly sessions: Session[] | null
-  /** Earlier decisions on the same calls, newest first. */
+  /** Earlier decisions on the calls in `keys`, newest first. */
   readonly priors: Prior[] | null
   readonly approvals: Approval[] | null
   /** Present roles of the people who ask for decisions or have voted. */
@@ -30,9 +30,9 @@ const sessionColumns = sql`id, user_id, session_id, run_id, agent_name, agent_ki
   label_bytes, decision_seq, allowed, held, denied, started_at, last_seen_at, ended_at`
 
 /**
- * Reads the rows that decisions on agents' calls need: agent sessions, earlier decisions on the same calls, approvals,
- * and the present roles of people. Earlier decisions are from the last `replayMinutes`, at most `mostPriors` for each
- * call.
+ * Reads the rows that decisions on agents' calls need: agent sessions, earlier decisions on the calls in `keys`,
+ * approvals, and the present roles of people. Earlier decisions are from the last `replayMinutes`, at most `mostPriors`
+ * for each call.
  */
 export const readAgentLedger = <Session, Prior, Approval>({
   organizationId,

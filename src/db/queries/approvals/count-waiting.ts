@@ -3,8 +3,8 @@ import type { ApprovalKind } from '../../../contract/status.ts'
 import type { Risk } from '../../schema/runs.ts'
 
 /**
- * The number of waiting approvals that have one value of one field, e.g. the same rule, or the total number. All other
- * fields are null.
+ * The number of waiting approvals, of one group or of all (`is_total`). A group has one kind, one rule, one requester
+ * or one risk level, and only the fields of this value are set. For all approvals, all these fields are null.
  */
 export interface WaitingCount {
   readonly kind: ApprovalKind | null

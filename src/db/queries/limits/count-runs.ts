@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 
 export interface Counted {
-  /** Only if the hourly limit is reached: the time when the oldest run that still counts was accepted. Else null. */
+  /** The time when the oldest run that still counts was accepted; null unless the hourly limit is reached. */
   leaving: Date | null
   spent: number
   next_month: Date

@@ -9,8 +9,8 @@ export interface LeasedMail {
 }
 
 /**
- * Leases due mails. One organization gets at most `mostOfOrganization` mails of a round, and none if it has already
- * sent `mostOfHour` mails in the last hour.
+ * Leases at most `mostOfRound` due mails. One organization gets at most `mostOfOrganization` of them, and none if it
+ * has already sent `mostOfHour` mails in the last hour.
  */
 export const leaseDueMails = ({
   leaseSeconds,

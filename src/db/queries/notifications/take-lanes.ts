@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Takes lanes: the right to send an organization's messages. A lane is taken if it has due messages and no other
- * process holds it. `own` are organizations whose lanes the caller already holds.
+ * A lane is the right to send an organization's messages. Takes lanes that have due messages and that no other process
+ * holds. `own` are organizations whose lanes the caller already holds.
  */
 export const takeDueLanes = ({
   turn,

@@ -3,7 +3,7 @@ import { openIntentText } from './open-intent.ts'
 /**
  * Marks a call as sent if it may act now and its connection is active. The answer `yes`, `changed`, `superseded` or
  * `disconnected` says whether it was marked. The parameters are those of `openIntentText`. Parameter 7 is the
- * connection's id and address; null if the service cannot recognize the call by a key.
+ * connection's id and address; null if the call uses no connection.
  */
 export const markSentText = `
   with open as (${openIntentText}), call as (

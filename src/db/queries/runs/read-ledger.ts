@@ -3,7 +3,7 @@ import type { Role } from '../../../policy/types.ts'
 import { approvalColumns } from '../approvals/columns.ts'
 
 export interface RunLedgerRows<Run, Effect, Step, Approval> {
-  /** The organization's taken slots and the runs that wait for one; null if each of these runs already has a slot. */
+  /** The organization's taken slots and the runs that wait for one; null if each run in `runs` already has a slot. */
   readonly slots: { readonly taken: number; readonly waiting: number } | null
   readonly runs: Run[] | null
   readonly effects: Effect[] | null

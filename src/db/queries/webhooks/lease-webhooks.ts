@@ -4,7 +4,7 @@ const isFree = sql`(leased_until is null or leased_until <= clock_timestamp())`
 
 /**
  * Leases due webhooks, the longest waiting first. One organization has at most `mostOfOrganization` leases at a time.
- * `isAiling` selects webhooks with failures or slow answers, or else all others.
+ * If `isAiling` is true, leases only webhooks with failures or slow answers, else only the others.
  */
 export const leaseDueWebhooks = ({
   isAiling,

@@ -92,7 +92,8 @@ function endedBy(call: LockedCall, approval: ApprovalRecord, state: ApprovalStat
   if (state === 'withdrawn')
     return { kind: 'ended', outcome: 'cancelled', reason: 'its approval was withdrawn' }
   if (state !== 'expired') return null
-  // An approval must be used before it expires. If a process was down, the approval does not last longer for that.
+  // An approval that was given must also be used before it expires. It expires at its time even if no process was
+  // running then.
   const reason =
     approval.status === 'approved' ? 'its approval expired before it was used' : 'nobody approved it in time'
   if (approval.status === 'pending')
@@ -165,7 +166,8 @@ function changedTooOften({ changed }: StepOp): Extract<ApprovalUse, { kind: 'end
 }
 
 /**
- * Holds the call with a new approval. If an earlier approval no longer covers the call, the new approval replaces it.
+ * Holds the call with a new approval. If an earlier approval no longer covers the call, the new approval replaces the
+ * earlier one.
  */
 function holdCall(call: DecidingCall, decided: Decided, again: HeldAgain | null): ApprovalUse {
   const { tx, ledger, run, effect, op } = call

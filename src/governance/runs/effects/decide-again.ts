@@ -22,7 +22,7 @@ export const decideAgain = ledgerKind(
     const effect = ledger.effects.get(effectId(key))
     if (effect === undefined || effect.attempt !== attempt) return null
     if (step.changed !== undefined && (effect.state === 'intent' || effect.state === 'sent')) {
-      // The tool has reported that nothing was done.
+      // `changed` means: the tool saw that its target had changed, and did nothing. So the call is not `sent` any more.
       effect.state = 'retry'
       effect.sent_at = effect.sent_with = null
       ledger.touchEffect(effect)

@@ -68,17 +68,17 @@ export type StepVerdict =
       readonly failures: number
       readonly basis: Basis
       /**
-       * Seconds since an earlier attempt may have acted: look for its effect first, or send the call again with its
-       * key. null: make the call.
+       * Seconds since an earlier attempt may have acted. The tool then looks for the effect of that attempt, or repeats
+       * the call with the same key. null: the tool makes the call without looking.
        */
       readonly sentSecondsAgo: number | null
-      /** The connection and its address that this earlier attempt used; null: unknown, or nothing was sent. */
+      /** The id and the address of the connection that the earlier attempt used; null: unknown, or nothing was sent. */
       readonly sentWith: string | null
       /** The approval that lets the call through; null if no rule holds the call. */
       readonly approvalId: string | null
       /** Labels that the organization's rules add to the output. */
       readonly addedLabels: readonly Label[]
-      /** Limits who may read the place that the call writes to. The tool asks the service who can read it. */
+      /** Who may read the document or folder that the call writes to. The tool asks the service for the readers. */
       readonly audience: Audience
     }
   /** The call has its outcome; nothing runs. */
@@ -89,7 +89,7 @@ export type StepVerdict =
   | OverStorageLimit
   | Unseen
 
-/** The call must be held. The data for its approvers must be read first (`StepOp.seen`); the caller then asks again. */
+/** The call must be held. The caller first reads the data for its approvers (`StepOp.seen`), then asks again. */
 export interface Unseen {
   readonly go: false
   readonly state: 'unseen'
@@ -105,7 +105,7 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   const known = ledger.effects.get(effectId(asked.key))
   if (known !== undefined && isOutcome(known.state))
     return { go: false, state: known.state, reason: known.error?.message ?? known.state }
-  // Write nothing: the rows of an ended run do not change, even if a call was left open.
+  // Nothing is written, because the rows of an ended run do not change, even if a call has no outcome.
   if (runEnded(run.status)) return { go: false, state: 'cancelled', reason: 'the run has ended' }
   if (known?.state === 'unknown_outcome' && known.resolved_outcome !== 'retry')
     return { go: false, state: 'unknown_outcome' }
@@ -125,7 +125,8 @@ export function decideStep(tx: ChainTx, ledger: Ledger, asked: StepOp): StepVerd
   const op = fits ? asked : { ...asked, labelSources: [] }
   const effect = known ?? addEffect(locked, op, fits)
   const call = { ...locked, effect, op }
-  // The earlier attempt may have acted. Store the time of that attempt, so that it is known if the call is held again.
+  // The earlier attempt may have acted. Store the time of that attempt. If the call is held again now, this time still
+  // shows that the call may have acted.
   if (effect.state === 'intent' && op.tool.repeat === 'keyed') effect.sent_at ??= effect.intent_at
   if (run.cancel_requested_at !== null) return finish(call, 'cancelled', 'the run was cancelled')
   if (op.isUnread === true && tx.policy.frozen === null)
@@ -214,7 +215,7 @@ export function callOf(op: StepOp): Call {
 function begin(call: DecidingCall, decided: Decided, approvalId: string | null = null): StepVerdict {
   const { tx, ledger, run, effect, op } = call
   const wasWaiting = effect.state === 'held' || effect.state === 'unknown_outcome'
-  // A person chose `retry` for the previous attempt.
+  // In this state, the call is only decided after a person has chosen `retry`.
   if (effect.state === 'unknown_outcome') noteOutcome(effect, 'unknown_outcome')
   effect.attempt += 1
   effect.state = 'intent'
@@ -228,7 +229,7 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   ledger.touchEffect(effect)
   const step = ledger.step(effect.run_id, effect.step_id)
   if (step !== undefined) {
-    // For a `for_each` step, `expandStep` has sent this event.
+    // For a `for_each` step, `expandStep` has already sent this event.
     if (effect.attempt === 1 && effect.item_index < 0) stepEvent(tx, effect, 'step.started')
     step.started_at ??= tx.now.toISOString()
     step.status = 'running'
@@ -238,7 +239,7 @@ function begin(call: DecidingCall, decided: Decided, approvalId: string | null =
   }
   if (wasWaiting) run.waiting -= 1
   updateRunStatus(call)
-  // `decideCall` has refused people without a role, so the default is never used.
+  // `decideCall` has already denied the call of a person without a role, so `viewer` is never used.
   const role = ledger.roles.get(run.requested_by) ?? 'viewer'
   const basis = { policyVersion: tx.policy.version, role }
   const { sent_at: sentAt, sent_with: sentWith } = effect

@@ -56,7 +56,8 @@ export async function expandStep(
     if (run.status === 'awaiting_approval')
       throw new DomainError('conflict', 'the run waits for its own approval')
     const { frozen } = tx.policy
-    // `readCallSpec` found a freeze, so the items were not counted. The freeze has ended since: the caller asks again.
+    // `readCallSpec` found a freeze, so the items were not counted. The freeze has ended since then, so the caller must
+    // ask again.
     if (spec.stopped !== null && frozen === null) throw new DomainError('unavailable', 'asked too early')
     const bad = frozen === null ? 'failed' : 'denied'
     const error = frozen === null ? counted.error : stepError({ code: bad, message: explainFrozen(frozen) })

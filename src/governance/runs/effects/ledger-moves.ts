@@ -10,7 +10,7 @@ import type { EffectRecord, RunState } from './ledger.ts'
 import type { DecidingCall, LockedCall, LockedRun } from './run-call.ts'
 import { sourceBytes, countStoredBytes } from './storage-limit.ts'
 
-/** The actor when a worker continues a run: the run itself. */
+/** If a worker continues a run, the actor in the audit log is the run itself. */
 export const runActor = (run: Pick<RunState, 'id'>): Actor => ({ type: 'system', id: run.id })
 
 const itemOf = (effect: EffectRecord): number | null => (effect.item_index < 0 ? null : effect.item_index)
@@ -103,7 +103,8 @@ export interface Settlement {
   readonly outputLabels?: string[]
   readonly durationMs?: number
   /**
-   * The rule that denies the call. Only the log shows it here: the audit chain has it in the entry `tool_call.decided`.
+   * The rule that denies the call. It is only written to the log, because the audit entry `tool_call.decided` already
+   * names it.
    */
   readonly ruleId?: string | null
   /** The person who settles the call with `resolve`. If absent, the actor is the run. */
@@ -195,7 +196,7 @@ function moveStep({ tx, ledger, effect }: LockedCall, how: Settlement, ended: bo
   const step = ledger.step(effect.run_id, effect.step_id)
   if (step === undefined) return
   if (how.state === 'retry') {
-    // Until the next outcome the step shows why the call is made again.
+    // The call is made again. Until its next outcome, the step shows the error of this attempt.
     if (effect.item_index >= 0) return
     step.error = how.error ?? null
     ledger.dirtySteps.add(step)
@@ -235,7 +236,7 @@ export function updateRunStatus(locked: LockedRun, pausedReason?: string): void 
   ledger.dirtyRuns.add(run)
 }
 
-/** Sets the start of a run. A run starts with the decision on its first call. */
+/** Sets the time at which a run started, unless it is set already. A run starts with the decision on its first call. */
 export function startRun({ tx, ledger, run }: LockedRun): void {
   if (run.started_at !== null) return
   run.started_at = tx.now.toISOString()

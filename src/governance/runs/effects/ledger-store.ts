@@ -18,7 +18,7 @@ const family = {}
 
 /**
  * Defines a kind of operation on calls of runs. All kinds share one Ledger, so operations of different kinds can share
- * a batch. If an operation has `after`, that earlier call is read too.
+ * a batch. If an operation has `after`, the call that `after` names is read too.
  */
 export function ledgerKind<Op extends { readonly key: EffectKey; readonly after?: EffectKey }, R>(
   point: CommitPoint,

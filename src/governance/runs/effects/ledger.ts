@@ -29,7 +29,7 @@ export interface RunState {
   /** The cost that the run's calls reported, in currency units. */
   cost: number
   /**
-   * The numbers of the run's calls that this ledger does not contain: calls in progress, and calls that want a slot
+   * Counts of the run's calls that are not in this ledger: calls in progress, and calls that want a slot
    * (slot-moves.ts).
    */
   readonly others_under_way: number
@@ -98,7 +98,7 @@ export class Ledger {
   readonly steps = new Map<string, StepRecord>()
   readonly approvals = new Map<string, ApprovalRecord>()
   readonly roles = new Map<string, Role>()
-  /** Ids of members whose address is confirmed. */
+  /** Ids of members whose mail address is confirmed. */
   readonly confirmed = new Set<string>()
   readonly dirtyRuns = new Set<RunState>()
   readonly dirtyEffects = new Set<EffectRecord>()
@@ -107,7 +107,7 @@ export class Ledger {
   readonly newEffects: EffectRecord[] = []
   readonly newApprovals: NewApproval[] = []
   readonly newDecisions: NewDecision[] = []
-  /** The organization's slots; only read if a run of the ledger has no slot. */
+  /** Counts of the organization's slots. They are only read if a run of the ledger has no slot. */
   slots = { taken: 0, waiting: 0 }
 
   step(runId: string, stepId: string): StepRecord | undefined {

@@ -25,7 +25,7 @@ import { fitsRun, runTooLarge } from './storage-limit.ts'
 
 /**
  * The result of the tool's body in one attempt. `cost`, in currency units, is the real cost minus the cost that the
- * attempt has reserved. It is added to the run's cost, which counts for the month.
+ * attempt has reserved. It is added to the run's cost, which counts towards the limit `monthly_spend`.
  */
 export interface OutcomeOp {
   readonly key: EffectKey
@@ -56,10 +56,10 @@ export interface OutcomeOp {
 /** Records outcomes; commit point `effect.outcome`. Returns the call's state afterwards. */
 export const recordOutcomes = ledgerKind('effect.outcome', applyOutcome)
 
-/** The thing that the call would change is not as its approvers saw it. Nothing was written. */
+/** The tool wrote nothing, because the thing that the call would change is not as the call's approvers saw it. */
 export type Outdated = 'outdated'
 
-/** A tool uses this to write inside the transaction that commits the outcome under the organization's lock. */
+/** A tool gets this object to write inside the transaction that commits the outcome under the organization's lock. */
 export interface OwnWrite {
   readonly trx: Transaction<Database>
   readonly limits: Limits
@@ -109,7 +109,10 @@ function ownWrite(tx: ChainTx, ledger: Ledger, { runId }: EffectKey): OwnWrite {
   }
 }
 
-/** Makes the same check of the basis as `markSent`, but under the chain lock. */
+/**
+ * Whether the organization is not frozen, and the policy version and the requester's role are still those of the
+ * decision. `markSent` checks the same without the chain lock.
+ */
 function isSame(tx: ChainTx, ledger: Ledger, { runId }: EffectKey, basis: Basis): boolean {
   const { frozen, version } = tx.policy
   const role = ledger.roles.get(ledger.runs.get(runId)?.requested_by ?? '')
@@ -129,8 +132,8 @@ function applyOutcome(tx: ChainTx, ledger: Ledger, op: OutcomeOp): EffectState {
   if (run === undefined || effect === undefined)
     throw new Error(`no call \`${effectId(op.key)}\` has an intent`)
   if (isOutcome(effect.state)) return effect.state
-  // An attempt that was given up can still report the outcome. The report settles the call if no person has resolved
-  // it.
+  // An attempt that was given up can still report the outcome. This report settles the call if no person has resolved
+  // the call.
   const settlesLate =
     effect.state === 'unknown_outcome' &&
     effect.resolved_outcome === null &&
@@ -205,7 +208,8 @@ export type MayAct = 'yes' | 'changed' | 'superseded' | 'disconnected'
 
 /**
  * Whether the decision of this attempt still holds. The check sees every freeze, rule and cancellation that was
- * committed before it. It is used for a call that acts only in the transaction of its outcome, or that may be repeated.
+ * committed before it. It is the check for calls that were decided ahead (activities/decided-ahead.ts). Such a call may
+ * be repeated, or acts only in the transaction of its outcome.
  */
 export async function stillHolds(
   { db }: Pick<Context, 'db'>,
@@ -214,7 +218,8 @@ export async function stillHolds(
   { policyVersion, role }: Basis,
 ): Promise<boolean> {
   const values = [runId, stepId, itemIndex, attempt, policyVersion, role]
-  // Kysely sends this statement, because Kysely prepares statements only if the configuration allows it.
+  // This statement goes through Kysely's pool, which prepares statements only if the configuration allows it
+  // (db/prepared.ts).
   const { rows } = await db.executeQuery<{ same: boolean }>(CompiledQuery.raw(openIntentText, values))
   return rows[0]?.same === true
 }

@@ -35,7 +35,8 @@ export interface ResolveRequest {
   readonly items: number | readonly number[] | 'all' | null
   /**
    * The attempt that the person has examined. If `items` names a call that is at another attempt, the request is
-   * refused; `all` leaves such a call out. The reason: the facts about one attempt say nothing about the next attempt.
+   * refused; `all` leaves such a call out. This is because a person who has examined one attempt knows nothing about
+   * the next attempt.
    */
   readonly attempt?: number | undefined
   readonly outcome: 'retry' | 'done' | 'fail'
@@ -212,7 +213,7 @@ async function unresolvedItems(
   return rows.map((row) => row.item_index)
 }
 
-/** The error's message. It names the items that cannot be resolved, and items that can be resolved. */
+/** Returns the error's message. It names items that cannot be resolved, and items that can be resolved. */
 async function whyNothingToResolve(
   tx: ChainTx,
   request: ResolveRequest,

@@ -3,7 +3,8 @@ import type { StepOp } from './step-op.ts'
 import type { EffectRecord, Ledger, RunState } from './ledger.ts'
 
 /**
- * A run while the organization's lock is held: the transaction, the rows that its batch shares, and the run's own row.
+ * A run that may be changed, because the transaction `tx` holds the organization's lock. `run` is the run's row.
+ * `ledger` contains the rows that all operations of the transaction share.
  */
 export interface LockedRun {
   readonly tx: ChainTx
@@ -11,7 +12,7 @@ export interface LockedRun {
   readonly run: RunState
 }
 
-/** One call of a run, while the lock is held. */
+/** One call of a run, while the organization's lock is held. `effect` is the call's row. */
 export interface LockedCall extends LockedRun {
   readonly effect: EffectRecord
 }

@@ -40,16 +40,16 @@ export function takeSlot({ tx, ledger, run }: LockedRun): boolean {
 }
 
 /**
- * Releases slots that the runs of the ledger do not need. Call it before the ledger is written. If it returns true,
- * call `handOn` afterwards.
+ * Releases slots that the runs of the ledger do not need. Call it before the ledger is written. If the function returns
+ * true, call `handOn` after the ledger's rows are sent.
  */
 export function giveSlotsBack(ledger: Ledger): boolean {
   let moved = false
   for (const run of ledger.runs.values()) {
     if (run.slot === 'waits') moved = true
     if (!isIdle(ledger, run)) continue
-    // A run is not idle while one of its calls wants a slot. So a call that waits for a person does not release the
-    // slot that was granted for another call.
+    // A run is not idle while one of its calls wants a slot. So if one call waits for a person, the run keeps a slot
+    // that another of its calls waits for.
     run.slot = null
     ledger.dirtyRuns.add(run)
     moved = true

@@ -43,9 +43,9 @@ export interface StepOp {
   readonly labelSources: LabelSource[]
   /** The installation's folder and mail server, for tools that need them. */
   readonly installation: Installation
-  /** The state that was read for approvers; absent if it was not read. */
+  /** The state that approvers see; absent if it was not read. */
   readonly seen?: Seen | undefined
-  /** The name of the part of that state that has changed since the call was approved; absent if nothing has changed. */
+  /** Names the part of the shown state that has changed since the call was approved; absent if nothing has changed. */
   readonly changed?: string
   /** Whether a call is refused if the person who started the run has not confirmed their mail address. */
   readonly mustBeConfirmed: boolean

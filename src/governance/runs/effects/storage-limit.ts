@@ -20,7 +20,8 @@ export const runTooLarge: StepError = {
 }
 
 /**
- * The bytes of label sources: up to 100 kB for 1,000 steps. A call's row and each decision on the call store a copy.
+ * The size of label sources in bytes. In a workflow of 1,000 steps it can be 100 kB. A call's row stores a copy of the
+ * label sources, and so does each decision on the call.
  */
 export function sourceBytes(sources: readonly LabelSource[]): number {
   return sources.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(sources))
@@ -44,9 +45,9 @@ export function callFitsRun(run: RunState, known: EffectRecord | undefined, op: 
 }
 
 /**
- * The limit of the organization that stops the call now; null if no limit stops it. A call in progress is never
- * stopped. For `storage_mb`, an output that did not fit at an earlier attempt counts too. `pending_approvals` only
- * stops a new call that would be held.
+ * Returns the limit of the organization that stops the call now; null if no limit stops the call. A call in progress is
+ * never stopped. For `storage_mb`, an output that did not fit at an earlier attempt counts too. `pending_approvals`
+ * only stops a new call that would be held.
  */
 export function organizationLimitReached(
   tx: ChainTx,
@@ -62,14 +63,17 @@ export function organizationLimitReached(
   return full !== null && wouldBeHeld() ? full : null
 }
 
-/** The answer for a call that waits for the organization's limit: of storage, or of pending approvals. */
+/**
+ * The answer for a call that must wait, because the organization is at its limit of storage or of pending approvals.
+ */
 export interface OverStorageLimit {
   readonly go: false
   readonly state: 'no_room'
 }
 
 /**
- * Stores in the run's row why the run waits. The wait can last for days, so no attempt is used and nothing is audited.
+ * Stores in the run's row why the run waits. The call will ask many times, perhaps for days. So the wait does not count
+ * as an attempt and writes no audit entry.
  */
 export function waitForOrganizationLimit(
   { ledger, run }: LockedRun,

@@ -12,11 +12,11 @@ import { endRun } from './finish.ts'
 import { runAs, type Acting } from '../../access/recheck.ts'
 
 /**
- * Cancels a run (commit point `run.cancel`). From the commit on, no new call starts and pending approvals are
- * withdrawn; the outbox tells Temporal. A run with no call in progress ends in the same transaction, even if its
- * workers are down. Any other run ends after its calls (end-cancelled.ts). Members may cancel their own runs, admins
- * all runs. Cancelling twice changes nothing. Throws `not_found` for an unknown run, `insufficient_role` if the caller
- * may not cancel the run, and `bad_transition` if the run has ended.
+ * Cancels a run (commit point `run.cancel`). After the commit, no new call starts. Pending approvals are withdrawn, and
+ * the outbox tells Temporal. A run with no call in progress ends in the same transaction, even if its workers are down.
+ * Any other run ends after its calls (end-cancelled.ts). Members may cancel their own runs, admins all runs. Cancelling
+ * twice changes nothing. Throws `not_found` for an unknown run, `insufficient_role` if the caller may not cancel the
+ * run, and `bad_transition` if the run has ended.
  */
 export async function cancelRun(
   context: Acting,

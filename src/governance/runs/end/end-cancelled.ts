@@ -11,8 +11,8 @@ import { endRun } from './finish.ts'
 /** One pass ends at most this many runs, and organizations take turns. The next pass is a second later. */
 const passSize = 50
 /**
- * After this many milliseconds, a pass ends no further run of an organization. So the next pass comes soon, and sees
- * new runs of other organizations.
+ * After this many milliseconds, a pass ends no further run of an organization. So the next pass begins soon, and ends
+ * new runs of other organizations too.
  */
 const passMilliseconds = 500
 /** Milliseconds until this process tries again to end a run that it could not end. */
@@ -39,7 +39,7 @@ const isDue = (now: RawBuilder<unknown>) => sql`(r.cancel_requested_at < ${now} 
   when exists(select from effects e where e.run_id = r.id and ${mayHaveActed})
   then ${graceOfActedSeconds} else ${graceSeconds} end::float8))`
 
-/** Whether no call of the run is in progress. Then its cancellation ends the run in the same transaction. */
+/** Whether no call of the run is in progress. If so, the run ends in the transaction that cancels the run. */
 export async function isIdle(tx: ChainTx, runId: string): Promise<boolean> {
   const [row] = await tx.send(sql<{ busy: boolean }>`
     select exists(select from effects where run_id = ${runId} and state in ('intent', 'sent')) as busy`)
@@ -87,10 +87,10 @@ export class FailedRuns {
 
 /**
  * Ends cancelled runs that their workers have not ended, because these workers are slow or dead. Afterwards no call of
- * such a run acts: `effect.sent` refuses it. A call that may have acted gets an unknown outcome, until its worker
- * records the true outcome. All workers and API processes call this function, so no particular process is needed. A run
- * that cannot be ended is logged and tried again later, so that it does not delay others. Returns the number of ended
- * runs.
+ * such a run acts, because `effect.sent` refuses a call of an ended run. A call that may have acted gets an unknown
+ * outcome, until its worker records the true outcome. All workers and API processes call this function, so runs end as
+ * long as one of these processes works. A run that cannot be ended is logged and tried again later, so that it does not
+ * delay others. Returns the number of ended runs.
  */
 export async function endCancelled(
   context: Ending,

@@ -22,7 +22,7 @@ import { runActor } from '../effects/ledger-moves.ts'
 import { endRun } from './finish.ts'
 import { countUnexpected } from './unexpected.ts'
 
-/** The items are read at most this many times: they are read again if an item has changed meanwhile. */
+/** The items are read at most this many times. They are read again if an item has changed before the lock is held. */
 const mostReadings = 5
 
 /**
@@ -166,8 +166,8 @@ const isSame = (a: readonly StateCount[], b: readonly StateCount[]): boolean =>
   JSON.stringify(a) === JSON.stringify(b)
 
 /**
- * The step's outcome. A bad outcome of items decides first (`badOutcomeOf`). Otherwise the step is `cancelled` if an
- * item has not ended, `skipped` if all items were skipped, else `completed`.
+ * The step's outcome. If items ended badly, `badOutcomeOf` may give the step a bad outcome. Otherwise the step is
+ * `cancelled` if an item has not ended, `skipped` if all items were skipped, else `completed`.
  */
 function stepOutcome(items: readonly StateCount[], count: number, continueOnError: boolean): Outcome {
   const ended = items.filter(({ state }) => isOutcome(state))

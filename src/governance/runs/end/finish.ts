@@ -58,7 +58,8 @@ export async function finishRun(
     }
     if (input.status === 'cancelled' || (input.status === 'completed' && run.cancel_requested_at !== null))
       return end('cancelled', await whyCancelled(tx, run))
-    // Countersign's Temporal workflow never reports `completed` too early. So another program has used the run's id.
+    // Countersign's Temporal workflow reports `completed` only if every step allows it. So here another program has
+    // used the run's id.
     if (input.status === 'completed' && !(await everyStepAllows(context, fixed, steps)))
       return end('failed', 'the workflow ended before its steps had', { error_code: 'ended_early' })
     if (resolved.problem !== null) return end('failed', resolved.problem, { error_code: 'unresolved_result' })
@@ -91,8 +92,8 @@ export async function finishWithLastCall(
 const hasEnded = (run: Run): run is Run & { status: FinalStatus } => runEnded(run.status)
 
 /**
- * Reads the run's status without the lock, because an ended run does not change. The status is read again under the
- * lock.
+ * Reads the run's status without the lock. This is enough for a run that has ended, because such a run does not change.
+ * The status of any other run is read again under the lock.
  */
 function readEnd(db: Db, runId: string): Promise<Pick<Run, 'status' | 'cancel_requested_at'>> {
   return db
@@ -169,7 +170,7 @@ export async function endRun(
   void tx.send(trx.updateTable('runs').set(row).where('id', '=', run.id))
   if (run.slot === 'taken') grantSlots(tx, tx.policy.limits.concurrent_executions)
   const endedSteps = await ended
-  // Nobody is asked to resolve calls of an ended run, so messages about these calls must be updated.
+  // Calls of an ended run need not be resolved any more, so messages that ask a person to resolve them are updated.
   if (endedSteps.some((step) => step.status === 'unknown_outcome')) tx.notice('run', run.id)
   for (const step of endedSteps)
     if (step.started_at !== null)
@@ -181,7 +182,7 @@ export async function endRun(
     eventType: 'workflow.execute',
     action: 'finish',
     status,
-    // The entry is about the run as a whole, so its actor is the requester.
+    // This audit entry is about the whole run, so the entry's actor is the requester.
     actor: { type: 'user', id: run.requested_by, apiKeyId: run.api_key_id },
     workflowId: run.workflow_id,
     runId: run.id,
@@ -252,7 +253,7 @@ interface Result {
   readonly problem: string | null
 }
 
-/** Loads for the run's `result` are counted under this step id. */
+/** The starts of loads for the run's `result` are counted under this step id (load-starts.ts). */
 const resultStepId = ''
 
 /** Resolves the templates of the definition's `result`. The run fails if a reference has no value. */

@@ -19,8 +19,8 @@ const verbs: Readonly<Partial<Record<FinalStatus, string>>> = {
 }
 
 /**
- * Returns why the run ended. The reason names the step that ended the run, and its error. For a `for_each` step, it
- * also names the first item with that outcome.
+ * Returns why the run ended. The reason names the step that ended the run, and its error. For a `for_each` step, the
+ * reason also names the first item that ended like the run.
  */
 export async function whyEnded(
   tx: ChainTx,
@@ -39,7 +39,7 @@ export async function whyEnded(
   return { reason, cause: { ...cause, item_index: item } }
 }
 
-/** The index of the step's first item with this outcome. The step's error is the error of this item. */
+/** The index of the step's first item with this outcome. The error of this item is also the error of the step. */
 async function firstItem(
   tx: ChainTx,
   runId: string,

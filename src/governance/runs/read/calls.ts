@@ -24,7 +24,7 @@ export interface CallView {
   readonly attempts: number
   /** The parameters with templates resolved; only shown to the requester and to admins. */
   readonly params?: JsonObject
-  /** The item of a `for_each`; shown to the same people as `params`. */
+  /** The element of the `for_each` list; shown to the same people as `params`. */
   readonly item?: Json
   readonly params_hash: string | null
   readonly labels: readonly string[]
@@ -146,10 +146,13 @@ export interface StepErrors {
   readonly own: ErrorView | null
 }
 
-/** A run's answer lists at most this many failed items of one step. */
+/** The API's answer about a run lists at most this many failed items of one step. */
 export const mostFailedItems = 20
 
-/** Sealed parameters with more bytes than this are not opened to show the item's value. */
+/**
+ * If a failed item's sealed parameters have more bytes than this, they are not opened. The answer then lacks the item's
+ * value.
+ */
 const mostSealedBytes = 16 * 1024
 
 /** The errors of the calls of these steps, by step. */

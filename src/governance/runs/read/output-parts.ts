@@ -15,7 +15,7 @@ const mostBytes = 1024 ** 2
 
 /**
  * The whole output of a step, as templates of later steps see it: the value, or the list of its items' values. The list
- * has a place for each item, with null until the item has an output. Throws `not_found`.
+ * has one element for each item, which is null until the item has an output. Throws `not_found` as `requireStep` does.
  */
 export async function readOutputParts(
   context: Pick<Context, 'db' | 'sealer'>,
@@ -98,8 +98,8 @@ const openText = (
 ): Promise<string | null> => openKept(sealer, outputPlace(key), kept)
 
 /**
- * The outputs of the ended steps in `pages`, as the answer for a run contains them. A large output is shown only by its
- * size.
+ * The outputs of the ended steps in `pages`, as the API's answer about a run contains them. For a large output, the
+ * answer has only the size.
  */
 export function shownOutputs(
   context: Pick<Context, 'db' | 'sealer'>,

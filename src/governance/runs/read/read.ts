@@ -72,7 +72,7 @@ export interface StepView {
   readonly status: StepStatus
   /** The steps that this step waits for: steps that it names, and steps whose values it refers to. */
   readonly depends_on: readonly string[]
-  /** Items of a `for_each`: all, and by state. Items without a state have not begun. null before the count is known. */
+  /** Counts of a `for_each` step's items. Items that have not begun have no state. null before they are counted. */
   readonly items: ItemCounts | null
   /** The items of a `for_each` step with an unknown outcome: `resolve` takes these indexes as `item_index`. */
   readonly unresolved_items: readonly number[]
@@ -95,7 +95,7 @@ export interface ItemCounts {
   readonly states: Readonly<Partial<Record<EffectState, number>>>
 }
 
-/** A run's answer contains outputs of at most this many bytes. `GET .../steps/{step}/output` returns larger outputs. */
+/** A run is shown with outputs of at most this many bytes each. `GET .../steps/{step}/output` returns all outputs. */
 export const shownOutputBytes = 256 * 1024
 
 const iso = (date: Date | null): string | null => date?.toISOString() ?? null
@@ -113,7 +113,7 @@ export type ShownRun = Selectable<RunsTable> & {
   readonly waiting_since: Date | null
 }
 
-/** The name of a run's workflow, for a query of `runs`. */
+/** A subquery for the name of a run's workflow, for use in a query of `runs`. */
 export const workflowName = (eb: ExpressionBuilder<Database, 'runs'>) =>
   eb
     .selectFrom('workflows')
@@ -158,7 +158,7 @@ export interface RunFilters {
   readonly until?: Date | undefined
 }
 
-/** Runs, newest first, without inputs, outputs and steps: the answer for one run contains them. */
+/** Returns runs, newest first, without inputs, outputs and steps. Only the answer about a single run contains these. */
 export async function listRuns(
   context: Pick<Context, 'db' | 'isTemporalAway'>,
   organizationId: string,
@@ -235,9 +235,9 @@ export async function requireStep(
   return step
 }
 
-/** One read returns at most this many steps with at most `mostItems` items, because waiting items are read too. */
+/** One read returns at most this many steps with `mostItems` items in all, because it also reads waiting items. */
 const mostSteps = 200
-/** The position before the first step. */
+/** The position before the first step, whose position is 0. */
 const noStep = -1
 const mostItems = 200_000
 

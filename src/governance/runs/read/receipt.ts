@@ -29,7 +29,7 @@ export interface ReceiptDecision {
   readonly seq: number
   readonly step_id: string | null
   readonly item_index: number | null
-  /** The client's id of an agent's call. */
+  /** The id that an agent's client gave to the call; null for a call of a run. */
   readonly tool_use_id: string | null
   readonly tool: string
   readonly side_effect: SideEffect
@@ -55,7 +55,7 @@ export interface ReceiptDecision {
   /** Time when the allowed call began; null if this decision did not allow the call, or allowed an earlier attempt. */
   readonly executed_at: string | null
   /**
-   * State of the call's effect. For an earlier attempt: `failed`, `unknown_outcome`, or `superseded` if that attempt
+   * The present state of the call. For an earlier attempt: `failed`, `unknown_outcome`, or `superseded` if that attempt
    * ended without an outcome. null for an agent's call that was not reported.
    */
   readonly outcome: string | null
@@ -63,8 +63,9 @@ export interface ReceiptDecision {
 }
 
 /**
- * A receipt (`ReceiptView`) in parts. It contains the decisions that exist now, in order. They are read only as fast as
- * the caller takes them. A page also has `next_cursor`. Throws `not_found` if the organization has no such run.
+ * A receipt (`ReceiptView`) in parts. It contains the decisions that exist now, in order. The decisions are read only
+ * as fast as the caller takes the parts. A page also has `next_cursor`. Throws `not_found` if the organization has no
+ * such run.
  */
 export async function readReceipt(
   db: Db,
@@ -182,7 +183,8 @@ function receiptDecision(
             supersedes_id: each.supersedes_id,
             held_again: each.held_again,
           },
-    // The effect names its newest decision. Earlier decisions allowed earlier attempts, or held the call.
+    // `effect_decision` is the newest decision on the call. Only this decision has `executed_at`: earlier decisions
+    // allowed earlier attempts, or held the call.
     held_at: each.held_at?.toISOString() ?? null,
     executed_at: each.effect_decision === each.id ? (each.intent_at?.toISOString() ?? null) : null,
     outcome: each.session_id === null ? outcomeOf(each) : seen(each),
@@ -254,8 +256,8 @@ function readDecisions(context: Pick<Context, 'db'>, runId: string, after: numbe
           .on((eb) => eb('e.item_index', '=', eb.fn.coalesce('d.item_index', eb.lit(-1)))),
       )
       .leftJoin('agent_observations as o', 'o.decision_id', 'd.id')
-      // All decisions that allowed the same call of an agent with the same approval. The call's report can belong to
-      // any of them.
+      // Joins all decisions that allowed the same call of an agent with the same approval, because the client's report
+      // on the call can belong to any of these decisions.
       .leftJoinLateral(
         (eb) =>
           eb

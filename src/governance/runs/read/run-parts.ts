@@ -31,7 +31,10 @@ import {
 } from './read.ts'
 import { firstWaiting, pendingInParts, type FirstWaiting } from './waiting-parts.ts'
 
-/** A run's fields, in the order of the answer. Long fields come in parts. */
+/**
+ * A run's fields, in the order of the API's answer. The lists and the outputs are `JsonParts`, which are read while the
+ * answer is sent.
+ */
 export type RunFields = RunHead &
   Pick<RunView, 'inputs' | 'input_labels' | 'result'> & {
     readonly waiting_for: JsonParts

@@ -125,8 +125,8 @@ function sentenceOf(waiting: Waiting, facts: Facts): string {
 }
 
 /**
- * For example `1 of 2 votes given, 1 missing (1 for each item)`: the votes for all items together, as far as they count
- * now.
+ * Returns, for example, `1 of 2 votes given, 1 missing (1 for each item)`. The numbers are for all items together, and
+ * include only votes that count now.
  */
 function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
   const { approver, approvals_needed } = waiting
@@ -148,7 +148,10 @@ function votesOf(waiting: Waiting, { settings, votes }: Facts): string {
 
 const away = 'Temporal cannot be reached'
 
-/** If Temporal cannot be reached, adds this to the reason: no run goes on then, whatever else the run waits for. */
+/**
+ * If Temporal cannot be reached, adds this fact to the reason, because the run then cannot go on, whatever else it
+ * waits for.
+ */
 function withTemporal(
   { status, slot, cancel_requested_at }: Run,
   reason: string,

@@ -244,7 +244,9 @@ function createRunApproval(
   })
 }
 
-/** Seconds until the approval expires: the shorter of the rule's time and the installation's time. 0: never. */
+/**
+ * Seconds until the approval expires: the shorter of the rule's time and the installation's time. 0: it never expires.
+ */
 const expiryOf = ({ expiresAfterSeconds: seconds }: ApprovalTerms, usual: number): number =>
   seconds === null || usual === 0 ? (seconds ?? usual) : Math.min(seconds, usual)
 

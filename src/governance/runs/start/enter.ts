@@ -64,7 +64,7 @@ async function enterByApproval(tx: ChainTx, run: Run, accepted: AcceptedRun): Pr
   const expiresAt = isoTime(approval.expires_at)
   const waits = (waitsFor: HeldFor): EnterResult => ({ state: 'wait', waitsFor, expiresAt })
   if (state !== 'usable') {
-    // Rules or roles are stricter now: the same approval waits for more votes.
+    // Rules or roles are stricter now, so the approval becomes pending again and waits for more votes.
     if (approval.status === 'approved') {
       const counting = countingVotes(votes, approval.requested_by, required)
       reopenApproval(writeAtOnce(tx), approval, { actor: runActor(run), counting, needed: required.needed })

@@ -33,7 +33,8 @@ function termsOf(settings: GovernanceSettings, { steps }: PlanAnalysis): Approva
   return {
     approver: terms.approver,
     needed: Math.max(settings.approval_threshold, terms.approvalsNeeded),
-    // In a rule, 0 means that the held call may wait for ever. This sets no time for the approval of the run.
+    // A rule with 0 lets a held call wait for ever, but this is not meant for the approval of a whole run. So the
+    // installation's setting applies.
     expiresAfterSeconds: terms.expiresAfterSeconds === 0 ? null : terms.expiresAfterSeconds,
   }
 }
@@ -76,7 +77,7 @@ export function gateOf(
  */
 function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis, bound: 'most' | 'least'): Risk {
   return assessRisk(
-    // The analysis keeps the order of the steps.
+    // The analysis has the steps in the order of the definition, so both lists have the same indexes.
     definition.steps.map((step, index) => {
       const tool = getTool(step.tool)
       const analyzed = analysis.steps[index]
@@ -91,9 +92,9 @@ function riskOf(definition: WorkflowDefinition, analysis: PlanAnalysis, bound: '
 }
 
 /**
- * The labels that the risk of a step counts. A value from the organization's memory can have any label, but only labels
- * that the plan names count. An input that a preview does not know counts with all sensitive labels, because the plan
- * of the run will name the labels of this input.
+ * The labels that count for the risk of a step. A value from the organization's memory can have any label, but only
+ * labels that the plan names count. An input that a preview does not know counts with all sensitive labels, because the
+ * plan of the run will name the labels of this input.
  */
 function countedLabels({ labels, start }: StepAnalysis, bound: 'most' | 'least'): readonly Label[] {
   if (bound === 'least') return [...start.certain]

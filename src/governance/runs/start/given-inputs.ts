@@ -23,10 +23,10 @@ import { readRunFiles } from '../../files/run-files.ts'
 import { readStepOutput } from '../read/read.ts'
 import type { FrozenVersion } from '../values/version-cache.ts'
 
-/** All outputs to which one run's inputs refer have together at most this many bytes: the limit of a request's body. */
+/** All outputs to which one run's inputs refer have together at most this many bytes, like the body of a request. */
 export const mostReferredBytes = 8 * 1024 ** 2
 export const mostReferences = 20
-/** An input that refers to an output has at most this many values: the limit of a request's body. */
+/** An input that refers to an output has at most this many JSON values, like the body of a request. */
 const mostValues = 100_000
 
 /** The inputs of a run, as given and as its templates see them. */
@@ -148,14 +148,14 @@ function referencesIn(inputs: JsonObject): Reference[] {
   return found
 }
 
-/** The reference, or an error message. */
+/** Returns the reference in `value`, or an error message. */
 function referenceOf(name: string, value: JsonObject): Reference | string {
   const { from_run: runId, step: stepId, path = '' } = value
   const hasOthers = Object.keys(value).some((key) => !['from_run', 'step', 'path'].includes(key))
   if (hasOthers || typeof runId !== 'string' || typeof stepId !== 'string' || typeof path !== 'string')
     return shape
   if (path.length > 1_000) return '`path` has more than 1,000 characters'
-  // Parsed like the path of a template, after `output`.
+  // `path` is parsed as the end of a template path that begins with `output`.
   const [read, ...more] = parseText(`{{step.output${path === '' || path.startsWith('[') ? '' : '.'}${path}}}`)
   const places = typeof read === 'object' && read.kind === 'step' ? pathAt(read.path, undefined) : null
   if (places === null || more.length > 0) return 'write `path` as in templates, e.g. `rows[0].name`'

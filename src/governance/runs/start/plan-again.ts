@@ -49,7 +49,8 @@ export async function planAgain(tx: ChainTx, { run, frozen, inputs }: AcceptedRu
     inputs: inputs ?? {},
     areInputsComplete: inputs !== null,
     labels: Object.fromEntries(run.inputLabels),
-    // Calls of a person who has left are denied when they are made.
+    // A person who has left is planned as `viewer`. This allows nothing, because all calls of such a person are denied
+    // when they are made.
     requester: { role: member?.role ?? 'viewer', email: run.requesterEmail },
     builtins: run.builtins,
   })

@@ -27,7 +27,7 @@ export interface PlannedRun {
 
 /**
  * The policy's answer about a whole run before it starts. No other function computes this answer. A run is accepted or
- * refused by this answer, and a preview shows it.
+ * refused by this answer, and a preview shows this answer.
  */
 export function planRun(
   policy: Pick<LoadedPolicy, 'compiled' | 'toolAccess' | 'settings'>,

@@ -21,7 +21,7 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
   readonly labels: {
     readonly definite: readonly Label[]
     readonly possible: readonly Label[]
-    /** Steps and inputs that can bring further labels that are not declared. */
+    /** Steps that read the memory, and unknown inputs. The values of these can have any label. */
     readonly others_from: readonly string[]
     readonly left_out: number
   }
@@ -31,7 +31,7 @@ export interface PreviewedStep extends Pick<StepAnalysis, 'verdict' | 'certainty
     readonly verdict: Verdict
     readonly certainty: Certainty
     readonly because: string
-    /** Whether the rule is in shadow mode: it is recorded and never enforced. */
+    /** Whether the rule is in shadow mode. Such a rule is recorded and never enforced. */
     readonly shadow: boolean
   }[]
   readonly rules_left_out: number

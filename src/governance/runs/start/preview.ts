@@ -101,7 +101,7 @@ export async function previewRun(
   }
 }
 
-/** The run's files, which are known even if no inputs are given. */
+/** Returns only the run's files. They are known even if the request leaves out all inputs. */
 const filesOf = (inputs: JsonObject): JsonObject =>
   Object.hasOwn(inputs, filesInput) ? { [filesInput]: inputs[filesInput] ?? null } : {}
 

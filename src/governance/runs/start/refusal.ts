@@ -61,13 +61,13 @@ export function refusePlan(tx: ChainTx, request: Refused, { analysis, gate }: Pl
   ])
 }
 
-/** The refusal of the plan's run in one line. */
+/** Says in one line which step of the plan would be denied, and why. */
 export function denialMessage(analysis: PlanAnalysis): string {
   const { stepId, denied, remedy } = denialOf(analysis)
   return `step \`${stepId}\` would be ${denied}: nothing was started${remedy}`
 }
 
-/** The refusal for the log and for webhooks. */
+/** The fields with which the log and webhooks report the refusal. */
 export function denialCause(analysis: PlanAnalysis): LoggedFields {
   const { stepId, ruleId } = denialOf(analysis)
   return { step_id: stepId, error_code: 'run_denied', ...(ruleId === null ? {} : { rule_id: ruleId }) }

@@ -45,7 +45,10 @@ export interface CallSpec {
   readonly isLast: boolean
 }
 
-/** A dependency of the call has not ended. Only a forged workflow asks for such a call. */
+/**
+ * Thrown if a step that the call depends on has not ended. Countersign's Temporal workflow never asks for such a call,
+ * but a forged workflow may.
+ */
 export class NotReady extends Error {
   override readonly name = 'NotReady'
 }

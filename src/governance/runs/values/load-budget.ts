@@ -33,7 +33,7 @@ export class LoadBudget {
   readonly #total: number
   /** The organizations, in the order in which they take turns. */
   readonly #organizations = new Map<string, Organization>()
-  /** Loads in progress, and their bytes. */
+  /** The number of loads in progress, and their reserved bytes without the bytes of values that stay in use. */
   #loads = 0
   #bytes = 0
   #alone = false
@@ -91,7 +91,7 @@ export class LoadBudget {
     return { keep: (left) => keep(Math.min(left, kept)), release: () => keep(0) }
   }
 
-  /** Admits waiting loads, in turns. */
+  /** Admits waiting loads as long as memory is free; the organizations take turns. */
   #admit(): void {
     for (;;) {
       const next = this.#next()

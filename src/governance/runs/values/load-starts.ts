@@ -38,8 +38,8 @@ export async function readStarts(db: Db, key: EffectKey): Promise<number> {
 const [settleEveryMilliseconds, mostSettles] = [1_000, 300]
 
 /**
- * Removes the count of a load that has finished or failed in this process, because this load crashed no worker. Tries
- * again if the statement fails, so that an outage of the database does not count as a crash.
+ * Removes the count of a call's loads, because the last load has finished or failed in this process and so crashed no
+ * worker. Tries again if the statement fails, so that an outage of the database does not count as a crash.
  */
 export async function forgetStarts(db: Db, key: EffectKey, tries = mostSettles): Promise<void> {
   try {

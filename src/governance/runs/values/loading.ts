@@ -9,7 +9,7 @@ import { countStart, forgetStarts, mostStarts } from './load-starts.ts'
 import { readInputs, readOutputs, ResourceExhausted, sizesOf, type OutputReader } from './outputs.ts'
 import type { RunCaches } from './run-caches.ts'
 
-/** A load of at most this many bytes takes no permit and is not counted. */
+/** A load of at most this many bytes reserves no memory, and its start is not counted (load-starts.ts). */
 const smallBytes = 256 * 1024
 
 /** The resolved parameters of one call have at most this many characters. */

@@ -15,7 +15,7 @@ export interface OutputReader {
   readonly runCaches: Pick<RunCaches, 'outputs' | 'inputs' | 'outputSizes'>
 }
 
-/** A stored value is larger than today's limits, or loading it has crashed workers. */
+/** Thrown if a stored value is larger than today's limits allow, or if loading the value has crashed workers. */
 export class ResourceExhausted extends Error {
   override readonly name = 'ResourceExhausted'
 }
@@ -105,7 +105,7 @@ async function readOutput(
   if (first === undefined) throw new NotEnded()
   const size = new JsonSize()
   const values: Json[] = []
-  // Open one text at a time. In parallel, all texts would be in memory together with their values.
+  // Open one text at a time. Otherwise all texts would be in memory at once, together with their values.
   for (const row of rows) {
     if (row.item_index === null) continue
     const text = await openKept(sealer, outputPlace({ runId, stepId, itemIndex: row.item_index }), row)
@@ -141,7 +141,7 @@ export async function readInputs(reader: OutputReader, runId: string): Promise<J
   })
 }
 
-/** Removes an ended run from the caches: this process does not read it again. */
+/** Removes an ended run from the caches, because this process does not need its values again. */
 export function forgetRun(caches: RunCaches, runId: string, stepIds: readonly string[]): void {
   caches.snapshots.delete(runId)
   caches.inputs.delete(runId)

@@ -16,7 +16,7 @@ export interface RunSnapshot {
   readonly workflowVersion: number
   readonly requestedBy: string
   readonly requestId: string | null
-  /** The requester's address when the run was accepted: the value of `me`, however long the run takes. */
+  /** The requester's mail address when the run was accepted. It is the value of `me` until the run ends. */
   readonly requesterEmail: string
   /** null if the inputs are large: then they are read when a call needs them (outputs.ts). */
   readonly inputs: JsonObject | null
@@ -27,7 +27,10 @@ export interface RunSnapshot {
   readonly builtins: Builtins
 }
 
-/** The run is not in this database. This happens, for example, if another installation uses the same task queue. */
+/**
+ * Thrown if the run is not in this database. This happens, for example, if another installation uses the same task
+ * queue.
+ */
 export class UnknownRun extends Error {
   override readonly name = 'UnknownRun'
   constructor(runId: string) {
@@ -50,7 +53,7 @@ interface KeptInputs {
   readonly inputs_sealed: Buffer | null
 }
 
-/** The text of a run's inputs; `{}` after its data was removed. Throws UnsealError. */
+/** The text of a run's inputs; `{}` after the run's data was removed (RETENTION_DAYS). Throws UnsealError. */
 export async function openInputsText(
   { sealer }: Pick<SnapshotReader, 'sealer'>,
   run: KeptInputs,
@@ -59,7 +62,7 @@ export async function openInputsText(
   return (await openKept(sealer, inputsPlace(run.id), kept)) ?? '{}'
 }
 
-/** A run's inputs; `{}` after its data was removed. Throws UnsealError. */
+/** A run's inputs; `{}` after the run's data was removed (RETENTION_DAYS). Throws UnsealError. */
 export async function openInputs(
   reader: Pick<SnapshotReader, 'sealer'>,
   run: KeptInputs,

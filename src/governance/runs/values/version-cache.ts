@@ -6,9 +6,9 @@ import { counted, heapBytes, type ByteCache } from '../../../shared/byte-cache.t
 
 export interface FrozenVersion {
   readonly definition: WorkflowDefinition
-  /** Step → the steps that it depends on or references. */
+  /** For each step: the steps that it depends on or references. */
   readonly dependsOn: ReadonlyMap<string, readonly string[]>
-  /** Step → the step that waits only for this step and begins when this step has ended. */
+  /** For each step: the step that waits only for this step and begins when this step has ended. */
   readonly followers: ReadonlyMap<string, string>
   /** The step that always ends last; null if several steps can be the last. */
   readonly last: string | null
