@@ -182,8 +182,8 @@ class Answer:
 
     def _claim(self):
         if not self._claimed.acquire(False):
-            # Another thread writes the answer and then ends the process, so this wait ends early. It only reaches its
-            # end if nobody reads the answer.
+            # Another thread writes the answer and then ends the process, usually during this sleep. The sleep takes the
+            # full two seconds only if nobody reads the answer.
             time.sleep(2)
             os._exit(2)
 
@@ -952,7 +952,7 @@ FILTERS = dict(
     + [(name, 1) for name in "sed awk gawk mawk grep egrep fgrep jq".split()]
     + [(name, 99) for name in "tee tr read mapfile readarray select dd line openssl envsubst".split()]
 )
-# Programs that read nothing from their terminal at the start of a pipe.
+# If one of these programs is the first of a pipe, it reads nothing from the terminal.
 SOURCES = frozenset("echo printf ls find git curl wget seq date env pwd which dirname basename uname hostname true".split())
 
 
@@ -970,7 +970,7 @@ def asks(words, depth):
     """Whether this program runs text that is typed into it."""
     name = program_name(words[0])
     if any(c in name for c in "$*?[{") and not any(not word.startswith("-") for word in words[1:]):
-        return True  # the program is not known, and it gets no arguments
+        return True  # the program is not known, and it gets nothing but options
     if name == "eval":
         # The word `$` stands for a substitution, which is checked as a command of its own.
         return opens_prompt(" ".join(word for word in words[1:] if word != "$"), depth + 1)
@@ -2403,8 +2403,8 @@ def hook_entry(place, python, client, event, command):
         one.update(gemini_path(place))
     if client == "claude" and (os.name == "nt" or place.managed):
         # The hook starts without a shell, because a variable such as SHELLOPTS could keep a shell from running it. This
-        # needs a pinned version, in which `onFailure` blocks a call if the hook does not start. Only managed settings
-        # do this, because other clients that do not know `args` also read a user's settings.
+        # needs a pinned version, in which `onFailure` blocks a call if the hook does not start. Outside Windows, `args`
+        # stands only in managed settings: a user's settings are also read by clients that do not know `args`.
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"

@@ -50,7 +50,7 @@ async function measure(args: readonly string[]): Promise<VerifyMeasurement> {
   return Promise.race([once(child, 'message').then(([answer]) => answer as VerifyMeasurement), ended])
 }
 
-/** Entries in a row differ in kind and length, as in a chain with entries of runs and agents. */
+/** The chain repeats these entries. Their kinds and lengths differ, as in a chain with entries of runs and agents. */
 const shapes: readonly AuditDraft[] = [
   draft,
   draft,

@@ -53,7 +53,7 @@ export async function tooLate(camera: Camera, world: World, page: Page): Promise
 }
 
 /**
- * Takes the pages of one story: a link leads to the sign-in and then to the approval. After the vote, the run
+ * Takes pictures of one story: a person opens the link to an approval, signs in and votes. After the vote, the run
  * completes.
  */
 export async function story(camera: Camera, world: World, code: string): Promise<void> {

@@ -57,7 +57,7 @@ async function heldAgain(attempt: Attempt, control: Control, changed: string): P
   control.logState(`${changed} has changed since it was approved`)
   const refused = await throughOutages(() => control.holdAgain(changed))
   if (refused === 'superseded') return conclude(attempt, 'intent')
-  // No rule holds the call any more. So the next attempt makes the call, whatever the state of the changed thing is.
+  // No rule holds the call any more. So the next attempt makes the call, although `changed` is not as it was approved.
   if (refused === null) throw retryLater(attempt)
   return answer(refused, attempt.activity)
 }

@@ -55,7 +55,7 @@ export interface PlanAnalysis {
   /** Whether the run is refused: the organization is frozen, or a step is denied whatever the unknown parts are. */
   readonly definitelyDenied: boolean
   /**
-   * The step that the message about a refused run names. `isBlocked`: a tool policy denies the step, not a rule.
+   * If the run is refused, the error message names this step. `isBlocked`: a tool policy denies the step, not a rule.
    * `lacksApprovals`: a rule would hold the step, but approvals are off. `isTolerated`: the step has `on_error:
    * continue`.
    */

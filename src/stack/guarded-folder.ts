@@ -4,8 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { endOrphans, isOurs, recordedProcesses } from './guard.ts'
 
 /**
- * Milliseconds to wait for the guards of folders inside the removed one. A whole stack needs up to 40 s to stop in
- * order.
+ * Milliseconds to wait until the guards of the inner folders have ended their processes. The orderly stop of one stack
+ * takes up to 40 s.
  */
 const patience = 90_000
 

@@ -85,8 +85,8 @@ export class Api {
   }
 
   /**
-   * Sends a request. Repeats it with the same key if the service cannot be reached or still works on the interrupted
-   * request.
+   * Sends a request. Sends it again with the same key if the service cannot be reached, or if it is still processing
+   * the first request.
    */
   async call<T>(method: string, path: string, body?: unknown, options: CallOptions = {}): Promise<Answer<T>> {
     const key = options.key ?? (method === 'POST' ? randomUUID() : undefined)

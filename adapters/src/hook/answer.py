@@ -59,8 +59,8 @@ class Answer:
 
     def _claim(self):
         if not self._claimed.acquire(False):
-            # Another thread writes the answer and then ends the process, so this wait ends early. It only reaches its
-            # end if nobody reads the answer.
+            # Another thread writes the answer and then ends the process, usually during this sleep. The sleep takes the
+            # full two seconds only if nobody reads the answer.
             time.sleep(2)
             os._exit(2)
 

@@ -48,8 +48,8 @@ def hook_entry(place, python, client, event, command):
         one.update(gemini_path(place))
     if client == "claude" and (os.name == "nt" or place.managed):
         # The hook starts without a shell, because a variable such as SHELLOPTS could keep a shell from running it. This
-        # needs a pinned version, in which `onFailure` blocks a call if the hook does not start. Only managed settings
-        # do this, because other clients that do not know `args` also read a user's settings.
+        # needs a pinned version, in which `onFailure` blocks a call if the hook does not start. Outside Windows, `args`
+        # stands only in managed settings: a user's settings are also read by clients that do not know `args`.
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"

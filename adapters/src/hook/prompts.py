@@ -42,7 +42,7 @@ FILTERS = dict(
     + [(name, 1) for name in "sed awk gawk mawk grep egrep fgrep jq".split()]
     + [(name, 99) for name in "tee tr read mapfile readarray select dd line openssl envsubst".split()]
 )
-# Programs that read nothing from their terminal at the start of a pipe.
+# If one of these programs is the first of a pipe, it reads nothing from the terminal.
 SOURCES = frozenset("echo printf ls find git curl wget seq date env pwd which dirname basename uname hostname true".split())
 
 

@@ -196,7 +196,7 @@ class Transmission {
   #fail(error: unknown): void {
     if (this.#phase === 'settled') return
     this.#connection.close()
-    // The point of no return is being saved. The body must not end while this commit may still succeed.
+    // The point of no return is being saved, and this commit may still succeed. So the error waits for the commit.
     if (this.#phase === 'marking') {
       this.#brokenWhileMarking ??= { error }
       return

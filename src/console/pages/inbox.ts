@@ -130,7 +130,7 @@ export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown
   return { redirect: addressOf(inboxPath, query) }
 }
 
-/** Returns the result of the form that the address names; null if the address names none. */
+/** Returns the result of the decisions that the page's address contains; null if the address contains none. */
 async function resultOf(visit: PersonsVisit): Promise<Done | null> {
   const decision = visit.query.get('decision')
   const ids = (visit.query.get('decided') ?? '').split(' ').filter((id) => /^apr_\w{1,40}$/.test(id))

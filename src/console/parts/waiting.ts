@@ -106,7 +106,7 @@ interface HeldProps {
 
 function Held({ now, ...props }: HeldProps): ComponentChild {
   const { approver, expires_at, rule_name, since, step_id } = props.waiting
-  // Without a sentence, the title names the step, so the step is not named again.
+  // If `sentence` is undefined, the title already names the step, so the line below the title does not.
   const place = props.sentence === undefined || step_id === null ? null : h(Place, props)
   return h('li', { class: 'plain-item stack' }, [
     h('p', { class: 'split' }, [

@@ -19,10 +19,10 @@ export interface Telling {
 }
 
 /**
- * Asks the service once to revoke the token of a revoked connection, if an authorization made the token for this
- * connection. `row` is the connection's row before the revocation. When Google revokes a token, it also revokes all
- * other tokens that the same account has given to this installation. So nothing is sent while another live connection
- * has the same account. Never throws, because the connection is already revoked in the database.
+ * Asks the service once to revoke the token of a revoked connection. Asks only if the token came from an authorization
+ * for this connection. `row` is the connection's row before the revocation. When Google revokes a token, it also
+ * revokes all other tokens that the same account has given to this installation. So nothing is sent while another live
+ * connection has the same account. Never throws, because the connection is already revoked in the database.
  */
 export async function tellService(context: Telling, row: ConnectionRow): Promise<void> {
   try {

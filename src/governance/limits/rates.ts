@@ -22,7 +22,7 @@ export interface Taken {
  * Counts the requests of organizations. A process leases a block of a window's requests from the database
  * (rate-lease.ts), and counts the requests of the block in memory. Callers pass the present limits. A block that was
  * leased under another limit is not used any more. So a changed limit holds in every process from the next request on.
- * For agents' keys that ask often, a changed limit holds within a second (docs/decisions/0049).
+ * There is one exception: for an agent's key that asks often, it can take a second (docs/decisions/0049).
  */
 export interface Rates {
   /**

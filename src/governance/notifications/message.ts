@@ -13,8 +13,8 @@ export interface SentMessage {
   readonly event: string
   readonly state: NotificationState
   /**
-   * The number of changes to the message's content when its row was read. Once the message is sent or edited, it shows
-   * all of these changes.
+   * Counts the changes to the message's content, up to the moment when the row was read. A message that is sent or
+   * edited from this row shows all of these changes.
    */
   readonly wanted: number
   readonly attempts: number
@@ -34,8 +34,8 @@ export interface SentMessage {
 
 /** Reads the message with this id. Returns null if the message was removed. */
 export async function readSentMessage(db: Db, id: string): Promise<SentMessage | null> {
-  // `wanted` is read first, then the subjects. If a subject changes between the two reads, the message already shows
-  // the change, and the higher `wanted` only causes one more check.
+  // `wanted` is read first, then the subjects. If a subject changes between the two reads, the database counts one more
+  // change, which this message already shows. That costs only one more check of the message.
   const row = await db
     .selectFrom('notifications as n')
     .innerJoin('organizations as o', 'o.id', 'n.organization_id')

@@ -74,8 +74,8 @@ async function inBatches(remove: () => Promise<{ readonly numAffectedRows?: bigi
 }
 
 /**
- * Removes old messages, with all rows of `notifications` that share a message. A message about something that still
- * waits stays, because the service edits the message when the wait ends.
+ * Removes old messages, each with all of its rows in `notifications`. Keeps a message while its subject still waits,
+ * because the service edits the message when the wait ends.
  */
 const removeNotifications = (db: Db, days: number) => removeOldNotifications(days, batch).execute(db)
 

@@ -7,7 +7,8 @@ import { fed } from './interpreters.ts'
 import { optionsOfMapfile, optionsOfRead, readOptions, valueOf } from './options.ts'
 
 /**
- * Matches the name of a variable, or a name with a subscript (`a[1]`). An unquoted subscript can become the mark `one`.
+ * Matches the name of a variable, or a name with a subscript (`a[1]`). In place of an unquoted subscript there may be
+ * the mark `one` (marks.ts), because `[1]` is also a pattern for one character.
  */
 const element = new RegExp(`^(\\w+)(\\[.*\\]|${one})?$`, 's')
 const isCode = (text: string): boolean => /\$\(|`/.test(text)

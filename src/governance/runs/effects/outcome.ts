@@ -208,8 +208,8 @@ export type MayAct = 'yes' | 'changed' | 'superseded' | 'disconnected'
 
 /**
  * Whether the decision of this attempt still holds. The check sees every freeze, rule and cancellation that was
- * committed before it. It is the check for calls that were decided ahead (activities/decided-ahead.ts). Such a call may
- * be repeated, or acts only in the transaction of its outcome.
+ * committed before it. It is the check for calls that were decided ahead (activities/decided-ahead.ts). It is enough
+ * for them, because such a call can run twice without harm, or acts only in the transaction that saves its outcome.
  */
 export async function stillHolds(
   { db }: Pick<Context, 'db'>,
