@@ -170,8 +170,8 @@ class Answer:
         os._exit(0)
 
     def is_unheard(self):
-        """Whether nobody reads standard output any more. This is also noticed if another process has started the
-        hook."""
+        """Returns true if the reader of standard output has closed it. This also works if another process has started
+        the hook."""
         import select
 
         if self._out is None or not hasattr(select, "poll"):
@@ -182,8 +182,8 @@ class Answer:
 
     def _claim(self):
         if not self._claimed.acquire(False):
-            # Another thread writes the answer and then ends the process, usually during this sleep. The sleep takes the
-            # full two seconds only if nobody reads the answer.
+            # Another thread writes the answer and then ends the process, usually during this sleep. If the client does
+            # not read the answer, the process ends after two seconds.
             time.sleep(2)
             os._exit(2)
 
@@ -3575,8 +3575,8 @@ def client_change(place, python, client, record, uninstall):
 
 
 def restored(path, text, noted):
-    """Returns the settings without our entries. If nobody has changed the file since the install, it gets its earlier
-    text, byte for byte."""
+    """Returns the settings without our entries. If the file is as `install` left it, returns the exact text that the
+    file had before `install`."""
     if text is None or (not noted and OUR_NAME not in text):
         return text  # `install` never changed it
     if noted.get("written") == checksum(text):

@@ -15,7 +15,7 @@ export function requireSignUpOffered({ people }: Pick<Config, 'people'>, email: 
 
 /**
  * Runs before an account is created. Throws if the address may not have an account. The library then gives the same
- * answer as for an existing account, so nobody can find out which addresses are invited.
+ * answer as for an existing account. So a stranger cannot find out which addresses are invited.
  */
 export async function requireMaySignUp(
   { config, db }: Pick<Context, 'config' | 'db'>,

@@ -65,7 +65,7 @@ function wakeAt(wakeUps: WakeUps, time: string | null, seconds: number): NodeJS.
   return left > seconds * 1_000 ? undefined : setTimeout(() => wakeUps.stir(), left)
 }
 
-/** Wake-ups for one run or approval. If a wake-up arrives while nobody waits, the next `next()` returns at once. */
+/** Wake-ups for one run or approval. If a wake-up arrives before `next()` is called, this call returns at once. */
 export interface WakeUps {
   /** True when the row may have changed since the last call; false once the signal has aborted. */
   next(): Promise<boolean>

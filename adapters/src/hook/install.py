@@ -96,8 +96,8 @@ def client_change(place, python, client, record, uninstall):
 
 
 def restored(path, text, noted):
-    """Returns the settings without our entries. If nobody has changed the file since the install, it gets its earlier
-    text, byte for byte."""
+    """Returns the settings without our entries. If the file is as `install` left it, returns the exact text that the
+    file had before `install`."""
     if text is None or (not noted and OUR_NAME not in text):
         return text  # `install` never changed it
     if noted.get("written") == checksum(text):

@@ -16,7 +16,7 @@ import type { SignUp } from '../../shared/sign-up-setting.ts'
 import { queryOf } from './forms.ts'
 import { mailedToken, refusalOf, type OpenPages } from './open-pages.ts'
 
-/** False if nobody can sign up for an account. */
+/** Returns false if the operator has closed the sign-up. */
 export const offersSignUp = ({ mode }: SignUp): boolean => mode !== 'closed'
 
 /**

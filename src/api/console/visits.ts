@@ -20,7 +20,7 @@ export interface Signed {
 
 /**
  * Renews the session if it is due and the person opens a page. A page that stays open sends requests by itself. Such
- * requests do not renew the session, so a page that nobody uses does not keep it alive.
+ * requests do not renew the session. So an open page does not keep the session alive after its person has left.
  */
 export async function renewed(
   { auth }: Pick<Mounted, 'auth'>,
