@@ -24,8 +24,8 @@ import { withPostgres, type BenchPostgres } from './support/postgres.ts'
 import { machine, say } from './support/report.ts'
 
 const mebibyte = 1024 * 1024
-/** Number of runs that wait before the first measurement, so that the worker has reached its usual size. */
-const warmUp = 300
+/** Number of runs that end before the first measurement, so that the worker has reached its usual size. */
+const warmUp = 2_000
 const waiting = 1_000
 const mostMiB = 20
 /** The worker has no work for this many seconds, while its processor time is counted. */
@@ -65,12 +65,15 @@ async function measured(postgres: BenchPostgres): Promise<void> {
     stdio: 'inherit',
   })
   try {
-    const start = await heldRun(context, caller)
+    const start = await runOfOneStep(context, caller)
     const pid = worker.pid as number
-    await waitingRuns(context, start, warmUp)
+    await startRuns(start, warmUp)
+    await reached(context, 'runs', 'completed', warmUp)
+    await holdFirstSteps(context, caller)
     const before = await memoryOf(probes, pid)
     const idleBefore = await idleTime(pid)
-    await waitingRuns(context, start, waiting)
+    await startRuns(start, waiting)
+    await reached(context, 'approvals', 'pending', waiting)
     const after = await memoryOf(probes, pid)
     const idleAfter = await idleTime(pid)
     const more = after.heaps - before.heaps
@@ -93,32 +96,44 @@ async function measured(postgres: BenchPostgres): Promise<void> {
   }
 }
 
-/** Returns a function that starts a run. The first call of the run waits for an approval. */
-async function heldRun(context: Context, caller: Caller): Promise<() => Promise<unknown>> {
-  await changeGovernance(context, caller, { approvals_enabled: true })
-  const rule = { name: 'ask', verdict: 'require_approval', tools: ['memory_get'] }
-  await createRule(context, 'rule', caller, ruleInput.parse(rule))
+/** Creates a workflow of one quick step, and returns a function that starts a run of it. */
+async function runOfOneStep(context: Context, caller: Caller): Promise<() => Promise<unknown>> {
   const { id } = await createWorkflow(context, caller, {
     name: 'waits',
     description: '',
-    definition: { steps: [{ id: 's', tool: 'memory_get', params: { key: 'k' } }] },
+    definition: { steps: [{ id: 's', tool: 'memory_set', params: { key: 'k', value: 1 } }] },
   })
   return () => acceptRun(context, { caller, workflowId: id, inputs: {} })
 }
 
-async function waitingRuns(context: Context, start: () => Promise<unknown>, count: number): Promise<void> {
-  const held = async (): Promise<number> => {
-    const row = await context.db
-      .selectFrom('approvals')
-      .select((eb) => eb.fn.countAll<number>().as('count'))
-      .where('status', '=', 'pending')
-      .executeTakeFirstOrThrow()
-    return row.count
-  }
-  const wanted = (await held()) + count
+/** From now on, the step of each new run waits for an approval. */
+async function holdFirstSteps(context: Context, caller: Caller): Promise<void> {
+  await changeGovernance(context, caller, { approvals_enabled: true })
+  const rule = { name: 'ask', verdict: 'require_approval', tools: ['memory_set'] }
+  await createRule(context, 'rule', caller, ruleInput.parse(rule))
+}
+
+async function startRuns(start: () => Promise<unknown>, count: number): Promise<void> {
   for (let begun = 0; begun < count; begun += 50)
     await Promise.all(Array.from({ length: Math.min(50, count - begun) }, start))
-  while ((await held()) < wanted) await delay(200)
+}
+
+/** Waits until `count` rows of the table have the status. */
+async function reached(
+  context: Context,
+  table: 'runs' | 'approvals',
+  status: 'completed' | 'pending',
+  count: number,
+): Promise<void> {
+  for (;;) {
+    const row = await context.db
+      .selectFrom(table)
+      .select((eb) => eb.fn.countAll<number>().as('count'))
+      .where('status', '=', status)
+      .executeTakeFirstOrThrow()
+    if (row.count >= count) return
+    await delay(200)
+  }
 }
 
 async function memoryOf(probes: string, pid: number): Promise<{ heaps: number; resident: number }> {

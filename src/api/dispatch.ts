@@ -159,9 +159,20 @@ function idempotencyKey(route: Route, request: Request): string | null {
   )
 }
 
-export function goneSignal(response: Response, services: Mounted): AbortSignal {
+/** The field of `response.locals` that holds the signal of the request. */
+const goneLocal = 'goneSignal'
+
+/**
+ * Returns the signal that aborts when the client has gone, or when the server stops. All calls for one response share
+ * one signal, because one request can make many calls: a person may decide about many approvals at once.
+ */
+export function goneSignal(response: Response, { draining }: Pick<Mounted, 'draining'>): AbortSignal {
+  const known: unknown = response.locals[goneLocal]
+  if (known instanceof AbortSignal) return known
   const gone = new AbortController()
   if (response.closed) gone.abort(clientGone)
   else response.once('close', () => gone.abort(clientGone))
-  return AbortSignal.any([gone.signal, services.draining])
+  const signal = AbortSignal.any([gone.signal, draining])
+  response.locals[goneLocal] = signal
+  return signal
 }

@@ -54,9 +54,10 @@ export const workerTuning = {
   maxConcurrentWorkflowTaskExecutions: 120,
   workflowTaskPollerBehavior: { type: 'autoscaling' },
   activityTaskPollerBehavior: { type: 'autoscaling' },
-  // A cached workflow takes about 45 KiB of the heaps, also while it waits for a person. A workflow that is not cached
-  // is replayed when it wakes. By default the SDK would derive this number from V8's heap limit.
-  maxCachedWorkflows: 1_000,
+  // A cached workflow takes about 45 KiB of the heaps, also while it waits for a person. With 400, waiting runs take at
+  // most 18 MiB. A workflow that is not cached is replayed when it wakes. By default the SDK would derive this number
+  // from V8's heap limit.
+  maxCachedWorkflows: 400,
   // A run waits this long for its dead worker before another worker takes the run. The SDKs for Go and Java use the
   // same value. The default of this SDK is ten seconds.
   stickyQueueScheduleToStartTimeout: '5s',
