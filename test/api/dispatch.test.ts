@@ -1,3 +1,4 @@
+import { expect, test } from '@jest/globals'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import express from 'express'
