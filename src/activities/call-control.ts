@@ -12,6 +12,7 @@ import {
   type OutcomeOp,
 } from '../governance/runs/effects/outcome.ts'
 import { unionLabels, type JsonObject } from '../policy/types.ts'
+import { presentMoment, type Moment } from '../shared/moment.ts'
 import { logFields } from './log-fields.ts'
 import { isOutage, raceWithLimit } from './patience.ts'
 import { isCancelled, isShutdown } from './cancellation.ts'
@@ -159,10 +160,10 @@ export class Control {
     const { activity, context, op, tool } = this.#attempt
     const signal = activity.cancellationSignal
     await requireRevision(this.#attempt, signal, this.#approved.revision)
-    let asked: number
+    let asked: Moment
     for (;;) {
       await requireAudience(this.#attempt, signal, this.#verdict.audience)
-      asked = performance.now()
+      asked = presentMoment()
       const answered = await markSent(context, op.key, this.attempt, this.#verdict.basis, this.#account.name)
       if (answered === 'yes') break
       if (answered === 'disconnected') throw disconnected()

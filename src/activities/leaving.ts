@@ -1,3 +1,4 @@
+import { millisecondsSince, type Moment } from '../shared/moment.ts'
 import { mostRequestMilliseconds, mostWaitMilliseconds } from './tools/exchange.ts'
 import { ToolError } from './tools/executor.ts'
 
@@ -6,16 +7,19 @@ import { ToolError } from './tools/executor.ts'
  * call after another attempt has looked for this call.
  */
 export class Leaving {
-  /** The latest time for the next request, by `performance.now()`; null: the point of no return has not been passed. */
-  #until: number | null = null
+  /** The moment at which the attempt asked for the point of no return; null: it has not passed this point. */
+  #asked: Moment | null = null
+  /** The next request must leave within this many milliseconds after `#asked`. */
+  #most = 0
 
   /**
-   * Notes that the point of no return has been passed. `asked`: the time at which the attempt asked for this point.
+   * Notes that the point of no return has been passed. `asked`: the moment at which the attempt asked for this point.
    * `mayBeMadeElsewhere`: another attempt may look for the call, or send it again.
    */
-  begin(asked: number, mayBeMadeElsewhere: boolean): void {
-    this.#until = mayBeMadeElsewhere ? asked + mostWaitMilliseconds : Infinity
-    this.#requireTime(this.#until)
+  begin(asked: Moment, mayBeMadeElsewhere: boolean): void {
+    this.#asked = asked
+    this.#most = mayBeMadeElsewhere ? mostWaitMilliseconds : Infinity
+    this.#requireTime(asked)
   }
 
   /**
@@ -24,13 +28,13 @@ export class Leaving {
    * request has ended.
    */
   requireFresh(): void {
-    if (this.#until === null) throw new Error('a request with an effect comes before the point of no return')
-    this.#requireTime(this.#until)
-    this.#until += mostRequestMilliseconds + mostWaitMilliseconds
+    if (this.#asked === null) throw new Error('a request with an effect comes before the point of no return')
+    this.#requireTime(this.#asked)
+    this.#most += mostRequestMilliseconds + mostWaitMilliseconds
   }
 
-  #requireTime(until: number): void {
-    if (performance.now() > until)
+  #requireTime(asked: Moment): void {
+    if (millisecondsSince(asked) > this.#most)
       throw new ToolError('stalled', 'the worker was too slow: nothing was sent', { retryable: true })
   }
 }

@@ -2,16 +2,20 @@ import { afterEach, beforeEach, expect, jest, test } from '@jest/globals'
 import { Leaving } from '../../src/activities/leaving.ts'
 
 let now = 0
+/** How much further the wall clock has run than the steady clock, in milliseconds. */
+let suspended = 0
 beforeEach(() => {
   now = 1_000
+  suspended = 0
   jest.spyOn(performance, 'now').mockImplementation(() => now)
+  jest.spyOn(Date, 'now').mockImplementation(() => now + suspended)
 })
 afterEach(() => void jest.restoreAllMocks())
 
 const stalled = expect.objectContaining({ code: 'stalled', retryable: true })
 const begun = (mayBeMadeElsewhere = true): Leaving => {
   const leaving = new Leaving()
-  leaving.begin(0, mayBeMadeElsewhere)
+  leaving.begin({ steady: 0, wall: 0 }, mayBeMadeElsewhere)
   return leaving
 }
 
@@ -21,6 +25,19 @@ test('a request leaves within ten seconds of asking for the point of no return',
   leaving.requireFresh()
   now = 10_001
   expect(() => begun()).toThrow(stalled)
+})
+
+test('nothing leaves after the machine was suspended, while the steady clock stood still', () => {
+  const leaving = begun()
+  suspended = 60_000
+  expect(() => leaving.requireFresh()).toThrow(stalled)
+})
+
+test('a wall clock that was set back gives no more time', () => {
+  const leaving = begun()
+  now = 10_001
+  suspended = -60_000
+  expect(() => leaving.requireFresh()).toThrow(stalled)
 })
 
 test('a later request of the same call may follow the longest request', () => {

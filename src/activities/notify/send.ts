@@ -12,6 +12,7 @@ import {
   removeUnsent,
 } from '../../governance/notifications/record.ts'
 import { publicBase } from '../../shared/config.ts'
+import { millisecondsSince, presentMoment, type Moment } from '../../shared/moment.ts'
 import { OutcomeUnknown, ToolError } from '../tools/executor.ts'
 import { connectionOfCall } from '../tools/service-connection.ts'
 import { slackAt, type Slack } from '../tools/slack/client.ts'
@@ -98,9 +99,10 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
     await removeUnsent(context.db, message)
     return count(sending, 'dropped')
   }
-  let end = -Infinity
+  let intent: Moment | null = null
   const slack = await slackFor(sending, () => {
-    if (performance.now() >= end) throw new Error('the request was held up for too long, and did not leave')
+    if (intent === null || millisecondsSince(intent) >= timing.leaveMilliseconds)
+      throw new Error('the request was held up for too long, and did not leave')
   })
   const conversation = await pace.conversation(account, () => conversationWith(slack, account))
   const text = textOf(message, publicBase(context.config))
@@ -109,7 +111,7 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
   const place = { account, conversation }
   // If this process stands still after it saved the intent, another process may send the message (lanes.ts). So this
   // process sends only shortly after the intent.
-  end = performance.now() + timing.leaveMilliseconds
+  intent = presentMoment()
   // `begun` stays false if the message has changed or another process sends now. Then nothing is sent, and the message
   // is read again later.
   progress.begun = await markIntent(context.db, turn, message, place)

@@ -4,6 +4,7 @@ import type { GrantDeclaration, IntegrationDeclaration } from '../../catalog/int
 import type { Config } from '../../shared/config.ts'
 import type { Db } from '../../db/schema/index.ts'
 import type { Outgoing } from '../../shared/outgoing/outgoing.ts'
+import { millisecondsSince, presentMoment, type Moment } from '../../shared/moment.ts'
 import type { TokenCache } from '../../shared/outgoing/token-cache.ts'
 import type { Combiner } from '../audit/combiner.ts'
 import type { Secrets } from '../sealing/secrets-backend.ts'
@@ -52,6 +53,8 @@ export type NoAccess = 'gone' | 'expired'
  * the secrets backend take less time.
  */
 const leaseSeconds = 45
+/** A process that stood still for longer than this after its claim sends nothing. Its requests would outlast the lease. */
+const mostBeforeSending = 20_000
 /** A call waits at most this long for a token that another process has requested. */
 const patienceMilliseconds = 20_000
 const [firstPause, longestPause] = [50, 500]
@@ -138,7 +141,11 @@ async function sharedAccess(
   for (let pause = firstPause; ; pause = Math.min(pause * 2, longestPause)) {
     if (row.is_fresh && kept.accessToken !== null)
       return sharedToken(context.db, row, kept.accessToken, false)
-    if (await claim(context.db, row)) return refresh(context, declaration, granting, row, kept)
+    const asked = presentMoment()
+    if (await claim(context.db, row)) {
+      const outgoing = soonAfter(asked, context.outgoing)
+      return refresh({ ...context, outgoing }, declaration, granting, row, kept)
+    }
     if (performance.now() > end)
       throw new TokenServerAway('another process has asked for a new access token and has no answer yet')
     await new Promise((resolve) => setTimeout(resolve, pause))
@@ -174,6 +181,23 @@ async function claim(db: Db, { id, generation }: ConnectionRow): Promise<boolean
     .executeTakeFirst()
   return numUpdatedRows === 1n
 }
+
+/**
+ * Returns an Outgoing whose requests throw if too much time has passed since the claim. Otherwise, a process that stood
+ * still could send a refresh token that another process has used meanwhile.
+ */
+const soonAfter = (asked: Moment, outgoing: Outgoing): Outgoing => ({
+  ...outgoing,
+  fetchWithin: (bounds) =>
+    outgoing.fetchWithin({
+      ...bounds,
+      beforeSending() {
+        bounds.beforeSending?.()
+        if (millisecondsSince(asked) > mostBeforeSending)
+          throw new TokenServerAway('this process stood still before it asked for a new access token')
+      },
+    }),
+})
 
 /** Asks the server for new tokens, and commits them before they are used. */
 async function refresh(

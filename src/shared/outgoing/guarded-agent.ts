@@ -1,6 +1,7 @@
 import { lookup as systemLookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import { Agent, buildConnector } from 'undici'
+import { millisecondsSince, presentMoment } from '../moment.ts'
 import { bareHost, isNamed, isPublicAddress, type NamedHost } from './hosts.ts'
 
 /** The address of a host is private or loopback, and the operator has not named the host. */
@@ -36,12 +37,12 @@ export function createGuardedAgent({ hosts, lookup = systemLookup }: GuardedAgen
   const inPublic = buildConnector({ ...common, lookup: publicOnly(lookup) })
   return new Agent({
     connect(options, done) {
-      const started = performance.now()
+      const started = presentMoment()
       const callback: buildConnector.Callback = (...[error, socket]) => {
         if (error !== null) return done(new ConnectFailed('', { cause: error }), null)
         // If the process was stopped for a while, this callback can run before the timer that should have ended the
         // attempt. So the time is checked again.
-        if (performance.now() - started <= connectMilliseconds) return done(null, socket)
+        if (millisecondsSince(started) <= connectMilliseconds) return done(null, socket)
         socket.destroy()
         done(new ConnectFailed('', { cause: new Error('the connection took too long') }), null)
       }

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals'
 import { createToolServices } from '../../../src/activities/tools/services.ts'
 import type { Context } from '../../../src/governance/context.ts'
 import { beginAuthorization } from '../../../src/governance/connections/authorize.ts'
@@ -174,6 +174,24 @@ describe.each(backends)('an access token with credentials in %s', (_, settings) 
     await lease('-1 second')
     expect(await works(await waiting)).toBe(200)
     expect(refreshes()).toHaveLength(1)
+  })
+
+  test('is not asked for by a process that stood still after its claim', async () => {
+    await end()
+    const { outgoing } = engine.context
+    const now = Date.now
+    const fetchWithin: typeof outgoing.fetchWithin = (bounds) => {
+      jest.spyOn(Date, 'now').mockImplementation(() => now() + 30_000)
+      return outgoing.fetchWithin(bounds)
+    }
+    const stalled = { ...engine.context, outgoing: { ...outgoing, fetchWithin } }
+    try {
+      await expect(use(stalled)).rejects.toMatchObject({ code: 'access_token_unavailable', retryable: true })
+    } finally {
+      jest.restoreAllMocks()
+    }
+    expect(refreshes()).toHaveLength(0)
+    expect(await works(await tokenOf())).toBe(200)
   })
 
   test('of a connection that is revoked while the server answers is used by nobody', async () => {
