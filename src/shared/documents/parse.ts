@@ -48,7 +48,9 @@ function kindOf(bytes: Buffer, name: string, mediaType: string | null): Way {
 }
 
 function binaryKind(bytes: Buffer): 'pdf' | 'office' | null {
-  if (bytes.subarray(0, 1024).includes('%PDF-')) return 'pdf'
+  // Some PDFs begin with other bytes. But a text that only mentions the marker remains a text.
+  const marker = bytes.subarray(0, 1024).indexOf('%PDF-')
+  if (marker === 0 || (marker > 0 && !isText(bytes))) return 'pdf'
   if (bytes.subarray(0, 4).equals(Buffer.from('PK\u0003\u0004'))) return 'office'
   if (bytes.subarray(0, 4).equals(Buffer.from([0xd0, 0xcf, 0x11, 0xe0])))
     throw new DocumentRefused(

@@ -66,6 +66,14 @@ test('the type is judged by content: a PDF named as a text is read as a PDF', as
   expect(await parse(xlsxOf([['a']]), 'a.docx')).toMatchObject({ kind: 'xlsx' })
 })
 
+test('a text that mentions the marker of a PDF remains a text', async () => {
+  const text = 'A file begins with %PDF- if it is a PDF.'
+  expect(await parse(Buffer.from(text), 'notes.txt')).toMatchObject({ kind: 'text' })
+  expect(await parse(Buffer.from('name,marker\npdf,%PDF-1.7\n'), 'a.csv')).toMatchObject({ kind: 'csv' })
+  const late = Buffer.concat([Buffer.from([0, 255]), pdfOf('Hi')])
+  expect(await parse(late, 'a.pdf')).toMatchObject({ kind: 'pdf' })
+})
+
 describe('refused, with a sentence that says why:', () => {
   const image = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex')
   const old = Buffer.concat([Buffer.from('d0cf11e0a1b11ae1', 'hex'), Buffer.alloc(512)])
