@@ -19,7 +19,7 @@ const crash: Record<ToolDeclaration['repeat'], string> = {
   free: 'nothing: it is made again',
   transactional: 'nothing: it is made again',
   keyed: 'nothing: it is made again with its key',
-  findable: 'nothing: it is looked for first',
+  findable: 'nothing: it is looked for first; a person decides if the search has no answer for 15 minutes',
   unsafe: 'an unknown outcome: a person decides',
 }
 
@@ -27,10 +27,11 @@ const crash: Record<ToolDeclaration['repeat'], string> = {
  * Says what happens to a call of the tool after a crash. Without `findableAfterSeconds`, a failed search does not prove
  * that the call did not happen.
  */
-const afterCrash = ({ repeat, findableAfterSeconds, ownService }: ToolDeclaration): string => {
+const afterCrash = ({ repeat, findableAfterSeconds, ownService, crashLeaves }: ToolDeclaration): string => {
   if (repeat === 'findable' && findableAfterSeconds === undefined)
     return 'it is looked for; if it is not found, a person decides'
-  return `${crash[repeat]}${ownService === undefined ? '' : `; ${ofOwnService(ownService)}`}`
+  const more = [crashLeaves, ownService && ofOwnService(ownService)].filter((clause) => clause !== undefined)
+  return [crash[repeat], ...more].join('; ')
 }
 
 const ofOwnService = ({ integration, knowsKeySeconds }: OwnService): string =>

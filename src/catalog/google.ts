@@ -159,6 +159,7 @@ export const sheetsAppend = defineTool({
   // Google works on a request for at most 180 s. The request may arrive up to 40 s after the point of no return. So 240
   // s are enough.
   findableAfterSeconds: 240,
+  crashLeaves: 'a search that begins 15 minutes after the request proves nothing: then a person decides',
 })
 
 export const driveSearch = defineTool({

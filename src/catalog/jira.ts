@@ -75,6 +75,7 @@ export const jiraComment = defineTool({
    * request, and for the time until the service's lists show the new thing.
    */
   findableAfterSeconds: 60,
+  crashLeaves: 'the file of a comment can remain without the comment: then a person decides',
   precondition: { of: 'the summary or status of the issue', check: 'before' },
   timeoutSeconds: 120,
   name: 'jira_comment',

@@ -48,6 +48,7 @@ export const slackSendMessage = defineTool({
 
 export const slackCreateChannel = defineTool({
   ...common,
+  crashLeaves: 'a channel without its mark or invitation is completed later, or a person decides',
   name: 'slack_create_channel',
   description: 'Creates a Slack channel and invites the person who runs the workflow.',
   sideEffect: 'write',

@@ -114,6 +114,8 @@ export interface ToolDeclaration<
    * about a call that is not found for 15 minutes.
    */
   readonly findableAfterSeconds?: number
+  /** What a crash in the middle of the call can leave behind, as one clause for docs/tools.md. */
+  readonly crashLeaves?: string
   /**
    * What an organization needs before the tool works there. `none`: nothing. `installation`: the installation's folder
    * or mail server, which the operator gives to organizations by name. Otherwise: a connection to this integration.

@@ -72,6 +72,7 @@ export const trelloCreateCard = defineTool({
 
 export const trelloComment = defineTool({
   ...writes,
+  crashLeaves: 'the file of a comment can remain without the comment: then a person decides',
   precondition: { of: 'the name, list or board of the card', check: 'before' },
   timeoutSeconds: 120,
   name: 'trello_comment',
