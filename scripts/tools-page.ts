@@ -117,7 +117,7 @@ const text = (): string => `# Tools
 Steps of workflows call these tools. \`GET /tools\` shows them with the JSON Schema of their parameters and output, and says which of them
 work in your organization. Rules, [policies](policies.md) and workflows can name every tool. A tool that does not run yet has
 \`"available": false\`, a workflow that uses it is saved with a warning, and its calls fail with \`tool_not_available\`.
-The answer also has what the tables below say: \`repeat\`, \`reversible\`, \`precondition\` and \`timeout_seconds\`.
+The answer also has what the tables below say: \`repeat\`, \`own_service\`, \`reversible\`, \`precondition\` and \`timeout_seconds\`.
 
 ## What decides about a call
 

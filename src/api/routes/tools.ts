@@ -34,6 +34,20 @@ const tool = z
       description:
         'What happens to a call whose answer was lost. `free`, `transactional`: it is made again. `keyed`: it is made again with the same key. `findable`: it is looked for first. `unsafe`: a person decides',
     }),
+    own_service: z
+      .strictObject({
+        integration: z.string(),
+        repeat: z.literal('keyed'),
+        knows_key_seconds: z.int().meta({
+          description:
+            'the call is made again for this many seconds after its first request; then a person decides',
+        }),
+      })
+      .nullable()
+      .meta({
+        description:
+          'the service that people may connect in place of the installation’s, and its own `repeat`; null: there is none',
+      }),
     precondition: z
       .strictObject({
         of: z.string().meta({ description: 'what an approval covers besides the parameters' }),

@@ -77,8 +77,9 @@ function mailsTo({ userId, delaySeconds }: Reader, subject: Subject, now: number
     groupKey: subject.itemIndex === null ? null : `${subject.runId}/${subject.stepId}`,
     afterSeconds: Math.max(0, (at - now) / 1_000),
   })
-  return [
-    row(subject.kind === 'call' ? 'outcome.unknown' : 'approval.created', first),
-    ...(reminder === null || reminder <= first ? [] : [row('approval.reminder', reminder)]),
-  ]
+  const news = row(subject.kind === 'call' ? 'outcome.unknown' : 'approval.created', first)
+  if (reminder === null) return [news]
+  const last = row('approval.reminder', reminder)
+  // A person may choose a delay that is longer than the approval waits. This person gets the reminder alone, in time.
+  return first < reminder ? [news, last] : [last]
 }

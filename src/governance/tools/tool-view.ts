@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { ToolDeclaration } from '../../catalog/tool.ts'
+import type { OwnService, ToolDeclaration } from '../../catalog/tool.ts'
 import type { Connected } from '../audit/connected.ts'
 import { toolStanding, type Installation } from './connections.ts'
 
@@ -27,7 +27,15 @@ export function toolView(
     risk: tool.risk,
     reversible: tool.reversible,
     repeat: tool.repeat,
+    own_service: tool.ownService === undefined ? null : ownServiceView(tool.ownService),
     precondition: tool.precondition ?? null,
     timeout_seconds: tool.timeoutSeconds,
   }
 }
+
+/** A tool with `ownService` sends a call through that service with a key. */
+const ownServiceView = ({ integration, knowsKeySeconds }: OwnService) => ({
+  integration,
+  repeat: 'keyed' as const,
+  knows_key_seconds: knowsKeySeconds,
+})

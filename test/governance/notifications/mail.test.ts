@@ -143,6 +143,26 @@ test('a reminder follows before the expiry, and only while it waits', async () =
   await engine.vote(id, 'approver', 'reject')
 })
 
+test('a person whose delay is longer than the approval waits gets the reminder alone', async () => {
+  const { context } = engine
+  const chosen = { mail: true, delay_seconds: 86_400 }
+  await changeMailPreferences(context, engine.caller('admin'), chosen)
+  try {
+    const id = await held()
+    await pass(2_800)
+    await send()
+    const mine = arrived().filter(({ recipients }) => recipients[0] === addressOf('admin'))
+    expect(mine.map(({ subject }) => subject)).toEqual([
+      'Reminder: Something waits for your decision: mail_send',
+    ])
+    const planned = await rows()
+    expect(planned.filter(({ event }) => event === 'approval.created')).toHaveLength(2)
+    await engine.vote(id, 'approver', 'reject')
+  } finally {
+    await changeMailPreferences(context, engine.caller('admin'), { mail: true, delay_seconds: 600 })
+  }
+})
+
 test('each person chooses the delay or no mails, and an unconfirmed address gets none', async () => {
   const { context } = engine
   await changeMailPreferences(context, engine.caller('owner'), { mail: false, delay_seconds: 600 })
