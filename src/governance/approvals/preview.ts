@@ -1,7 +1,8 @@
 import { diffOf, fieldsOf, quoted, titleOf, type Preview } from '../../catalog/preview.ts'
 import type { ToolDeclaration } from '../../catalog/tool.ts'
 import { parseParams } from '../../contract/tool-params.ts'
-import type { JsonObject } from '../../policy/types.ts'
+import { isObject } from '../../contract/json.ts'
+import type { Json, JsonObject } from '../../policy/types.ts'
 import type { ApprovedState } from './approved-state.ts'
 import { effectiveParams } from '../runs/values/sealed-params.ts'
 
@@ -45,6 +46,7 @@ const pathNames = ['file_path', 'filePath', 'path', 'notebook_path', 'notebookPa
 const titles: ReadonlyMap<string, readonly [verb: string, param: string]> = new Map([
   ['Bash', ['Run', 'command']],
   ['Edit', ['Edit', 'file_path']],
+  ['MultiEdit', ['Edit', 'file_path']],
   ['NotebookEdit', ['Edit', 'notebook_path']],
   ['Read', ['Read', 'file_path']],
   ['WebFetch', ['Fetch', 'url']],
@@ -108,6 +110,7 @@ const writers = new Set(['write', 'write_file', 'create_file'])
 function changeOf(tool: string | null, params: JsonObject): Pick<Preview, 'diff' | 'note'> {
   const name = tool?.toLowerCase() ?? ''
   if (editors.has(name)) return editOf(params)
+  if (name === 'multiedit') return editsOf(params['edits'])
   const content = params['content']
   if (!writers.has(name) || typeof content !== 'string') return {}
   return {
@@ -117,16 +120,44 @@ function changeOf(tool: string | null, params: JsonObject): Pick<Preview, 'diff'
 }
 
 function editOf(params: JsonObject): Pick<Preview, 'diff' | 'note'> {
-  const given = edits.filter((names) => names.some((name) => Object.hasOwn(params, name)))
-  const [[before, after] = [], ...others] = given.map(([from, to]) => [params[from], params[to]] as const)
-  if (typeof before !== 'string' || typeof after !== 'string') return {}
-  if (others.some(([from, to]) => from !== before || to !== after)) return {}
-  const every = params['replace_all'] === true || params['replaceAll'] === true
-  const where = every ? 'every place with the old text' : 'the place with the old text'
+  const texts = editTexts(params)
+  if (texts === null) return {}
+  const where = texts.every ? 'every place with the old text' : 'the place with the old text'
   return {
-    diff: diffOf(before, after),
+    diff: diffOf(texts.before, texts.after),
     note: `Both texts come from the agent. Countersign does not see the file: the call changes ${where}.`,
   }
+}
+
+/** The line above each change, if a call makes several. */
+const headOf = (index: number, every: boolean): string =>
+  `${headBegin}${index + 1}${every ? ', every place' : ''} ──`
+const headBegin = '── change '
+const mostEdits = 50
+
+/** Several edits of one file, one below the other. A text that imitates the line above a change shows no change. */
+function editsOf(list: Json | undefined): Pick<Preview, 'diff' | 'note'> {
+  if (!Array.isArray(list) || list.length === 0 || list.length > mostEdits) return {}
+  const texts = list.map((edit) => (isObject(edit) ? editTexts(edit) : null))
+  if (
+    texts.some((each) => each === null || [each.before, each.after].some((text) => text.includes(headBegin)))
+  )
+    return {}
+  const side = (name: 'before' | 'after'): string =>
+    texts.map((each, index) => `${headOf(index, each?.every === true)}\n${each?.[name] ?? ''}`).join('\n')
+  return {
+    diff: diffOf(side('before'), side('after')),
+    note: 'All texts come from the agent. Countersign does not see the file: the call makes the changes in this order.',
+  }
+}
+
+/** The old and the new text of one edit; null if they are missing, or differ between the two spellings. */
+function editTexts(params: JsonObject): { before: string; after: string; every: boolean } | null {
+  const given = edits.filter((names) => names.some((name) => Object.hasOwn(params, name)))
+  const [[before, after] = [], ...others] = given.map(([from, to]) => [params[from], params[to]] as const)
+  if (typeof before !== 'string' || typeof after !== 'string') return null
+  if (others.some(([from, to]) => from !== before || to !== after)) return null
+  return { before, after, every: params['replace_all'] === true || params['replaceAll'] === true }
 }
 
 /**

@@ -68,6 +68,7 @@ describe('the preview of a call', () => {
 describe('the preview of an agent’s call', () => {
   test.each<[string | null, JsonObject, string]>([
     ['Edit', { file_path: '/srv/a.ts', old_string: 'a', new_string: 'b' }, 'Edit “/srv/a.ts”'],
+    ['MultiEdit', { file_path: 'a.txt', edits: [] }, 'Edit “a.txt”'],
     ['NotebookEdit', { notebook_path: 'a.ipynb', new_source: 'x' }, 'Edit “a.ipynb”'],
     ['Write', { content: 'text', file_path: 'a.txt' }, 'Write “a.txt”'],
     ['Read', { file_path: 'a.txt', limit: 5 }, 'Read “a.txt”'],
@@ -98,6 +99,20 @@ describe('the preview of an agent’s call', () => {
     expect(note).toContain(where)
   })
 
+  test('of several edits shows each of them below a line of its own', () => {
+    const edits = [
+      { old_string: 'one', new_string: 'two' },
+      { old_string: 'a', new_string: 'b', replace_all: true },
+    ]
+    const { diff, note } = agentPreviewOf('MultiEdit', { file_path: 'a.txt', edits })
+    expect(diff).toEqual({
+      before: '── change 1 ──\none\n── change 2, every place ──\na',
+      after: '── change 1 ──\ntwo\n── change 2, every place ──\nb',
+      skipped: 0,
+    })
+    expect(note).toContain('in this order')
+  })
+
   test('that writes a file says that it replaces what is there', () => {
     const { diff, note } = agentPreviewOf('Write', { file_path: 'a.txt', content: 'all of it' })
     expect(diff).toEqual({ before: null, after: 'all of it', skipped: 0 })
@@ -117,6 +132,10 @@ describe('the preview of an agent’s call', () => {
     [null, { content: 'x' }],
     ['Edit', { old_string: 'teh', new_string: 'the', oldString: 'true', newString: 'false' }],
     ['Edit', { old_string: 'teh', new_string: 'the', oldString: 'teh' }],
+    ['MultiEdit', { edits: [] }],
+    ['MultiEdit', { edits: [{ old_string: 'one', new_string: 'two' }, { old_string: 'one' }] }],
+    ['MultiEdit', { edits: [{ old_string: 'x\n── change 2 ──', new_string: 'y' }] }],
+    ['MultiEdit', { edits: Array.from({ length: 51 }, () => ({ old_string: 'a', new_string: 'b' })) }],
     ['mcp__disk__format', { old_string: 'teh', new_string: 'the' }],
   ] as const)('of %s %j is no change of a file', (tool, params) => {
     expect(agentPreviewOf(tool, params)).not.toHaveProperty('diff')
