@@ -20,7 +20,7 @@ import { mostRoleOverrides } from '../src/governance/rules/role-overrides.ts'
 import { mostToolPolicies } from '../src/governance/rules/tool-policies.ts'
 import { mostResolvedBytes } from '../src/governance/runs/effects/resolve.ts'
 import { mostStoredBytes } from '../src/governance/runs/effects/storage-limit.ts'
-import { mostFailedItems } from '../src/governance/runs/read/calls.ts'
+import { mostFailedItems, mostSealedBytes } from '../src/governance/runs/read/calls.ts'
 import { shownOutputBytes } from '../src/governance/runs/read/read.ts'
 import {
   mostReferences as mostRunReferences,
@@ -168,6 +168,10 @@ const runs: Rows = [
     `${numberAt('ResolveRequest.item_indexes.maxItems')}, with ${bytes(mostResolvedBytes)} of outputs together`,
   ],
   ['failed items of a step that `GET /runs/{id}` lists', count(mostFailedItems)],
+  [
+    'sealed parameters of a failed item that `GET /runs/{id}` lists with its `value`',
+    `${bytes(mostSealedBytes)}; \`GET /runs/{id}/steps/{step}/calls\` has the others`,
+  ],
   [
     'outputs that `GET /runs/{id}` shows',
     `${bytes(shownOutputBytes)}; \`GET /runs/{id}/steps/{step}/output\` has the rest`,

@@ -4,7 +4,8 @@ import { parseSender } from '../activities/tools/mail-message.ts'
 import { parseSmtpUrl } from '../activities/tools/smtp-url.ts'
 import { readTlsKeyPair } from '../api/tls.ts'
 import { readConfig, type Config } from '../shared/config.ts'
-import { WrongSettings } from '../shared/environment.ts'
+import { readEnvironment, WrongSettings } from '../shared/environment.ts'
+import { apiPorts, clashingPorts } from '../shared/listening-ports.ts'
 import { readStackSettings, withStandIns } from '../stack/settings.ts'
 
 /** The result of `checkSettings`. Each line says what to change. */
@@ -22,6 +23,7 @@ export interface CheckedSettings {
 export function checkSettings(env: NodeJS.ProcessEnv): CheckedSettings {
   const wrong = [
     ...linesOf(() => readStackSettings(env)),
+    ...wrongPorts(env),
     ...wrongMail(env),
     ...wrongPlaces(withDataFolder(env)),
     ...missingPackages(env),
@@ -95,6 +97,19 @@ function wrongTemporalCertificate({
   TEMPORAL_TLS_KEY_FILE: keyFile,
 }: NodeJS.ProcessEnv): readonly string[] {
   return certFile && keyFile ? linesOf(() => readTlsKeyPair({ certFile, keyFile }, 'TEMPORAL_')) : []
+}
+
+/**
+ * Ports that two processes of `npm start` would open on this machine. Without a data folder, the processes may be on
+ * different machines. Then only the ports of the API are compared, by `readConfig`.
+ */
+function wrongPorts(env: NodeJS.ProcessEnv): readonly string[] {
+  if (!withDataFolder(env)['DATA_DIR']) return []
+  return clashingPorts(readEnvironment(env), [
+    ...apiPorts,
+    'WORKER_METRICS_PORT',
+    ...(env['DATABASE_URL'] ? [] : (['POSTGRES_PORT'] as const)),
+  ])
 }
 
 function wrongPlaces({ FILE_ROOT, LOG_DIR, DATA_DIR }: NodeJS.ProcessEnv): string[] {

@@ -2,6 +2,7 @@ import { hkdfSync, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import { readEnvironment, WrongSettings, type Environment } from './environment.ts'
+import { apiPorts, clashingPorts } from './listening-ports.ts'
 import type { ModelPrice } from './model-prices.ts'
 import { loopbackHosts, type NamedHost } from './outgoing/hosts.ts'
 import type { SignUp } from './sign-up-setting.ts'
@@ -111,6 +112,7 @@ export interface Config {
  */
 export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const { values: e, wrong } = readEnvironment(env)
+  wrong.push(...clashingPorts({ values: e, wrong }, apiPorts))
   const unfit = unfitForProduction(e)
   if (e.APP_ENV === 'production') wrong.push(...unfit.map((what) => `${what}, in production`))
   const encryptionKey = keyIn('DATA_ENCRYPTION_KEY', e.DATA_ENCRYPTION_KEY, wrong)

@@ -20,7 +20,7 @@ export interface StackSettings {
   readonly namespace: string | null
   readonly smtpUrl: string | null
   readonly fileRoot: string
-  /** An absolute path. null in production without LOG_DIR: logs then go to standard error. */
+  /** An absolute path. null in production without LOG_DIR: API and worker then log to standard error. */
   readonly logDir: string | null
   readonly publicUrl: string | null
   readonly tls: boolean

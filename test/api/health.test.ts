@@ -90,6 +90,15 @@ describe('GET /health', () => {
     expect((await server.call(null, 'GET', '/health')).body.checks.database).toBe(reason)
   })
 
+  test('does not blame the workers for a database that refuses their heartbeats too', async () => {
+    await seen(25)
+    const workerOf = async () => (await server.call(null, 'GET', '/health')).body.checks.worker
+    server.context.writeTrouble = { at: performance.now() - 29_000, reason: 'disk_full' }
+    expect(await workerOf()).toBe('unknown')
+    server.context.writeTrouble = { at: performance.now() - 31_000, reason: 'disk_full' }
+    expect(await workerOf()).toBe('down')
+  })
+
   // The file system of /proc has no free bytes.
   test.each([
     ['the logs', { logFolder: '/proc' }],

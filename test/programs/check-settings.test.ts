@@ -96,6 +96,48 @@ describe('checkSettings', () => {
     expect(checkSettings(files).wrong).toEqual([])
   })
 
+  test.each([
+    ['METRICS_PORT', { PORT: '9100', METRICS_PORT: '9100' }, 'PORT'],
+    ['METRICS_PORT', { METRICS_PORT: '8080' }, 'PORT'],
+    ['METRICS_PORT', { ...own, METRICS_PORT: '8080', HOST: '0.0.0.0' }, 'PORT'],
+    ['METRICS_PORT', { METRICS_PORT: '8080', HOST: '::1', METRICS_HOST: '0:0:0:0:0:0:0:1' }, 'PORT'],
+    ['METRICS_PORT', { METRICS_PORT: '8080', METRICS_HOST: 'localhost' }, 'PORT'],
+    ['WORKER_METRICS_PORT', { METRICS_PORT: '9100', WORKER_METRICS_PORT: '9100' }, 'METRICS_PORT'],
+    ['WORKER_METRICS_PORT', { WORKER_METRICS_PORT: '8080' }, 'PORT'],
+    ['POSTGRES_PORT', { PORT: '5432', POSTGRES_PORT: '5432' }, 'PORT'],
+  ])('refuses a %s that is taken: %j', (name, env: NodeJS.ProcessEnv, other) => {
+    const port = env[name]
+    expect(checkSettings(env).wrong).toEqual([
+      `${other} and ${name} are both ${port}: set ${name} to another port`,
+    ])
+  })
+
+  test('names each port once that is taken', () => {
+    const all = { METRICS_PORT: '8080', WORKER_METRICS_PORT: '8080', POSTGRES_PORT: '8080' }
+    expect(checkSettings(all).wrong).toEqual(
+      ['METRICS_PORT', 'WORKER_METRICS_PORT', 'POSTGRES_PORT'].map(
+        (name) => `PORT and ${name} are both 8080: set ${name} to another port`,
+      ),
+    )
+  })
+
+  const each9100 = { METRICS_PORT: '9100', WORKER_METRICS_PORT: '9100' }
+  test.each([
+    ['any free ports', { PORT: '0', METRICS_PORT: '0', WORKER_METRICS_PORT: '0', POSTGRES_PORT: '0' }],
+    ['one port on two addresses', { METRICS_PORT: '8080', METRICS_HOST: '10.0.0.9' }],
+    ['one port on two kinds of addresses', { METRICS_PORT: '8080', HOST: '0.0.0.0', METRICS_HOST: '::1' }],
+    ['one port for API and worker in two places', { ...own, ...each9100 }],
+    ['a port of a PostgreSQL that is not started', { ...own, POSTGRES_PORT: '8080' }],
+  ])('takes %s', (_what, env) => expect(checkSettings(env).wrong).toEqual([]))
+
+  test('with a data folder, API and worker are on one machine', () =>
+    expect(checkSettings({ ...own, ...each9100, DATA_DIR: '.data' }).wrong).toHaveLength(1))
+
+  test('compares no port that is wrong itself', () =>
+    expect(checkSettings({ PORT: 'abc', METRICS_PORT: '8080' }).wrong).toEqual([
+      expect.stringContaining('PORT is wrong'),
+    ]))
+
   test.each(['localhost', '::', '0.0.0.0', 'api-1.internal', '10.example'])('takes %s to listen on', (host) =>
     expect(checkSettings({ HOST: host, METRICS_HOST: host }).wrong).toEqual([]),
   )

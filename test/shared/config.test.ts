@@ -142,6 +142,14 @@ describe('readConfig', () => {
     expect(readConfig({ ...wide, METRICS_PORT: '' }).metrics).toBeNull()
   })
 
+  test('the API and its metrics cannot have one port; a worker elsewhere can have the same', () => {
+    expect(() => readConfig({ ...least, METRICS_PORT: '8080' })).toThrow(
+      'PORT and METRICS_PORT are both 8080: set METRICS_PORT to another port',
+    )
+    const same = readConfig({ ...least, METRICS_PORT: '9100', WORKER_METRICS_PORT: '9100' })
+    expect(same.workerMetrics).toEqual(same.metrics)
+  })
+
   test.each([
     ['development', 'all', { mode: 'open' }, null, false],
     ['test', 'all', { mode: 'open' }, null, false],

@@ -12,7 +12,7 @@ const databaseCheck = z
   .describe('`disk_full` and `read_only`: it answers, and has refused to write in the last half minute')
 const workerCheck = z
   .enum(['ok', 'down', 'unknown'])
-  .describe('`unknown`: the database, which knows the workers, does not answer')
+  .describe('`unknown`: the database, in which workers report, does not answer or refuses to write')
 const diskCheck = z
   .enum(['ok', 'full'])
   .describe('`full`: the disk of the logs, or of the data folder of `npm start`')
@@ -57,10 +57,11 @@ export const getHealth = publicRoute({
       within(services.temporal, false),
       within(() => freeBytes(context), Infinity),
     ])
+    const trouble = writeTroubleOf(context)
     const checks = {
-      database: database === null ? 'down' : (writeTroubleOf(context) ?? 'ok'),
+      database: database === null ? 'down' : (trouble ?? 'ok'),
       temporal: temporal ? 'ok' : 'down',
-      worker: workerState(database),
+      worker: workerState(database, trouble),
       disk: free < leastFree ? 'full' : 'ok',
       audit: isAlarmed(context) ? 'alarm' : 'ok',
     }
@@ -86,9 +87,13 @@ function isAlarmed({ auditAlarmAt }: Pick<Context, 'auditAlarmAt'>): boolean {
   return auditAlarmAt !== null && performance.now() - auditAlarmAt < alarmMilliseconds
 }
 
-function workerState(database: { worker: boolean } | null): 'ok' | 'down' | 'unknown' {
-  if (database === null) return 'unknown'
-  return database.worker ? 'ok' : 'down'
+/** If the database refuses to write, the heartbeats of living workers are missing too. */
+function workerState(
+  database: { worker: boolean } | null,
+  trouble: WriteRefusal | null,
+): 'ok' | 'down' | 'unknown' {
+  if (database?.worker === true) return 'ok'
+  return database === null || trouble !== null ? 'unknown' : 'down'
 }
 
 function writeTroubleOf({ writeTrouble }: Pick<Context, 'writeTrouble'>): WriteRefusal | null {

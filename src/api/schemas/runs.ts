@@ -109,7 +109,9 @@ const failedItem = z.strictObject({
   error: stepError,
   value: anyJson
     .optional()
-    .describe('The item; only for the requester and admins. A large one is shown by its size.'),
+    .describe(
+      'The item; only for the requester and admins. A large one is shown by its size, and one with large parameters is missing.',
+    ),
 })
 
 /** One call of a step. */

@@ -153,7 +153,7 @@ export const mostFailedItems = 20
  * If a failed item's sealed parameters have more bytes than this, they are not opened. The answer then lacks the item's
  * value.
  */
-const mostSealedBytes = 16 * 1024
+export const mostSealedBytes = 16 * 1024
 
 /** The errors of the calls of these steps, by step. */
 export async function readErrors(

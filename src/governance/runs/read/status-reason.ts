@@ -61,9 +61,13 @@ interface Facts {
   readonly settings: GovernanceSettings
   readonly waiting: readonly Waiting[]
   readonly votes: readonly Vote[]
+  readonly isTemporalAway: boolean
 }
 
-async function readFacts({ db }: Pick<Context, 'db'>, runs: readonly Run[]): Promise<Facts> {
+async function readFacts(
+  { db, isTemporalAway }: Pick<Context, 'db' | 'isTemporalAway'>,
+  runs: readonly Run[],
+): Promise<Facts> {
   const ids = runs.map(({ id }) => id)
   const organizationId = runs[0]?.organization_id ?? ''
   const [organization, waiting, votes] = await Promise.all([
@@ -76,7 +80,12 @@ async function readFacts({ db }: Pick<Context, 'db'>, runs: readonly Run[]): Pro
         left join memberships m on m.organization_id = a.organization_id and m.user_id = v.user_id
       where a.run_id = any(${ids}::text[]) and a.status = 'pending'`.execute(db),
   ])
-  return { settings: readSettings(organization?.settings ?? {}), waiting: waiting.rows, votes: votes.rows }
+  return {
+    settings: readSettings(organization?.settings ?? {}),
+    waiting: waiting.rows,
+    votes: votes.rows,
+    isTemporalAway,
+  }
 }
 
 /** A sentence names at most this many steps. */
@@ -92,19 +101,21 @@ function reasonOf(run: Run, facts: Facts): string {
     const decided = own.find(({ kind }) => kind === 'decided')
     return decided === undefined || own.some(({ kind }) => kind === 'slot')
       ? run.status_reason
-      : `${whatOf(decided)} ${decided.count === 1 ? 'is' : 'are'} decided: ${goesOn}`
+      : goesOn(`${whatOf(decided)} ${decided.count === 1 ? 'is' : 'are'} decided`, facts)
   }
   const named = open.slice(0, mostNamed).map((each) => sentenceOf(each, facts))
   const more = open.length - named.length
   return more > 0 ? `${named.join('; ')}; and ${more} more` : named.join('; ')
 }
 
-const goesOn = 'the run goes on as soon as a worker takes it up'
+/** While Temporal cannot be reached, no worker can take up the run. `withTemporal` then adds what the run waits for. */
+const goesOn = (decision: string, { isTemporalAway }: Facts): string =>
+  isTemporalAway ? decision : `${decision}: the run goes on as soon as a worker takes it up`
 
 function reasonOfWhole(run: Run, whole: Waiting, facts: Facts): string {
   if (whole.kind === 'approval') return `${run.status_reason}: ${votesOf(whole, facts)}`
   // An approved run that waits for a slot has a stored reason that says so.
-  return run.slot === 'waits' ? run.status_reason : `the run is approved: ${goesOn}`
+  return run.slot === 'waits' ? run.status_reason : goesOn('the run is approved', facts)
 }
 
 /** `step x`, `item 3 of step x` or `12 items of step x`. */

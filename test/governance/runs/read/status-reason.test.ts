@@ -125,6 +125,11 @@ describe('a run that waits says', () => {
     expect(await reasonOf(runId)).toMatch(/: 1 of 2 votes given, 1 missing$/)
     await engine.vote(approval?.id ?? '', 'owner')
     expect(await reasonOf(runId)).toBe('the run is approved: the run goes on as soon as a worker takes it up')
+    engine.context.isTemporalAway = true
+    expect(await reasonOf(runId)).toBe(
+      'the run is approved; Temporal cannot be reached, so the run goes on only once it is back',
+    )
+    engine.context.isTemporalAway = false
     expect(await enterRun(engine.context, runId)).toEqual({ state: 'go' })
     expect(await reasonOf(runId)).toBe('the run is in progress')
   })
@@ -135,7 +140,7 @@ describe('a run that waits says', () => {
     await go(engine, opOf(running))
     await engine.rules(holdRule({ name: 'h' }))
     const held = await engine.run()
-    await hold(engine, opOf(held))
+    const approvalId = await hold(engine, opOf(held))
     expect(await reasonOf(queued)).toBe('the run waits for a worker')
     engine.context.isTemporalAway = true
     expect(await reasonOf(queued)).toBe('Temporal cannot be reached: the run starts once it is back')
@@ -143,6 +148,10 @@ describe('a run that waits says', () => {
     expect(await reasonOf(held)).toBe(
       `step \`s\` waits for ${approvers}: 0 of 1 vote given, 1 missing; ` +
         'Temporal cannot be reached, so the run goes on only once it is back',
+    )
+    await engine.vote(approvalId, 'admin')
+    expect(await reasonOf(held)).toBe(
+      'step `s` is decided; Temporal cannot be reached, so the run goes on only once it is back',
     )
     await cancelRun(engine.context, { caller: engine.caller('admin'), runId: held })
     expect(await reasonOf(held)).toBe(`the run was cancelled by \`${engine.caller('admin').email}\``)
