@@ -139,3 +139,40 @@ describe('while a quick call runs', () => {
     expect(await stack.ended(runId)).toEqual({ run: 'completed', slow: 'completed', held: 'completed' })
   })
 })
+
+/**
+ * Number of failed workflow tasks in the histories of these runs. A failed task makes its run stand still for seconds
+ * or minutes, until Temporal tries the task again.
+ */
+async function failedTasks(runIds: readonly string[]): Promise<number> {
+  const events = await Promise.all(runIds.map(eventsOf))
+  return events.flat().filter((event) => event.workflowTaskFailedEventAttributes).length
+}
+
+describe('no workflow task fails', () => {
+  const several = { for_each: ['a', 'b', 'c', 'd'], ...quick }
+  const steps = [
+    read('bad', 'fail {{index}}', { for_each: ['x', 'y'], ...quick }),
+    read('good', '{{item}}', several),
+    read('more', '{{item}}', several),
+  ]
+  const runs = 12
+
+  test('when a run fails beside other quick calls', async () => {
+    const runIds = await Promise.all(Array.from({ length: runs }, () => start(...steps)))
+    for (const runId of runIds)
+      expect(await stack.ended(runId)).toMatchObject({ run: 'failed', bad: 'failed' })
+    expect(await failedTasks(runIds)).toBe(0)
+  })
+
+  test('when a run is cancelled beside quick calls', async () => {
+    const items = Array.from({ length: 60 }, (_, index) => `${index}`)
+    const runIds = await Promise.all(
+      Array.from({ length: runs }, () => start(read('each', '{{item}}', { for_each: items, ...quick }))),
+    )
+    await until('items are read', () => reads.calls.size > 0)
+    for (const runId of runIds) await cancelRun(stack.context, { caller: stack.caller('member'), runId })
+    for (const runId of runIds) expect(await stack.ended(runId)).toMatchObject({ run: 'cancelled' })
+    expect(await failedTasks(runIds)).toBe(0)
+  })
+})

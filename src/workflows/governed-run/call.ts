@@ -20,6 +20,7 @@ import {
   type StepRef,
   type WaitReason,
 } from '../../contract/messages.ts'
+import { uncancelled } from './uncancelled.ts'
 
 export type CallResult =
   | { readonly kind: 'done'; readonly outcome: StepDone['outcome'] }
@@ -57,7 +58,7 @@ export async function callTool(
   itemIndex: number | null,
 ): Promise<CallResult> {
   if (step.quick) {
-    const result = await resultOf(quickCall, run, step, itemIndex)
+    const result = await uncancelled(() => resultOf(quickCall, run, step, itemIndex))
     if (result.kind !== 'again') return result
     if (result.afterMilliseconds > 0)
       await sleep(result.afterMilliseconds, { summary: `until the next try of ${step.id}` })
@@ -71,7 +72,6 @@ export async function callTool(
 function quickCall(_: RunInput, step: SkeletonStep, itemIndex: number | null): Tools {
   return proxyLocalActivities<Tools>({
     startToCloseTimeout: step.timeoutSeconds * 1_000 + localGraceMilliseconds,
-    cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
     summary: summaryOf(step, itemIndex),
     retry: { maximumAttempts: 1 },
   })

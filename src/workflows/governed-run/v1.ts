@@ -27,6 +27,7 @@ import { History, type ItemsLeft } from './history.ts'
 import { runItems, type Window } from './items.ts'
 import { closeAs } from './close.ts'
 import { detailsOf, searchedBy, Tries } from './operator-view.ts'
+import { uncancelled } from './uncancelled.ts'
 import { noWakeUps, WaitingCalls } from './waiting-calls.ts'
 
 /**
@@ -141,7 +142,7 @@ class Run {
       if (waiting === undefined) {
         const entered = await this.#history.start(() => {
           seen = this.#waitingCalls.wakeCounts('')
-          return engine.enterRun(this.#input.runId)
+          return uncancelled(() => engine.enterRun(this.#input.runId))
         })
         if (entered.state === 'ended') return false
         if (entered.state === 'go') break
@@ -171,7 +172,8 @@ class Run {
   }
 
   async #expand(step: SkeletonStep): Promise<ItemsLeft | { ended: BadOutcome }> {
-    const expanded = await this.#history.start(() => engine.expandStep(this.#input.runId, step.id))
+    const expand = () => uncancelled(() => engine.expandStep(this.#input.runId, step.id))
+    const expanded = await this.#history.start(expand)
     return 'ended' in expanded ? expanded : this.#history.expanded(step.id, expanded.count)
   }
 
@@ -183,7 +185,7 @@ class Run {
       hasRoom: () => this.#open < mostOpen,
       call: (itemIndex, window) => this.#call(step, itemIndex, window),
     })
-    await this.#history.inFlight(() => engine.finishItems(this.#input.runId, step.id))
+    await this.#history.inFlight(() => uncancelled(() => engine.finishItems(this.#input.runId, step.id)))
     return bad
   }
 
