@@ -72,6 +72,10 @@ test('a file that is uploaded is listed, and the upload is answered in the form 
   expect(Object.keys(made).toSorted()).toEqual(Object.keys(files[0] ?? {}).toSorted())
 })
 
+test('a board is shown', async () => {
+  expect(await client.boards.getBoard({ id: 'board001' })).toMatchObject({ name: 'Board' })
+})
+
 test('all cards of a board and the account of the credential are shown', async () => {
   const all = await client.boards.getBoardCardsByFilter({ id: 'board001', filter: 'all' })
   expect(all.map(({ name }) => name)).toContain('one')

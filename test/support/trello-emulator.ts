@@ -97,6 +97,12 @@ const trello = defineEmulator<TrelloState>({
       return issues.length === 0 ? follow() : c.text(issues.join('; '), 418)
     })
     app.get('/1/members/me', (c) => c.json({ id: idOf(2), username: 'bot', fullName: 'Bot' }))
+    app.get('/1/boards/:id', (c) => {
+      const { board } = state
+      return boardIs(c.req.param('id'))
+        ? c.json({ ...board, url: `https://trello.com/b/${board.shortLink}/plans`, closed: false })
+        : c.text('The requested resource was not found.', 404)
+    })
     app.get('/1/boards/:id/lists', (c) =>
       boardIs(c.req.param('id'))
         ? c.json(state.lists.map((each) => ({ ...each, closed: false, idBoard: state.board.id, pos: 1 })))

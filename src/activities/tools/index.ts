@@ -22,7 +22,7 @@ import { searchWeb } from './search/web-search.ts'
 import { createChannel, findChannel } from './slack/channels.ts'
 import { findMessage, sendMessage } from './slack/messages.ts'
 import { readInvited, readRecipient } from './slack/state.ts'
-import { getCard, listCards, readCardState } from './trello/reads.ts'
+import { getCard, listCards, readCardState, readListState } from './trello/reads.ts'
 import {
   comment as commentInTrello,
   createCard,
@@ -92,6 +92,7 @@ export const stateReaders = {
   github_comment: readIssueState,
   jira_create_issue: readProjectState,
   jira_comment: readJiraIssueState,
+  trello_create_card: readListState,
   trello_comment: readCardState,
   slack_send_message: readRecipient,
   slack_create_channel: readInvited,

@@ -35,6 +35,7 @@ const calls: Readonly<Record<'jira' | 'trello', readonly (readonly [Call, object
   ],
   trello: [
     [trello.getMember, { id: 'me' }],
+    [trello.getBoard, card],
     [trello.getBoardLists, card],
     [trello.getBoardCards, card],
     [trello.getBoardCardsByFilter, { ...card, filter: 'all' }],

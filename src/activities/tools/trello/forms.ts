@@ -23,6 +23,7 @@ export const aCard = z.object({
   list: z.object({ name: text }),
   board: z.object({ id, name: text }),
 })
+export const aBoard = z.object({ id, name: text, url })
 export const madeCard = z.object({ id, url })
 export const made = z.object({ id })
 
