@@ -108,6 +108,11 @@ export const assumptions: readonly Assumption[] = [
     withoutPage: 'GitHub names no delay of its lists.',
   },
   {
+    service: 'GitHub',
+    what: 'An issue that was transferred is not listed by its old repository. Its old address answers with a redirect. A look does not follow it.',
+    page: 'https://docs.github.com/en/rest/issues/issues#get-an-issue',
+  },
+  {
     service: 'Slack',
     what: 'A message to `#name` goes to the channel that has this name now, and to none that had it before.',
     page: null,
@@ -171,6 +176,13 @@ export const assumptions: readonly Assumption[] = [
     what: 'Lists of cards and comments show a new one within 60 s of its request.',
     page: null,
     withoutPage: 'Trello names no delay of its lists.',
+  },
+  {
+    service: 'Trello',
+    what: 'A card that moves to another board keeps its id, and leaves `createCard` or `moveCardFromBoard` on its board at once. A list leaves `moveListFromBoard`.',
+    page: null,
+    withoutPage:
+      'Atlassian names these actions, and says no more. If it does not hold, a moved card can be made twice.',
   },
   {
     service: 'Trello',

@@ -58,7 +58,7 @@ export const standIns: readonly StandIn[] = [
     service: 'Trello',
     standIn: 'our own',
     checked: `Trello’s OpenAPI description, as ${named('trello.js')} is generated from it: methods, paths and names of values of each request, and the whole answer, of ${operationsOf('trello')}`,
-    not: 'the forms of values in requests, and parameters of the cards of a board, which the description leaves out',
+    not: 'the forms of values in requests, parameters of the cards of a board, which the description leaves out, and which actions a board keeps',
   },
   {
     service: 'GitHub',

@@ -54,6 +54,7 @@ export const trelloGetCard = defineTool({
 
 export const trelloCreateCard = defineTool({
   ...writes,
+  precondition: { of: 'the board, the list or the name of one of them', check: 'before' },
   name: 'trello_create_card',
   description: 'Creates a card in a list of a Trello board.',
   sideEffect: 'write',

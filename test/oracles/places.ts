@@ -48,6 +48,9 @@ const rows: Readonly<Record<Kind, readonly Row[]>> = {
     ['C0123ABCD', null, 'C0123ABCD'],
     ['https://acme.slack.com/archives/C0123ABCD', 'acme.slack.com', 'C0123ABCD'],
     ['https://acme.slack.com/archives/C0123ABCD#x', 'acme.slack.com', null],
+    ['https://app.slack.com/client/T0123ABCD/C0123ABCD/details', 'app.slack.com', 'C0123ABCD'],
+    ['https://app.slack.com/client/T0123ABCD', 'app.slack.com', null],
+    ['https://acme.enterprise.slack.com/archives/C0123ABCD', 'acme.enterprise.slack.com', 'C0123ABCD'],
     ['Announcements', null, null],
   ],
   issue: [
@@ -63,6 +66,7 @@ const rows: Readonly<Record<Kind, readonly Row[]>> = {
   card: [
     ['AbCdEf12', null, 'AbCdEf12'],
     ['https://trello.com/c/AbCdEf12/7-title', 'trello.com', 'AbCdEf12'],
+    ['https://www.trello.com/c/AbCdEf12', 'www.trello.com', 'AbCdEf12'],
     ['abcdef12', null, 'abcdef12'],
     ['https://trello.com/c/abcdef12', 'trello.com', 'abcdef12'],
     ['0123456789abcdef01234567', null, '0123456789abcdef01234567'],

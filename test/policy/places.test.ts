@@ -92,6 +92,7 @@ describe('parts of a place', () => {
     ['jira_comment', 'issue', 'startswith', `${site}/browse/ops-`, 'OPS-7'],
     ['jira_comment', 'issue', 'contains', 'ops', 'OPS-7'],
     ['trello_get_card', 'card', 'startswith', 'https://trello.com/c/AbC', 'AbCdEf12'],
+    ['trello_get_card', 'card', 'startswith', 'https://www.trello.com/c/AbC', 'AbCdEf12'],
     ['docs_read', 'document', 'startswith', '1Ab', 'https://docs.google.com/document/d/1AbC_d'],
   ] as const)('%s: `%s` %s `%s` holds for `%s`', (tool, param, operator, value, text) => {
     expect(matches({ tool, param }, operator, value, text)).toBe(true)

@@ -186,6 +186,9 @@ describe('`allowed_channels`', () => {
     '#großes-team',
     'https://acme.slack.com/archives/C024BE91L',
     'https://acme.slack.com/archives/C024BE91L/p1700000000000100',
+    'https://acme.slack.com/archives/C024BE91L/p1700?thread_ts=1700000000.000100&cid=C024BE91L',
+    'https://app.slack.com/client/T024BE7LD/C024BE91L',
+    'https://acme.enterprise.slack.com/archives/C024BE91L',
   ])('lets `%s` through', (channel) => expect(onChannel(channel)).toBe(true))
 
   test.each([
@@ -210,6 +213,7 @@ describe('`allowed_channels`', () => {
     ['a link of another host', 'https://acme.slack.com.evil.test/archives/C024BE91L'],
     ['a link to another channel', 'https://acme.slack.com/archives/C999BE91L#C024BE91L'],
     ['a link with a query', 'https://acme.slack.com/archives/C024BE91L?cid=C999BE91L'],
+    ['a link of the web app that climbs', 'https://app.slack.com/client/T024BE7LD/C024BE91L/../C999BE91L'],
     ['a link that climbs', 'https://acme.slack.com/archives/C024BE91L/../C999BE91L'],
     ['a link with an encoded id', 'https://acme.slack.com/archives/%43024BE91L'],
     ['a list', ['#releases']],

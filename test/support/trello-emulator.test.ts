@@ -2,7 +2,13 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { createTrelloClient } from 'trello.js'
 import { describe } from './atlassian/describe.ts'
 import { describedIn } from './atlassian/described.ts'
-import { startTrello, trelloCredential, trelloWith, type TrelloEmulator } from './trello-emulator.ts'
+import {
+  listElsewhere,
+  startTrello,
+  trelloCredential,
+  trelloWith,
+  type TrelloEmulator,
+} from './trello-emulator.ts'
 
 /*
  * Tests the stand-in for Trello with the client and the schemas of trello.js, which are generated from Trello's OpenAPI
@@ -70,6 +76,24 @@ test('a file that is uploaded is listed, and the upload is answered in the form 
   const files = await client.cards.getCardAttachments({ id: 'c0000256' })
   expect(files).toEqual([expect.objectContaining({ id: made.id, name: 'a.txt' })])
   expect(Object.keys(made).toSorted()).toEqual(Object.keys(files[0] ?? {}).toSorted())
+})
+
+test('a card that the client moves to another board and deletes there is listed in the actions', async () => {
+  const { id } = await client.cards.createCard({ idList: '000000000000000000000010', name: 'moves' })
+  await client.cards.updateCard({ id, idList: listElsewhere.id, idBoard: listElsewhere.idBoard })
+  const board = await client.boards.getBoardCards({ id: 'board001' })
+  expect(board.map((each) => each.id)).not.toContain(id)
+  await client.cards.deleteCard({ id })
+  const typesAt = async (boardId: string) => {
+    const actions = await client.boards.getBoardActions({ boardId, limit: 1000 })
+    return actions.filter(({ data }) => data['card']?.id === id).map(({ type }) => type)
+  }
+  expect(await typesAt('board001')).toEqual(['moveCardFromBoard', 'createCard'])
+  expect(await typesAt('board009')).toEqual(['deleteCard', 'moveCardToBoard'])
+})
+
+test('a board is shown', async () => {
+  expect(await client.boards.getBoard({ id: 'board001' })).toMatchObject({ name: 'Board' })
 })
 
 test('all cards of a board and the account of the credential are shown', async () => {

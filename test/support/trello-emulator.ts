@@ -25,7 +25,7 @@ interface TrelloComment {
 export interface TrelloCard {
   readonly id: string
   readonly shortLink: string
-  readonly idList: string
+  idList: string
   readonly name: string
   readonly desc: string
   readonly date: string
@@ -33,19 +33,43 @@ export interface TrelloCard {
   readonly comments: TrelloComment[]
   readonly files: TrelloFile[]
 }
+interface TrelloAction {
+  readonly id: string
+  readonly type: 'createCard' | 'deleteCard' | 'moveCardFromBoard' | 'moveCardToBoard'
+  readonly date: string
+  readonly idBoard: string
+  readonly idCard: string
+}
+interface TrelloBoard {
+  readonly id: string
+  readonly shortLink: string
+  readonly name: string
+}
 export interface TrelloState {
-  readonly board: { readonly id: string; readonly shortLink: string; readonly name: string }
-  readonly lists: { readonly id: string; readonly name: string }[]
+  readonly boards: readonly TrelloBoard[]
+  readonly lists: { readonly id: string; readonly name: string; readonly idBoard: string }[]
   readonly cards: TrelloCard[]
+  /** What happened on the boards. */
+  readonly actions: TrelloAction[]
   last: number
 }
 
 const idOf = (number: number): string => number.toString(16).padStart(24, '0')
 
-/** Returns a state with one board, `board001`, with these lists. Each card is in the first list. */
+/** A list on the board `board009`. */
+export const listElsewhere = { id: idOf(8), name: 'Elsewhere', idBoard: idOf(9) }
+
+/**
+ * Returns a state with the board `board001`, with these lists. Each card is in the first list. A second board,
+ * `board009`, has the list `listElsewhere`.
+ */
 export const trelloWith = (lists: readonly string[], cards: readonly string[] = []): TrelloState => ({
-  board: { id: idOf(1), shortLink: 'board001', name: 'Board' },
-  lists: lists.map((name, index) => ({ id: idOf(16 + index), name })),
+  boards: [
+    { id: idOf(1), shortLink: 'board001', name: 'Board' },
+    { id: listElsewhere.idBoard, shortLink: 'board009', name: 'Other board' },
+  ],
+  lists: [...lists.map((name, index) => ({ id: idOf(16 + index), name, idBoard: idOf(1) })), listElsewhere],
+  actions: [],
   cards: cards.map((name, index) => cardOf(256 + index, idOf(16), name, `about ${name}`)),
   last: 4096,
 })
@@ -68,25 +92,23 @@ const beyond = Object.fromEntries(
   operations.map(({ id }) => [id, id.startsWith('getBoardCards') ? [...nested, ...credential] : credential]),
 )
 
+const notFound = 'The requested resource was not found.'
+
 const trello = defineEmulator<TrelloState>({
   name: 'trello',
   state: () => trelloWith([]),
   setup({ app, state }) {
-    const boardIs = (id: string): boolean => id === state.board.id || id === state.board.shortLink
+    const boardAt = (id: string) => state.boards.find((each) => each.id === id || each.shortLink === id)
     const cardAt = (id: string) => state.cards.find((each) => each.id === id || each.shortLink === id)
-    const shown = ({ id, shortLink, idList, name, desc, closed, date }: TrelloCard) => {
+    const boardOf = ({ idList }: TrelloCard): string =>
+      state.lists.find(({ id }) => id === idList)?.idBoard ?? ''
+    const note = (type: TrelloAction['type'], idBoard: string, { id: idCard }: TrelloCard): void => {
+      state.actions.push({ id: idOf(next()), type, date: new Date().toISOString(), idBoard, idCard })
+    }
+    const shown = (card: TrelloCard) => {
+      const { id, shortLink, idList, name, desc, closed, date: dateLastActivity } = card
       const url = `https://trello.com/c/${shortLink}/1-${encodeURIComponent(name)}`
-      return {
-        id,
-        shortLink,
-        idList,
-        idBoard: state.board.id,
-        name,
-        desc,
-        closed,
-        url,
-        dateLastActivity: date,
-      }
+      return { id, shortLink, idList, idBoard: boardOf(card), name, desc, closed, url, dateLastActivity }
     }
     const next = (): number => (state.last += 1)
 
@@ -97,31 +119,68 @@ const trello = defineEmulator<TrelloState>({
       return issues.length === 0 ? follow() : c.text(issues.join('; '), 418)
     })
     app.get('/1/members/me', (c) => c.json({ id: idOf(2), username: 'bot', fullName: 'Bot' }))
-    app.get('/1/boards/:id/lists', (c) =>
-      boardIs(c.req.param('id'))
-        ? c.json(state.lists.map((each) => ({ ...each, closed: false, idBoard: state.board.id, pos: 1 })))
-        : c.text('The requested resource was not found.', 404),
-    )
+    app.get('/1/boards/:id', (c) => {
+      const board = boardAt(c.req.param('id'))
+      if (board === undefined) return c.text(notFound, 404)
+      return c.json({ ...board, url: `https://trello.com/b/${board.shortLink}/plans`, closed: false })
+    })
+    app.get('/1/boards/:id/lists', (c) => {
+      const board = boardAt(c.req.param('id'))
+      if (board === undefined) return c.text(notFound, 404)
+      const lists = state.lists.filter(({ idBoard }) => idBoard === board.id)
+      return c.json(lists.map((each) => ({ ...each, closed: false, pos: 1 })))
+    })
+    app.get('/1/boards/:id/actions', (c) => {
+      const board = boardAt(c.req.param('id'))
+      if (board === undefined) return c.text(notFound, 404)
+      const types = c.req.query('filter')?.split(',')
+      const found = state.actions.filter(
+        ({ type, date, idBoard }) =>
+          idBoard === board.id && types?.includes(type) !== false && isSince(c.req.query('since'), date),
+      )
+      return c.json(found.toReversed().map(cardActionOf))
+    })
     for (const path of ['/1/boards/:id/cards', '/1/boards/:id/cards/all'])
       app.get(path, (c) => {
-        if (!boardIs(c.req.param('id'))) return c.text('The requested resource was not found.', 404)
-        const since = Date.parse(c.req.query('since') ?? '1970-01-01T00:00:00Z')
+        const board = boardAt(c.req.param('id'))
+        if (board === undefined) return c.text(notFound, 404)
         const isAll = path.endsWith('/all')
         const found = state.cards.filter(
-          ({ closed, date }) => (isAll || !closed) && Date.parse(date) >= since,
+          (card) =>
+            boardOf(card) === board.id && (isAll || !card.closed) && isSince(c.req.query('since'), card.date),
         )
         return c.json(found.map(shown))
       })
     app.get('/1/cards/:id', (c) => {
       const card = cardAt(c.req.param('id'))
-      if (card === undefined) return c.text('The requested resource was not found.', 404)
+      if (card === undefined) return c.text(notFound, 404)
       const list = state.lists.find(({ id }) => id === card.idList)
-      const { id, name } = state.board
+      const { id, name } = boardAt(boardOf(card)) ?? { id: '', name: '' }
       return c.json({
         ...shown(card),
-        list: { ...list, closed: false, idBoard: id, pos: 1 },
+        list: { ...list, closed: false, pos: 1 },
         ...(c.req.query('board') === 'true' ? { board: { id, name } } : {}),
       })
+    })
+    app.put('/1/cards/:id', async (c) => {
+      const card = cardAt(c.req.param('id'))
+      if (card === undefined) return c.text(notFound, 404)
+      const { idList = '' } = await valuesOf(c.req)
+      if (!state.lists.some(({ id }) => id === idList)) return c.text('invalid value for idList', 400)
+      const before = boardOf(card)
+      card.idList = idList
+      if (boardOf(card) !== before) {
+        note('moveCardFromBoard', before, card)
+        note('moveCardToBoard', boardOf(card), card)
+      }
+      return c.json(shown(card))
+    })
+    app.delete('/1/cards/:id', (c) => {
+      const card = cardAt(c.req.param('id'))
+      if (card === undefined) return c.text(notFound, 404)
+      note('deleteCard', boardOf(card), card)
+      state.cards.splice(state.cards.indexOf(card), 1)
+      return c.json({ limits: {} })
     })
     app.post('/1/cards', async (c) => {
       const given = await valuesOf(c.req)
@@ -129,18 +188,18 @@ const trello = defineEmulator<TrelloState>({
         return c.text('invalid value for idList', 400)
       const card = cardOf(next(), given['idList'] ?? '', given['name'] ?? '', given['desc'] ?? '')
       state.cards.push(card)
+      note('createCard', boardOf(card), card)
       return c.json(shown(card))
     })
     app.get('/1/cards/:id/actions', (c) => {
       const card = cardAt(c.req.param('id'))
-      if (card === undefined) return c.text('The requested resource was not found.', 404)
-      const since = Date.parse(c.req.query('since') ?? '1970-01-01T00:00:00Z')
-      const found = card.comments.filter(({ date }) => Date.parse(date) >= since).toReversed()
-      return c.json(found.map(actionOf))
+      if (card === undefined) return c.text(notFound, 404)
+      const found = card.comments.filter(({ date }) => isSince(c.req.query('since'), date))
+      return c.json(found.toReversed().map(actionOf))
     })
     app.post('/1/cards/:id/actions/comments', async (c) => {
       const card = cardAt(c.req.param('id'))
-      if (card === undefined) return c.text('The requested resource was not found.', 404)
+      if (card === undefined) return c.text(notFound, 404)
       const { text = '' } = await valuesOf(c.req)
       const made = { id: idOf(next()), text, date: new Date().toISOString() }
       card.comments.push(made)
@@ -175,6 +234,17 @@ const actionOf = ({ id, text, date }: TrelloComment) => ({
   data: { text },
 })
 
+const cardActionOf = ({ id, type, date, idBoard, idCard }: TrelloAction) => ({
+  id,
+  type,
+  date,
+  idMemberCreator: idOf(2),
+  data: { card: { id: idCard }, board: { id: idBoard } },
+})
+
+const isSince = (since: string | undefined, date: string): boolean =>
+  since === undefined || Date.parse(date) >= Date.parse(since)
+
 /** Trello accepts values in the query and as JSON. */
 async function valuesOf(request: { url: string; text(): Promise<string> }): Promise<Record<string, string>> {
   const text = await request.text()
@@ -183,7 +253,7 @@ async function valuesOf(request: { url: string; text(): Promise<string> }): Prom
 }
 
 export interface TrelloEmulator extends Emulator {
-  /** The board, lists and cards that the emulator holds now. */
+  /** The boards, lists, cards and actions that the emulator holds now. */
   state(): TrelloState
 }
 

@@ -22,13 +22,9 @@ import { searchWeb } from './search/web-search.ts'
 import { createChannel, findChannel } from './slack/channels.ts'
 import { findMessage, sendMessage } from './slack/messages.ts'
 import { readInvited, readRecipient } from './slack/state.ts'
-import { getCard, listCards, readCardState } from './trello/reads.ts'
-import {
-  comment as commentInTrello,
-  createCard,
-  findCard,
-  findComment as findTrelloComment,
-} from './trello/writes.ts'
+import { getCard, listCards, readCardState, readListState } from './trello/reads.ts'
+import { findCard } from './trello/find-card.ts'
+import { comment as commentInTrello, createCard, findComment as findTrelloComment } from './trello/writes.ts'
 import type { AudienceReaderOf, FinderOf, StateReaderOf, ToolBody } from './params.ts'
 
 /** The body of each tool. A call of a tool of the catalogue without a body fails with `tool_not_available`. */
@@ -92,6 +88,7 @@ export const stateReaders = {
   github_comment: readIssueState,
   jira_create_issue: readProjectState,
   jira_comment: readJiraIssueState,
+  trello_create_card: readListState,
   trello_comment: readCardState,
   slack_send_message: readRecipient,
   slack_create_channel: readInvited,

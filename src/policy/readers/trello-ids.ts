@@ -3,8 +3,8 @@
  * id of one card count as different cards, because only Trello knows that they are the same.
  */
 const id = /^(?:[\da-f]{24}|[\dA-Za-z]{8})$/
-const cardLink = /^https:\/\/trello\.com\/c\/([\dA-Za-z]{8})(?:[/?#][!-~]*)?$/
-const boardLink = /^https:\/\/trello\.com\/b\/([\dA-Za-z]{8})(?:[/?#][!-~]*)?$/
+const cardLink = /^https:\/\/(?:www\.)?trello\.com\/c\/([\dA-Za-z]{8})(?:[/?#][!-~]*)?$/
+const boardLink = /^https:\/\/(?:www\.)?trello\.com\/b\/([\dA-Za-z]{8})(?:[/?#][!-~]*)?$/
 
 const idIn = (text: string, link: RegExp): string | null => {
   const found = link.exec(text)?.[1] ?? text
@@ -19,6 +19,7 @@ export const boardIdOf = (text: string): string | null => idIn(text, boardLink)
 
 /**
  * Reads a text that has only a part of an id, such as the value of `startswith` in a rule. Returns this part: `AbC` for
- * `https://trello.com/c/AbC`.
+ * `https://trello.com/c/AbC`. A link may also begin with `https://www.trello.com/`.
  */
-export const partOfId = (text: string): string => text.replace(/^https:\/\/trello\.com\/[bc]\/(?=.)/, '')
+export const partOfId = (text: string): string =>
+  text.replace(/^https:\/\/(?:www\.)?trello\.com\/[bc]\/(?=.)/, '')

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { OutcomeUnknown } from '../../../src/activities/tools/executor.ts'
-import { readCardState } from '../../../src/activities/tools/trello/reads.ts'
+import { readCardState, readListState } from '../../../src/activities/tools/trello/reads.ts'
 import { findComment } from '../../../src/activities/tools/trello/writes.ts'
 import type { ToolName } from '../../../src/catalog/index.ts'
 import { startFaultProxy, type FaultProxy } from '../../support/fault-proxy.ts'
@@ -167,4 +167,46 @@ test('an approval of a comment does not cover a card that was moved to a list of
     return { status: 200, body: JSON.stringify({ ...card, list: { name: 'To do' }, board }) }
   }
   expect((await seen()).revision).not.toBe(revision)
+})
+
+describe('an approval of a new card', () => {
+  const given = { board, list: 'To do', name: 'n' }
+  const seen = (params = given) => readListState(toolCall(params), context())
+  const first = { id: '000000000000000000000010', name: 'To do' }
+  /** Trello answers with this board and these lists. */
+  const answering = (name: string, lists: readonly object[]): void => {
+    const body = { id: '000000000000000000000001', name, url: board }
+    proxy.choose = (_, path) => ({
+      status: 200,
+      body: JSON.stringify(path.includes('/lists') ? lists : body),
+    })
+  }
+
+  test('shows the names of the board and the list, also if the call gives ids', async () => {
+    const shown = { 'name of the board': 'Board', 'name of the list': 'To do', link: board }
+    const { revision, fields } = await seen()
+    expect(fields).toEqual(shown)
+    const byIds = await seen({ ...given, board: '000000000000000000000001', list: first.id })
+    expect(byIds).toEqual({ revision, fields: shown })
+    expect((await seen({ ...given, list: 'Done' })).revision).not.toBe(revision)
+  })
+
+  test.each([
+    ['a renamed board', 'Other', [first], given],
+    ['another list of the same name', 'Board', [{ ...first, id: '000000000000000000000099' }], given],
+    ['a renamed list', 'Board', [{ ...first, name: 'Public' }], { ...given, list: first.id }],
+  ])('does not cover %s', async (_, name, lists, params) => {
+    const { revision } = await seen(params)
+    answering('Board', [first])
+    expect((await seen(params)).revision).toBe(revision)
+    answering(name, lists)
+    expect((await seen(params)).revision).not.toBe(revision)
+  })
+
+  test.each([
+    ['Nothing', 'trello_list_not_found'],
+    ['Twice', 'invalid_params'],
+  ])('cannot show the list %s', async (list, code) => {
+    expect(await rejection(seen({ ...given, list }))).toMatchObject({ code })
+  })
 })

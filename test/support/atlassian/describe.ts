@@ -3,7 +3,7 @@ import * as trello from 'trello.js'
 import type { Operation } from './described.ts'
 
 /*
- * Reads how Atlassian's OpenAPI descriptions describe the requests that Countersign sends. It reads this from jira.js
+ * Reads how Atlassian's OpenAPI descriptions describe the requests that Countersign and its tests send. It reads this from jira.js
  * and trello.js, because both libraries are generated from the descriptions. It calls each function of a library with a
  * client that sends nothing.
  *
@@ -35,11 +35,15 @@ const calls: Readonly<Record<'jira' | 'trello', readonly (readonly [Call, object
   ],
   trello: [
     [trello.getMember, { id: 'me' }],
+    [trello.getBoard, card],
     [trello.getBoardLists, card],
+    [trello.getBoardActions, { boardId: '{}' }],
     [trello.getBoardCards, card],
     [trello.getBoardCardsByFilter, { ...card, filter: 'all' }],
     [trello.getCard, card],
     [trello.createCard, {}],
+    [trello.updateCard, card],
+    [trello.deleteCard, card],
     [trello.getCardActions, card],
     [trello.createCardComment, card],
     [trello.getCardAttachments, card],

@@ -23,9 +23,17 @@ export const aCard = z.object({
   list: z.object({ name: text }),
   board: z.object({ id, name: text }),
 })
+export const aBoard = z.object({ id, name: text, url })
 export const madeCard = z.object({ id, url })
 export const made = z.object({ id })
 
-export const markedCards = listOf(z.object({ id, url, desc: text }), mostLooked)
+export const markedCard = z.object({ id, url, desc: text })
+export type MarkedCard = z.output<typeof markedCard>
+export const markedCards = listOf(markedCard, mostLooked)
+/** The action of a list names no card. */
+export const boardActions = listOf(
+  z.object({ type: text, data: z.object({ card: z.object({ id }).nullish() }) }),
+  mostLooked,
+)
 export const markedComments = listOf(z.object({ id, data: z.object({ text: text.nullish() }) }), mostLooked)
 export const files = listOf(z.object({ name: text, date: text }), mostLooked)

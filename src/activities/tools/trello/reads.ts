@@ -3,7 +3,7 @@ import type { StateReaderOf, ToolBody } from '../params.ts'
 import { ToolError } from '../executor.ts'
 import type { Rest } from '../rest/client.ts'
 import { listIn, listsOf, trelloOf } from './client.ts'
-import { aCard, cards } from './forms.ts'
+import { aBoard, aCard, cards } from './forms.ts'
 import { boardIdOf, cardIdOf } from './place.ts'
 
 export const listCards: ToolBody<'trello_list_cards'> = async (call, context) => {
@@ -62,5 +62,25 @@ export const readCardState: StateReaderOf<'trello_comment'> = async (call, conte
       'board of the card': board.name,
       link: url,
     },
+  }
+}
+
+/**
+ * Reads the board and the list that approvers of a new card see. The revision has the list's id, because another list
+ * may get its name.
+ */
+export const readListState: StateReaderOf<'trello_create_card'> = async (call, context) => {
+  const trello = await trelloOf(call, context, 'trello_create_card')
+  const board = await trello.read(aBoard, {
+    method: 'GET',
+    path: `/1/boards/${boardIdOf(call.params.board)}`,
+    query: { fields: 'name,url' },
+  })
+  const lists = await listsOf(trello, call.params.board)
+  const list = listIn(lists, call.params.list)
+  const name = lists.get(list) ?? ''
+  return {
+    revision: hashOf({ board: board.id, boardName: board.name, list, listName: name }),
+    fields: { 'name of the board': board.name, 'name of the list': name, link: board.url },
   }
 }

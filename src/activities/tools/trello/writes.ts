@@ -3,9 +3,9 @@ import { OutcomeUnknown } from '../executor.ts'
 import { beforeSending, markOf } from '../marker.ts'
 import type { FinderOf, ToolBody } from '../params.ts'
 import { listIn, listsOf, trelloOf } from './client.ts'
-import { files, made, madeCard, markedCards, markedComments, mostLooked } from './forms.ts'
+import { files, made, madeCard, markedComments, mostLooked } from './forms.ts'
 import { withMark } from './mark.ts'
-import { boardIdOf, cardIdOf } from './place.ts'
+import { cardIdOf } from './place.ts'
 import { cardAt } from './reads.ts'
 
 /*
@@ -23,22 +23,6 @@ export const createCard: ToolBody<'trello_create_card'> = async (call, context) 
     body: { idList, name, desc: withMark(description, call), pos: 'bottom' },
   })
   return { output: { id, url } }
-}
-
-/**
- * Looks for the mark in all new cards of the board. This includes archived cards and cards of all lists, because
- * somebody may have moved or archived the card.
- */
-export const findCard: FinderOf<'trello_create_card'> = async (call, context, look) => {
-  const trello = await trelloOf(call, context, 'trello_create_card')
-  const listed = await trello.read(markedCards, {
-    method: 'GET',
-    path: `/1/boards/${boardIdOf(call.params.board)}/cards/all`,
-    query: { since: beforeSending(look).toISOString(), limit: mostLooked, fields: 'desc,url' },
-  })
-  const found = listed.find(({ desc }) => desc.includes(markOf(call)))
-  if (found !== undefined) return { kind: 'done', output: { id: found.id, url: found.url } }
-  return { kind: listed.length < mostLooked ? 'absent' : 'unclear' }
 }
 
 /** The file is attached before the comment is made. So a marked comment shows that the whole call was carried out. */
