@@ -691,7 +691,7 @@ def plain_forms(path, cwd):
     if path[:5].lower() == "file:":
         from urllib.parse import unquote
 
-        # The path may begin with the name of a machine, so both forms are added.
+        # The path may begin with the name of a machine. So it is added both with and without its first part.
         named = unquote(path[5:]).lstrip("/")
         root = "" if os.name == "nt" else "/"
         places += [root + named, root + named.partition("/")[2]]
@@ -708,7 +708,7 @@ def addresses(text):
             if scheme.endswith(("http", "https")):
                 starts.append(at - (5 if scheme == "https" else 4))
             at = word.find("://", at + 1)
-        # The first address also keeps all following text, which may be its query.
+        # The first address keeps the whole rest of the word, because the later addresses may be in its query.
         for start, end in zip(starts, [None] + starts[2:] + [None]):
             found.append(word[start:end].rstrip(".,;:!?)]}>\"'"))
     return found
@@ -1380,8 +1380,9 @@ class Settings:
         self.key = value("api_key", "SERVICE_API_KEY")
         if "api_key_file" in named and "api_key" not in named:
             self.key = read_private(named["api_key_file"], True).decode("utf-8", "replace").strip()
-        # Then an administrator has named the organization, and each user keeps a key of this organization.
         self.key_file = named.get("api_key_file")
+        # If the file names an organization and a file for the key, an administrator has chosen the organization. Each
+        # user then keeps a key of this organization.
         self.must_match = "organization_id" in named and self.key_file is not None and "api_key" not in named
         allow_http = value("allow_http", "SERVICE_ALLOW_HTTP")
         self.allow_http = allow_http in (True, "1", "true", "yes")
@@ -1973,7 +1974,8 @@ def question(answer, options):
     call = read_call(answer.dialect, event)
     answer.event = call.event
     if answer.dialect != options.dialect:
-        # The command line gives the time-out of another client, so the default time-out of this client counts too.
+        # The time-out in the command line is for another client. So the default time-out of this client is a second
+        # limit, and the earlier one counts.
         limit = options.started + patience(answer.dialect, None)
         answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     settings = Settings(options.config)
@@ -2403,8 +2405,9 @@ def hook_entry(place, python, client, event, command):
         one.update(gemini_path(place))
     if client == "claude" and (os.name == "nt" or place.managed):
         # The hook starts without a shell, because a variable such as SHELLOPTS could keep a shell from running it. This
-        # needs a pinned version, in which `onFailure` blocks a call if the hook does not start. Outside Windows, `args`
-        # stands only in managed settings: a user's settings are also read by clients that do not know `args`.
+        # is safe from version CLAUDE_MINIMUM on, where `onFailure` blocks a call if the hook does not start. Outside
+        # Windows, `args` stands only in managed settings: a user's settings are also read by clients that do not know
+        # `args`.
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"
@@ -3703,7 +3706,7 @@ def removals(place, recorded, record, client):
                 raise
         folders = left.pop(each, {}).get("folders", [])
         if left:
-            # The settings of another client may be in the same folders.
+            # The settings of another client may be in the same folders, so the record of that client takes them over.
             other = sorted(left)[0]
             left[other] = dict(left[other], folders=left[other].get("folders", []) + folders)
     noting, config, hook = (place.at(path) for path in (place.record, place.config, place.hook))
@@ -3713,7 +3716,7 @@ def removals(place, recorded, record, client):
         return changes, []
     changes.append(Change(noting, recorded, None, 0o600, True))
     changes += [Change(path, read_text(path), None, 0o600, True) for path in (config, hook)]
-    # A managed hook writes its notes of ended sessions to the same folder.
+    # A managed hook and a user's own hook write their notes of ended sessions to the same folder.
     shared = place.managed or os.path.exists(Place(True).hook)
     return changes, [] if shared else left_ends(spool())
 

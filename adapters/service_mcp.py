@@ -112,7 +112,7 @@ CONNECT_SECONDS = 10  # maximum wait for a connection to a server over HTTP, inc
 IDLE_SECONDS = 1800  # a server over HTTP may send nothing for this long
 RETRY_SECONDS = 1  # wait before a stream is resumed, if its server names no time
 MAX_RESUMES = 10  # maximum number of times that one stream is resumed without a new event
-GRACE_SECONDS = 2  # the wait after a server's input is closed, and again after SIGTERM
+GRACE_SECONDS = 2  # wait after a server's input is closed, after SIGTERM, and after a request is cancelled
 BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # wait before a server is started again, by failures
 MAX_PAGES = 1000
 MAX_WORKERS = 300
@@ -126,8 +126,8 @@ KEEP_SECONDS = 4  # an idle connection is used again within this time, before th
 # Headers of each request to the service.
 HEADERS = ["User-Agent: countersign-mcp/" + VERSION]
 
-# The supported revisions of the protocol, newest first. Later revisions have no `initialize`, but every client of such
-# a revision can also use one of these.
+# The supported revisions of the protocol, newest first. Revisions that are newer than these have no `initialize`, but
+# every client of a newer revision can also use one of these.
 PROTOCOLS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -252,19 +252,20 @@ def refuse_inexact(arguments):
 # JSON: strict for the client, lenient for servers.
 
 def finite(digits):
-    # Python could read a number beyond the range of doubles, but not write it again.
+    # Python reads a number beyond the range of doubles as infinity, which JSON does not have. This returns the largest
+    # double instead.
     return max(-sys.float_info.max, min(sys.float_info.max, float(digits)))
 
 
 def countable(digits):
-    # The same holds for a whole number beyond doubles: Python cannot add it to a double, and clients read it as
-    # infinite.
+    # A whole number beyond the range of doubles is limited in the same way. Python cannot add it to a double, and
+    # clients read it as infinity.
     number = whole(digits)
     return number if abs(number) <= sys.float_info.max else finite(digits)
 
 
-# The service decides about the client's messages, so no name may occur twice in them. A server's results are passed on
-# as they are.
+# In a client's message, no name may occur twice in one object. Two programs could read different values, and the
+# service decides about only one of them. A server's results are passed on as they are.
 STRICT = json.JSONDecoder(object_pairs_hook=once, parse_int=whole, parse_constant=constant)
 LOOSE = json.JSONDecoder(parse_int=countable, parse_float=finite, parse_constant=constant)
 _blank = re.compile(r"[ \t\r\n]*")
@@ -370,7 +371,8 @@ def is_sayable(value):
         layer = [part for each in layer for part in parts(each)]
         depth += 1
     try:
-        # Half of a surrogate pair can be written as its escape, but not every reader accepts that.
+        # Encoding without escapes raises ValueError for a lone surrogate. An escape (`\ud800`) would be valid JSON, but
+        # not every reader accepts it.
         return depth <= MAX_DEPTH and len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")) <= MAX_LINE
     except ValueError:
         return False
@@ -468,8 +470,9 @@ class Settings:
         self.key = value("api_key", "SERVICE_API_KEY")
         if "api_key_file" in named and "api_key" not in named:
             self.key = read_private(named["api_key_file"], True).decode("utf-8", "replace").strip()
-        # Then an administrator has named the organization, and each user keeps a key of this organization.
         self.key_file = named.get("api_key_file")
+        # If the file names an organization and a file for the key, an administrator has chosen the organization. Each
+        # user then keeps a key of this organization.
         self.must_match = "organization_id" in named and self.key_file is not None and "api_key" not in named
         allow_http = value("allow_http", "SERVICE_ALLOW_HTTP")
         self.allow_http = allow_http in (True, "1", "true", "yes")
@@ -903,7 +906,8 @@ class Service:
             try:
                 return connection.exchange(method, path, body, lambda: self.opened(connection, call))
             except Unreachable:
-                # The service may close an open connection at any time, before it has read the request.
+                # The service may have closed a connection that was kept open, before it read the request. Then the
+                # request is sent again.
                 if not used or connection.heard or time.monotonic() >= until or (call is not None and call.cancelled):
                     raise
             finally:
@@ -1459,7 +1463,8 @@ class HttpSession:
         accept = {"POST": "application/json, text/event-stream", "GET": "text/event-stream"}.get(method, "*/*")
         extra.update({"Accept": accept, "User-Agent": HEADERS[0].partition(": ")[2], "Connection": "close"})
         try:
-            # A server that does not accept a message must not delay the messages after it.
+            # Only a stream and the answer to a request may take long. Other messages have a short limit: a server that
+            # does not accept one of them must not delay the messages after it.
             waits = number is not None or method == "GET"
             connection = address.connect(IDLE_SECONDS if waits else START_SECONDS)
             self.keep(connection, number)
@@ -1718,9 +1723,9 @@ def anything(value):
 
 is_type = one_of("string", "number", "integer", "boolean", "array", "object", "null")
 
-# A client with the first version of the SDK compiles the schemas of all results when it reads the list. If one schema
-# does not compile, the client loses the whole list. The keywords and values below compile in every client. `pattern` is
-# left out, because each language has its own regular expressions.
+# A client with version 1 of MCP's TypeScript SDK reads the list of tools and compiles the schemas of their results. If
+# one schema does not compile, the client loses the whole list. The keywords and values below compile in every client.
+# `pattern` is left out, because each language has its own regular expressions.
 KEYWORDS = dict(
     {name: anything for name in ("default", "const")},
     **{name: is_text for name in ("title", "description", "$comment", "$schema", "$ref", "format")},
@@ -1917,8 +1922,8 @@ class UpstreamProcess:
 
 # One server of the organization, for both kinds of connection.
 
-# The lists of a server, by kind: the method that reads the list, the member of its result, and the capability that the
-# server needs for it.
+# The lists of a server, by kind: the method that reads the list, the member of the result that has the list, and the
+# capability that a server with such a list declares.
 LISTS = {
     "tools": ("tools/list", "tools", "tools"),
     "prompts": ("prompts/list", "prompts", "prompts"),
@@ -2313,8 +2318,8 @@ class UpstreamHttp(Upstream):
         """Handles the messages of an answer: one message in JSON, or several in a stream of events."""
         refusal = refusal_of(answered, session)
         if refusal is not None:
-            # After such an answer, the gateway does not try again. Another try with the same credentials could lock an
-            # account, and only a person may choose another address.
+            # If `initialize` gets 401, 403 or a redirect, the gateway does not try again. Another try with the same
+            # credentials could lock an account, and only a person may choose another address.
             session.hopeless = number == session.first and (answered.status in (401, 403) or answered.status < 400)
             raise Failed(refusal)
         if number == session.first:
@@ -2416,7 +2421,7 @@ class UpstreamHttp(Upstream):
         session, number = self.process, (params or {}).get("requestId")
         self.tell(notification(method, params))
         if method == "notifications/cancelled" and self.is_open(session, number):
-            # The server may still answer for a moment. After that, the wait for its answer ends.
+            # The server has GRACE_SECONDS to answer the cancelled request. Then the wait for this answer ends.
             late = threading.Timer(GRACE_SECONDS, self.drop, (session, number))
             late.daemon = True
             late.start()
@@ -2775,8 +2780,8 @@ class FromClient:
         else:
             with upstream.lock:
                 call.cancelled = True
-        # This stops only the wait for an approver. A question that was already sent still needs its answer. Otherwise
-        # an approval could stay pending without a call.
+        # Only a wait for an approver is stopped. The answer to a question that was already sent is still awaited: it
+        # may name a new approval, which must then be withdrawn.
         connection = call.connection
         if connection is not None and call.held is not None:
             connection.abort()
@@ -2908,7 +2913,8 @@ class Forwarding:
         question = self.question("mcp__" + full, given, meta, tool.hints)
         self.refuse_changed(tool, name, question)
         self.permit(call, question)
-        # The decision may have taken minutes, and it was about the tool as it was before.
+        # The decision may have taken minutes. It was about the tool as it was at the question, so a tool that has
+        # changed since then is refused.
         self.refuse_changed(tool, name, question)
         asked = {"name": own}
         if "arguments" in params:
@@ -3001,8 +3007,8 @@ class Forwarding:
                 raise Wrong(INVALID_PARAMS, "`uri` must be a text")
             body = None
             for upstream in self.owners(uri):
-                # A server knows the addresses that it lists. Any other address could carry data to the server, so the
-                # service is asked.
+                # An address from the server's own list tells the server nothing new. Any other address could carry data
+                # to the server, so the service is asked.
                 if all(each.get("uri") != uri for each in upstream.items["resources"]):
                     tool, meta = "mcp__%s__resources_read" % upstream.name, params.get("_meta", {})
                     self.permit(call, self.question(tool, {"uri": uri}, meta))

@@ -17,7 +17,7 @@ const plans = ['free', 'pro'] as const
  * `npm run bench neighbours [seconds] [acts]`: an honest tenant (organization) has a fixed load, first alone, and then
  * beside a hostile tenant. The hostile tenant does everything that its rights allow, on plan `free` and then on plan
  * `pro`. Every limit is as high as an owner may set it. The benchmark runs one stack, as `npm start` does. The hostile
- * client has a low priority, because it stands for another machine. The benchmark fails:
+ * client stands for another machine, so a low priority leaves the processor to the stack. The benchmark fails:
  *
  * - if a request of the honest tenant fails,
  * - if the honest tenant's p99 is over 250 ms and also over three times its undisturbed p99.

@@ -5,7 +5,7 @@ import { count, machine, median, say } from './support/report.ts'
 
 const waiting = 1_000
 const visits = 100
-/** 95 of 100 visits of a page may take at most this many milliseconds. */
+/** At least 95 of 100 visits of a page must take less than this many milliseconds. */
 const goal = 100
 
 /**
@@ -70,7 +70,7 @@ async function measureAll({ base, users }: Stack, pages: readonly Page[]): Promi
     await measure(`${base}/console/${path}`, name, cookie, shows)
 }
 
-/** Starts runs that wait for approval before they start. Returns the pages to measure. */
+/** Starts runs that wait for approval before their first step. Returns the pages to measure. */
 async function wholeRuns({ organizationId, users, send }: Stack, most: number): Promise<readonly Page[]> {
   await send(users.owner.api_key, 'PATCH', `/organizations/${organizationId}/governance`, {
     approvals_enabled: true,
@@ -107,7 +107,8 @@ async function heldSteps({ organizationId, users, send }: Stack, most: number): 
   const runId = await startRuns(send, users.member.api_key, mailedReport, most)
   const held = async (): Promise<number> =>
     (await send(users.admin.api_key, 'GET', `${path}/approvals/summary`)).total ?? 0
-  // Runs reach their held step one after another, so the number grows until all wait.
+  // Runs reach their held step one after another. The loop waits for all of them. It fails if the number of waiting
+  // steps does not grow for a minute.
   for (let known = 0, still = 0; known < most; still += 1) {
     const now = await held()
     if (now > known) [known, still] = [now, 0]
@@ -147,7 +148,7 @@ function sender(base: string): Send {
   }
 }
 
-/** Returns a workflow of one step and `length` more steps. Each of the further steps waits for an earlier step. */
+/** Returns a workflow with the step `read` and `length` other steps. Each of the others waits for an earlier step. */
 function longReport(length: number): object {
   const steps = Array.from({ length }, (_, place) => ({
     id: `keep-${place}`,

@@ -61,7 +61,7 @@ async function governed(sides: Sides): Promise<void> {
   parts.say('governed:')
 }
 
-/** Runs one run. Returns when it was started, and the moments that were noted. */
+/** Starts one run and waits for its end. Returns the time of its start, and the moments that were noted. */
 async function watch(
   sides: Sides,
   start: Start,

@@ -27,7 +27,7 @@ const limitedBy = (tool: string) => getTool(tool)?.constraints ?? {}
 
 const listed = (name: (n: number) => string): string[] => Array.from({ length: 102 }, (_, n) => name(n))
 
-/** Limits on the tools of the plan. The calls do not exceed them, so that all rules are evaluated too. */
+/** Limits on the tools of the plan. No call exceeds its limits, because no rule is evaluated for a refused call. */
 const limits: Readonly<Record<string, Restrictions>> = {
   mail_send: {
     allowed_domains: [...listed((n) => `partner${n * 5}.example`), 'larkspur.example', 'acme.com'],

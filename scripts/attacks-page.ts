@@ -49,7 +49,7 @@ way that \`doctor\` cannot see from its folder. So \`doctor\` says \`protected\`
 has made the setting that closes the way.
 `
 
-/** The text of docs/agents-reference.md. */
+/** Returns the text of docs/agents-reference.md. */
 export async function attacksPage(): Promise<string> {
   const tables = (Object.keys(clients) as (keyof typeof clients)[]).map(table)
   const text = [intro, ...tables].join('\n\n')

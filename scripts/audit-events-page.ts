@@ -3,7 +3,7 @@ import { auditEvents } from '../src/contract/audit-events.ts'
 
 export const auditEventsPath = new URL('../docs/reference/audit-events.md', import.meta.url)
 
-/** The page on the events of the audit log, as Markdown. */
+/** Returns the page on the events of the audit log, as Markdown. */
 export async function auditEventsPage(): Promise<string> {
   const rows = Object.entries(auditEvents)
     .sort(([one], [other]) => (one < other ? -1 : 1))

@@ -53,7 +53,7 @@ const used: Readonly<Record<string, readonly string[]>> = {
     'sheets.spreadsheets.values.get',
   ],
 }
-/** These schemas refer to most other schemas, so only these properties of them are written. */
+/** The properties of these schemas that are written. Their other properties refer to most of Google's other schemas. */
 const kept: Readonly<Record<string, readonly string[]>> = {
   Request: ['appendCells', 'createDeveloperMetadata', 'deleteDeveloperMetadata'],
   Response: ['createDeveloperMetadata', 'deleteDeveloperMetadata'],

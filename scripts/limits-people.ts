@@ -36,7 +36,8 @@ export const agents: Rows = [
 ]
 
 /**
- * The maximum lengths of the fields with which a service sends a browser back. All these lengths are the same number.
+ * The maximum lengths of the parameters of the callback address, to which a service sends the browser back. Equal
+ * lengths are in this list once.
  */
 const callback = [
   ...new Set(

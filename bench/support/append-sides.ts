@@ -3,7 +3,7 @@ import { createPipeline } from '../../src/db/pipelined.ts'
 import { sealEntry, type AuditDraft, type ChainPosition } from '../../src/governance/audit/entry.ts'
 import { createCombiner, type BatchKind } from '../../src/governance/audit/combiner.ts'
 
-/** The entry that an agent's decision writes. */
+/** The audit entry that each append writes: the decision about one call of a run. */
 export const draft: AuditDraft = {
   eventType: 'tool_call.decided',
   action: 'mail_send',

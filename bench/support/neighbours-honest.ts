@@ -3,7 +3,10 @@ import { Pool } from 'undici'
 import { Api } from '../../test/support/client.ts'
 
 export interface Measured {
-  /** Latency in milliseconds by kind of request, counted from the time when each request was due. */
+  /**
+   * The 99th percentile of the latency in milliseconds, by kind of request. The latency counts from the time when a
+   * request was due.
+   */
   readonly p99: Readonly<Record<string, number>>
   /** A sentence for each wrong or missing answer. */
   readonly failures: readonly string[]

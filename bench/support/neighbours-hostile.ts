@@ -26,7 +26,7 @@ interface Answer {
   readonly body: unknown
 }
 
-// The process has a low priority, because it stands for another machine.
+// This process stands for a client on another machine. The low priority leaves the processor to the service.
 setPriority(10)
 process.once('disconnect', () => process.exit(0))
 const [order] = (await once(process, 'message')) as [HostileOrder]
@@ -65,7 +65,7 @@ function field(answer: Answer, name: string): string {
 const MiB = 1024 * 1024
 const organization = `/organizations/${order.organizationId}`
 const longKey = `{"${'k'.repeat(400_000)}":[${'0,'.repeat(290_000)}0]}`
-/** A JSON text with about as many values as a value of the memory may have. */
+/** A JSON text with about as many lists as one stored value (`memory_set`) may have. */
 const tinyLists = `[${'[],'.repeat(45_000)}[]]`
 const manyValues = `[${'0,'.repeat(MiB)}0]`
 const command = `echo ${'"$(a)" '.repeat(1_200)}`

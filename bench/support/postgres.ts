@@ -50,9 +50,9 @@ export async function createOrganization(client: pg.ClientBase, id: string): Pro
 }
 
 /**
- * Creates `segments` of write-ahead log and recycles them, as in a database that has run for a while. Without
- * recycled segments PostgreSQL first writes 16 MiB of zeros for each 16 MiB of log, which delays every commit by 50
- * ms and more.
+ * Creates this many segments of write-ahead log and recycles them, as in a database that has run for a while. Without
+ * recycled segments, PostgreSQL first writes 16 MiB of zeros for each 16 MiB of log. This delays every commit by at
+ * least 50 ms.
  */
 export async function recycleLog(url: string, segments: number): Promise<void> {
   await withClient(url, async (client) => {

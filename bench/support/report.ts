@@ -8,12 +8,12 @@ export function median(values: readonly number[]): number {
     : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2
 }
 
-/** A rounded number as text, such as `12,345`. */
+/** Returns the rounded number as text, such as `12,345`. */
 export function count(value: number): string {
   return Math.round(value).toLocaleString('en-US')
 }
 
-/** One line about a measurement: both sides, their ratio and the goal. */
+/** Prints one line about a measurement: both sides, their ratio and the goal. */
 export function compare(what: string, ours: number, theirs: number, unit: string, goal: number): void {
   const ratio = ours / theirs
   const verdict = ratio >= goal ? 'holds' : 'MISSED'

@@ -33,7 +33,7 @@ import { workflowBundlePath } from '../../src/programs/workflow-bundle.ts'
 import { newCaller } from './caller.ts'
 import type { BenchPostgres } from './postgres.ts'
 
-/** Starts one run per call and resolves when Temporal reports its end. */
+/** Each call of this function starts one run, and resolves when Temporal reports the end of this run. */
 export type Start = () => Promise<void>
 
 /** Called when the governed run with this id has reached a moment. */
@@ -183,7 +183,8 @@ async function bare(client: Client, workflow: string, steps: number): Promise<vo
 }
 
 /**
- * Notices when the relay has started a run's workflow. So a wait for the run's result needs to ask Temporal only once.
+ * Notices when the relay has started a run's workflow. The wait for the run's result begins only then, so it asks
+ * Temporal only once.
  */
 function watchStarts(note: Note) {
   const runs = new Map<string, PromiseWithResolvers<void>>()

@@ -76,7 +76,7 @@ export async function startLoad(dataDir: string): Promise<Load> {
   return {
     counts,
     async stop() {
-      // Runs end before the rest of the load, because clients that follow a run to its end still need votes.
+      // The loops that start runs stop first. They follow some runs to the end, which needs the votes of another loop.
       goesOn.runs = false
       await Promise.all(runs)
       goesOn.rest = false

@@ -46,7 +46,7 @@ export interface Verdict {
   readonly holds: boolean
 }
 
-/** Compares the second quarter of the time with the last quarter. The warm-up is then over, and growth is visible. */
+/** Compares the second quarter of the time with the last quarter. The first quarter is the warm-up. */
 export function judge(samples: readonly Sample[]): Verdict[] {
   const early = samples.filter(({ at }) => at >= 0.25 && at < 0.5)
   const late = samples.filter(({ at }) => at >= 0.75)

@@ -9,7 +9,7 @@ import type { World } from './world.ts'
 const whole: Heights = { phone: 3_600, wide: 2_400 }
 const most: Heights = { phone: 1_500, wide: 1_000 }
 
-/** Takes the pages while all approvals still wait. */
+/** Takes pictures of the pages while all approvals still wait. */
 export async function waitingPages(camera: Camera, world: World, page: Page): Promise<void> {
   const { report, waiting, rejected, unknown, session } = world
   const pages: readonly (readonly [string, string, Heights?])[] = [
@@ -40,7 +40,7 @@ export async function waitingPages(camera: Camera, world: World, page: Page): Pr
   await camera.take(page, 'runs-filter')
 }
 
-/** Takes the page after a vote that comes too late: somebody else has already rejected the approval. */
+/** Takes a picture of the page after a vote that comes too late: somebody else has already rejected the approval. */
 export async function tooLate(camera: Camera, world: World, page: Page): Promise<void> {
   // Without its script, the page does not learn that somebody else has decided.
   const still = await camera.open({ javaScriptEnabled: false })

@@ -6,7 +6,7 @@ import { until } from '../../test/stack/until.ts'
 import type { Camera } from './camera.ts'
 import { addresses, type World } from './world.ts'
 
-/* Takes the pages of accounts: sign-in, second factor, invitation, sign-up, new password. */
+/* Takes pictures of the pages of accounts: sign-in, second factor, invitation, sign-up, new password. */
 
 export const press = (page: Page, name: string): Promise<void> =>
   page.getByRole('button', { name, exact: true }).click()
@@ -42,7 +42,7 @@ export async function withSecondFactor(
   return { page, code }
 }
 
-/** Takes the pages of people who have no account yet, or who have lost their password. */
+/** Takes pictures of the pages for people who have no account yet, or who have lost their password. */
 export async function newPeople(camera: Camera, world: World, sink: SmtpSink): Promise<void> {
   const email = 'nora@larkspur.example'
   const invitation = { email, role: 'member' }

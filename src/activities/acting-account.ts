@@ -10,8 +10,8 @@ export class ActingAccount {
   #name: string | null = null
 
   /**
-   * `earlier`: the account of an earlier attempt that may have acted. null: its account is unknown, or no attempt has
-   * sent anything.
+   * `earlier`: the account of an earlier attempt that may have acted. null: this account is unknown, or no earlier
+   * attempt has sent anything.
    */
   constructor(earlier: string | null) {
     this.#earlier = earlier
@@ -24,7 +24,7 @@ export class ActingAccount {
 
   /**
    * Sets the account of this attempt. Throws OtherAccount if the attempt already uses another account, or if an earlier
-   * attempt may have acted with another or an unknown account. `looks`: an earlier attempt may have acted.
+   * attempt may have acted with another or an unknown account. `looks`: true if an earlier attempt may have acted.
    */
   take(name: string, looks: boolean): void {
     const first = this.#name ?? this.#earlier

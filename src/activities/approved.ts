@@ -4,8 +4,8 @@ import type { Context } from '../governance/context.ts'
 import { StateChanged } from './tools/executor.ts'
 
 /**
- * Whether an approval of this tool's calls can also cover the state of the changed thing or the connection, besides the
- * parameters.
+ * Whether an approval of a call can cover more than its parameters: the state of the thing that the call changes, or
+ * the connection that the call uses.
  */
 export const coversMore = (tool: ToolDeclaration): boolean =>
   tool.precondition !== undefined || serviceOf(tool) !== null
@@ -37,8 +37,8 @@ export class Approved {
   ): Promise<Approved> {
     if (approvalId === null || !coversMore(tool)) return new Approved()
     const state = await approvedState(context, approvalId)
-    // A tool with `ownService` can also work without a connection. If its approvers saw no connection, they approved a
-    // call without a connection.
+    // The approvers may have seen no connection. A tool with `ownService` also works without one, so they approved
+    // exactly that (null). For any other tool, any connection is allowed (undefined).
     const unsaid = tool.ownService === undefined ? undefined : null
     return new Approved(state?.revision, state?.connection === undefined ? unsaid : state.connection)
   }

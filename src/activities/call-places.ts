@@ -81,7 +81,7 @@ interface Organization {
   /** The number of calls with long bodies. */
   outside: number
   readonly waiting: Waiting[]
-  /** The time by the clock at which a call of the organization last arrived or ended. */
+  /** When a call of the organization last arrived or ended, by the clock of `createCallPlaces`. */
   servedAt: number
 }
 
@@ -189,8 +189,8 @@ class Places implements CallPlaces {
     let timer: NodeJS.Timeout | undefined
     const goOutside = (): void => {
       worked ??= this.#clock() - began
-      // An organization may have at most as many calls with long bodies as there are free slots. So several
-      // organizations together never take all slots.
+      // An organization may have only as many calls with long bodies as there are free slots. So one organization alone
+      // takes about half of the slots, and each further organization about half of the rest.
       const hasRoom = this.#outside < mostOutside && organization.outside < callSlots - this.#inProgress
       if (!hasRoom) {
         this.#longBodies.add(goOutside)

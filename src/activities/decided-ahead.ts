@@ -120,7 +120,7 @@ async function prepared(
     )
 }
 
-/** Ignores a failure, because the next operation's own activity does the operation again. */
+/** Ignores a failure of `work`, because the activity of the next operation does this work again. */
 const quietly = (work: Promise<unknown>): Promise<void> =>
   work.then(
     () => undefined,

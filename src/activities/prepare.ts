@@ -225,8 +225,8 @@ function isWanted(spec: CallSpec, scope: Scope): boolean {
 }
 
 /**
- * All parameters of a call together may have at most this many labels, counted once for each source of each value. The
- * rules read these labels while the organization's lock is held.
+ * The parameters of a call together may have at most this many labels. If a value has several sources, the labels of
+ * each source are counted. The rules read these labels while the organization's lock is held.
  */
 const mostParamLabels = 100_000
 

@@ -80,7 +80,7 @@ export async function requireRevision(
   signal: AbortSignal,
   approved: string | null,
 ): Promise<void> {
-  // With the other values of `check`, the tool itself compares the revision.
+  // The revision is compared here only for `before`. For every other value of `check`, the tool itself compares it.
   if (approved === null || hand.tool.precondition?.check !== 'before') return
   const { revision } = await readPresent(hand, signal)
   if (revision !== approved) throw new StateChanged()

@@ -49,8 +49,8 @@ export class Spend {
   }
 
   /**
-   * Returns the amount that the outcome adds to the reserved cost, so that the month counts the real `cost`. It may be
-   * negative.
+   * Returns the amount to add to the reserved cost, so that the month counts the real `cost`. The amount is negative if
+   * the call cost less than was reserved.
    */
   correction(cost = 0): number {
     return cost - this.#reserved

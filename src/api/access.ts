@@ -5,7 +5,8 @@ import type { Role } from '../policy/types.ts'
  * Says how the organization of a request is found. The organization is found before the role is checked. So a request
  * about an object of an organization in which the caller is not a member gets 404, and not 403.
  * - `own`: the `organization_id` of the query or body, else the organization of the key;
- * - `organization`: the path's `{id}`; `rule`, `label_rule`: a rule of that organization;
+ * - `organization`: the organization that the path's `{id}` names;
+ * - `rule`, `label_rule`: the same, if the path's `{rule}` names a rule of this organization;
  * - `workflow`, `run`, `approval`, `api_key`, `agent_session`, `connection`, `file`: the organization that owns the
  *   object named by the path's `{id}`;
  * - `nothing`: the call is about the caller alone, or the handler finds the organization itself. No role is checked
@@ -101,8 +102,8 @@ export const access = {
   'GET /workflows/{id}/versions/{version}': needs('workflows:read', 'admin', 'workflow'),
   'POST /workflows/{id}/versions/{version}/rollback': needs('workflows:write', 'admin', 'workflow'),
 
-  // Using a template creates a workflow, so a member may do it with `workflows:write`. Only owners have
-  // `registry:write`, which changes templates.
+  // A member may use a template with `workflows:write`, because this only creates a workflow. Changing templates needs
+  // `registry:write`, which only owners have.
   'GET /workflow-registry': needs('workflows:read', 'viewer', 'own'),
   'POST /workflow-registry/{id}/approve-template': needs('registry:write', 'owner', 'workflow'),
   'POST /workflow-registry/{id}/deprecate': needs('registry:write', 'owner', 'workflow'),
@@ -186,7 +187,7 @@ export const access = {
   'GET /governance/tool-constraints': needs('policies:read', 'admin', 'own'),
 
   // The subject is `nothing`, because the decision itself checks the role and answers `deny`. After an HTTP error, a
-  // fail-open client would make the call.
+  // client that allows calls on errors (fail-open) would make the call.
   'POST /authorize': needs('agents:authorize', 'member', 'nothing'),
   'POST /hooks/claude-code': needs('agents:authorize', 'member', 'nothing'),
   'GET /authorize/approvals/{id}': needs('agents:authorize', 'member', 'nothing'),
@@ -245,7 +246,10 @@ const asking = [
 ] as const satisfies RouteKey[]
 export type ActingKey = Exclude<Extract<RouteKey, `POST ${string}`>, (typeof asking)[number]>
 
-/** True if the route takes an `Idempotency-Key`, because a repeated call would make its change twice. */
+/**
+ * True for a route that takes an `Idempotency-Key`. Such a route makes a change, and a repeated call would make the
+ * change twice.
+ */
 export function acts(key: RouteKey): key is ActingKey {
   return splitKey(key).method === 'POST' && !asking.some((each) => each === key)
 }

@@ -129,7 +129,7 @@ async function standIn(
   const senderRights =
     subject === 'nothing'
       ? // A call about the caller alone needs only the lowest role. A signed-in person may always read who they are
-        // and where to enrol a second factor, so no factor is required of a sign-in session here.
+        // and where to enrol a second factor. So a sign-in session needs no factor here, but a key may need one.
         {
           organizationId: identity.organizationId,
           role: 'viewer' as const,

@@ -19,8 +19,9 @@ export const agentBodyLimit = 4 * 1024 * 1024
 export const mostAgentValues = 20_000
 
 /**
- * Answers every question with a decision. A question over the rate limit, or with a body that is not valid, is denied
- * and gets no HTTP error: after an error, a fail-open client would make the call.
+ * Answers every question with a decision. A question over the rate limit, or with a body that is not valid, is denied.
+ * Such a question gets no HTTP error, because a client that allows calls on errors (fail-open) would then make the
+ * call.
  */
 export async function decideQuestion(
   question: Pick<Question, 'context' | 'asker' | 'confirm'>,
@@ -53,8 +54,8 @@ async function decide(
   let body: unknown
   try {
     body = await read((size) => entry.admit(size === 'large' ? size : 'question'))
-    // If the body was read for an earlier question, `read` has not awaited `admit`, so it is awaited here. A second
-    // call has no effect.
+    // A held call can be asked about twice, with the body that was read the first time. The second time, `read` has not
+    // awaited `admit`, so `admit` is awaited here. If `read` has awaited it, this call has no effect.
     await entry.admit('question')
   } catch (error) {
     const isCrowded = error instanceof DomainError && error.code === 'rate_limited'
@@ -70,13 +71,13 @@ async function decide(
   }
   const answer = await authorize(context, asker, withInput(request.value))
   // An empty `session_run_id` means that the answer was given without the chain's lock, so the cached key was not
-  // checked again. `keyEnded` means that the decision under the lock found the key ended. In both cases `confirm`
-  // throws the error for a key that is no longer valid.
+  // checked again. `keyEnded` means that the decision under the lock found that the key has ended. In both cases
+  // `confirm` throws if the key is no longer valid.
   if (answer.session_run_id === '' || answer.reason === keyEnded) await confirm()
   return answer
 }
 
-/** Narrows the type: a value parsed from JSON is JSON. */
+/** Narrows the type of `tool_input` to JSON. This is safe, because the body was parsed from JSON. */
 export function withInput<T extends { tool_input: Record<string, unknown> }>(
   body: T,
 ): T & { tool_input: JsonObject } {

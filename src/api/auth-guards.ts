@@ -36,7 +36,7 @@ const factorFirst =
 
 /**
  * Refuses requests that the sign-in library would accept but this service does not offer. `ctx.path` is the path of the
- * endpoint, so another spelling of the path in the request changes nothing.
+ * library's endpoint, so a request cannot avoid these checks with another spelling of its path.
  */
 export const authGuards = (config: Config) =>
   createAuthMiddleware(async (ctx) => {
@@ -54,7 +54,8 @@ export const authGuards = (config: Config) =>
     if (!withoutFactor.has(ctx.path)) {
       const session = await getSessionFromCtx(ctx, { disableRefresh: true })
       // The secret of a new factor is shown only once, in the answer to `/two-factor/enable`. `get-totp-uri` would show
-      // the secret again. So it needs a session with the factor, even before a factor is enrolled.
+      // the secret again. So a session without the factor is refused there, even while the person has no confirmed
+      // factor yet.
       const counts = session?.user['twoFactorEnabled'] === true || ctx.path === '/two-factor/get-totp-uri'
       if (session !== null && counts && !isWithFactor(openedWithOf(session)))
         throw new APIError('FORBIDDEN', { code: 'SECOND_FACTOR_REQUIRED', message: factorFirst })
@@ -82,7 +83,8 @@ export const afterSignIn = (db: Db) =>
     const made = ctx.context.newSession
     if (isWithFactor(openedWithOf(made))) return undefined
     if (proofs.has(ctx.path)) return stepUp(ctx)
-    // If the person has a factor, the library itself ends a sign-in without it, so nothing is left to do.
+    // If the person has a factor, the library itself ends a session that was opened without the factor. So nothing is
+    // left to do here.
     if (made === null || made.user['twoFactorEnabled'] === true) return undefined
     if (!(await endIfEnrolled(db, made.user.id, made.session.token))) return undefined
     const message = 'a second factor was enrolled meanwhile: sign in again'
@@ -112,9 +114,11 @@ async function stepUp(ctx: GenericEndpointContext) {
 
 /**
  * Returns the value of `openedWith` for a session that is about to begin. After a change of the password, the new
- * session gets the value of the old session. Throws for a TOTP code that was used before: one code opens only one
- * session. The code that enrols a factor is also marked as used. Enrolment itself accepts a used code, because the
- * secret is new.
+ * session gets the value of the old session.
+ *
+ * Marks each TOTP code as used, and throws if the code was used before, so one code opens only one session. Exception:
+ * during enrolment a used code is not refused, because the secret is new. But the code is marked here too, so it cannot
+ * open another session later.
  */
 export async function openingOf(
   db: Db,

@@ -26,8 +26,8 @@ export const addressHeader = 'x-countersign-address'
 
 const day = 24 * 3600
 /**
- * In seconds. A session ends `lasts` after its last renewal. The use of a session renews it if `renewed` has passed
- * since then.
+ * In seconds. A session ends when `lasts` has passed since its last renewal. When `renewed` has passed since the last
+ * renewal, the next use of the session renews it.
  */
 export const sessionSeconds = { lasts: 7 * day, renewed: day } as const
 
@@ -69,7 +69,7 @@ export const rateLimits = {
   '/two-factor/*': { window: 60, max: 15 },
 }
 
-/** Accepted values of the `Origin` header: the public address, and the address to which the request itself was sent. */
+/** Accepted values of the `Origin` header: the public address, and `own`, the address to which the request was sent. */
 export function ownOrigins(config: Config, own: string | null): string[] {
   const base = new URL(publicBase(config)).origin
   return own === null || own === base ? [base] : [base, own]
@@ -104,7 +104,8 @@ export function authOptions(
     disabledPaths,
     telemetry: { enabled: false },
     logger: signInLog(context),
-    // The library passes unexpected errors on, so they get the same answer and log line as all other errors.
+    // With this setting the library throws unexpected errors. So they get the same answer and log line as all other
+    // errors.
     onAPIError: { throw: true },
     ...mailedOptions(context, base, post, onReset),
     rateLimit: {
@@ -174,7 +175,7 @@ function mailedOptions(
       sendOnSignUp: true,
       expiresIn: day,
       sendVerificationEmail: ({ user, token }) => post(user.email, verifyMail(base, token)),
-      // Runs before the library marks the address as verified. `proveAddress` marks it in the same transaction that
+      // Runs before the library marks the address as verified. `proveAddress` marks it earlier, in the transaction that
       // ends the older sessions, factors and keys of the account.
       beforeEmailVerification: (user, request) =>
         proveAddress(context.db, user.id, sessionTokenIn(request?.headers.get('cookie') ?? null)),
@@ -201,7 +202,7 @@ function databaseHooks(context: Context) {
           await requireConfirmedToSignIn(context, session.userId)
           const openedWith = await openingOf(context.db, session.userId, endpoint)
           await healPersonalOrganization(context, session.userId)
-          // The address comes from the header, because the library would keep only the 64-bit network of an IPv6
+          // The client's address comes from the header. The library itself would keep only the first 64 bits of an IPv6
           // address.
           const ipAddress = endpoint?.headers?.get(addressHeader) ?? null
           return { data: { ...session, ipAddress, openedWith } }

@@ -48,7 +48,10 @@ export interface AuthAnswer {
 }
 
 export const authBodyLimit = 64 * 1024
-/** Headers passed on to the library. Headers in which a client could imitate a proxy are left out. */
+/**
+ * Headers that are passed on to the library. Headers such as `X-Forwarded-For`, with which a client could pretend to be
+ * a proxy, are left out.
+ */
 const passed = [
   'accept',
   'content-type',
@@ -73,8 +76,8 @@ export function createAuth(context: Context, mail: SendMail): Auth {
   )
   const signedIn = async (request: Request): ReturnType<Auth['userOf']> => {
     if (!(request.headers.cookie ?? '').includes(`${sessionCookie}=`)) return null
-    // The session is not renewed here. A renewal needs a new cookie in the answer, and only `GET /api/auth/get-session`
-    // sends this cookie.
+    // The session is not renewed here, because a renewal must send a new cookie to the browser. Only the answer of `GET
+    // /api/auth/get-session` brings this cookie.
     const found = await library.api.getSession({
       headers: new Headers({ cookie: request.headers.cookie ?? '' }),
       query: { disableRefresh: true },
@@ -91,8 +94,8 @@ export function createAuth(context: Context, mail: SendMail): Auth {
     const { answer, cookies } = await guarded(context, { request, ...asked }, userOf, () =>
       library.handler(passedOn).catch(raced),
     )
-    // A reset by mail proves that this browser belongs to the person of the account. The cookie lets this browser sign
-    // in even while strangers guess the password.
+    // A reset by mail proves that this browser belongs to the person of the account. With this cookie, wrong passwords
+    // from other browsers cannot lock this browser out.
     const reset = resets.get(passedOn)
     if (reset !== undefined) cookies.push(deviceCookie(context.config, accountOf(reset)))
     if (!safe.has(asked.method)) await recordAccountEvents(context).catch(recordLater(context))
@@ -173,8 +176,8 @@ function asWebRequest(config: Config, request: Request, { method, path, body }: 
 }
 
 /**
- * Returns the path and query of the request after our own scheme and host. The first line of a request may also name a
- * scheme and a host, as for a proxy. They are ignored.
+ * Returns our own scheme and host, followed by the path and query of the request. The first line of a request may also
+ * name a scheme and a host, as requests to a proxy do. These are ignored.
  */
 function addressAsked(config: Config, request: Request, path: string): string {
   const base = ownOrigin(request) ?? new URL(publicBase(config)).origin

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http'
 import { ApiError } from './errors.ts'
 
 /**
- * A body of less than 5 MB may arrive in at most this many pieces. Node's HTTP parser takes three seconds for a
- * megabyte in pieces of one byte (docs/decisions/0066).
+ * A body of less than 5 MB may arrive in at most this many pieces. Without a limit, Node's HTTP parser takes three
+ * seconds for one megabyte that comes in pieces of one byte (docs/decisions/0066).
  */
 export const mostPieces = 10_000
 /** A larger body may have one piece for every 512 bytes. */
@@ -76,7 +76,7 @@ export async function readBytes(request: IncomingMessage, limits: BodyLimits): P
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const refuse = (error: ApiError): void => {
     reject(error)
-    // The rest of the body is discarded.
+    // From here on the rest of the body is read and discarded.
     request.off('data', take).resume()
   }
   const take = (piece: Buffer): void => {
@@ -96,7 +96,8 @@ export async function readBytes(request: IncomingMessage, limits: BodyLimits): P
     return collected
   } finally {
     clearTimeout(timer)
-    // A request can wait minutes for its answer. Until then its listeners would keep the bytes in memory.
+    // A request can wait minutes for its answer. If the listeners stayed until then, they would keep the bytes in
+    // memory.
     request.off('data', take).off('end', end).off('error', cutOff).off('close', cutOff)
   }
 }

@@ -127,9 +127,9 @@ const names: Readonly<Record<string, z.ZodType>> = {
 }
 
 /**
- * Gives the schemas their names, and returns their definitions. The names stay until the process ends. These
- * definitions must come before all others, in this order: the generator copies a schema from its first use, and that
- * use may allow null although the schema itself does not.
+ * Gives the schemas their names, and returns their definitions. The names stay until the process ends. The generator
+ * copies a schema from its first use, and a use may allow null although the schema itself does not. So these
+ * definitions must come before all others, in this order.
  */
 export function namedComponents(): { type: 'schema'; schema: z.ZodType }[] {
   return Object.entries(names).map(([refId, schema]) => {

@@ -22,8 +22,8 @@ const script = `SwaggerUIBundle({
 })`
 const style = [
   'body{margin:0}.swagger-ui .info{margin:1.5rem 0}noscript{display:block;margin:2rem}',
-  // On narrow screens only the table of headers scrolls, and not the whole page. The column of links is hidden,
-  // because no answer has links.
+  // On narrow screens only the table of headers scrolls, and not the whole page (`.headers-wrapper`). The column of
+  // links is hidden, because no answer has links.
   '.swagger-ui .headers-wrapper{overflow-x:auto;max-width:calc(100vw - 9rem)}',
   '.swagger-ui .response-col_links{display:none}',
 ].join('')

@@ -33,7 +33,7 @@ export const statusOf = {
   unavailable: 503,
 } as const satisfies Record<ErrorCode, number>
 
-/** The seconds after which the same call may succeed. Each key is an error code. */
+/** Seconds after which the same call may succeed, by error code. */
 export const retryAfter: Readonly<Partial<Record<ErrorCode, number>>> = {
   idempotency_in_progress: 1,
   rate_limited: 1,

@@ -14,8 +14,9 @@ import { validate } from './validation.ts'
 const mostAround = 256 * 1024
 export const mostFormBytes = maxDocumentSize + mostAround
 /**
- * A form must arrive within this time: 25 MiB at 2 Mbit/s. A slow upload holds memory that other uploads wait for. So
- * this time is shorter than the longest time that an upload waits for memory.
+ * A form must arrive within this time, which is enough for 25 MiB at 2 Mbit/s. A slow upload holds memory for which
+ * other uploads wait (governance/files/uploads.ts). They wait longer than this time, so one slow upload cannot make
+ * them fail.
  */
 export const mostArrivalSeconds = 120
 

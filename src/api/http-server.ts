@@ -19,15 +19,15 @@ export function createHttpServer(app: RequestListener, tls: TlsKeyPair | null = 
       refuse(response, noHost, requestId(request.headers['x-request-id']))
     else app(request, response)
   }
-  // Node would answer a request without `Host` with an empty body. So the listener above checks the header (RFC 9112,
-  // section 3.2).
+  // Node itself would refuse a request without `Host`, but its answer would have no body. So the listener above checks
+  // the header instead (RFC 9112, section 3.2).
   const options = { requireHostHeader: false }
   const server =
     tls === null
       ? createServer(options, listener)
       : createTlsServer({ ...options, ...tls, minVersion: 'TLSv1.3' }, listener)
-  // After a failed TLS handshake no answer can be sent. So this listener destroys the socket before the listener of
-  // `clientError`, which would answer, runs.
+  // After a failed TLS handshake no answer can be sent, but the listener of `clientError` would send one. So this
+  // listener runs before it and destroys the socket.
   server.prependListener('tlsClientError', (_error: Error, socket: Duplex) => {
     socket.destroy()
   })

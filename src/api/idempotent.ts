@@ -43,8 +43,8 @@ export async function answerOnce(route: Route, call: Call, sent: unknown): Promi
     // The id of an API key begins with `key_`, so it never equals `session`. All sign-in sessions of a person share
     // this value, because they have the same rights.
     apiKeyId: caller.keyId ?? 'session',
-    // This is the route's key, and not the path of the request. So a call is the same call if it is repeated with
-    // another prefix, with a slash at the end, or with other percent-encoding.
+    // The route's key with its parameters is used, and not the path of the request. So a call counts as repeated even
+    // if its path has another prefix, a slash at the end, or other percent-encoding.
     route: routeText(route, call),
     key,
     bodyHash: hashOf(sent),

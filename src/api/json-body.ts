@@ -54,7 +54,7 @@ export async function readJsonBody(
 
 /**
  * Parses bytes as JSON. Throws 400 `bad_request`. Values, levels and names are counted before the text is parsed, so a
- * body that is refused takes little time.
+ * body with too many of them takes little time.
  */
 export function parseJson(bytes: Uint8Array, most = mostValues): unknown {
   let text: string

@@ -17,8 +17,9 @@ export interface JsonFlaw {
  * Returns the first ambiguity in a JSON text, or null. `text` must be valid JSON.
  * - `repeated`: `JSON.parse` keeps the last of two equal keys, while other parsers keep the first. A rule could mean
  *   one thing to its reviewer and another to us.
- * - `inexact`: `JSON.parse` rounds whole numbers beyond ±(2^53-1). An approver of a payment to account 9007199254740992
- *   would approve a payment to 9007199254740993. Numbers with a point or an exponent are rounded by every parser.
+ * - `inexact`: `JSON.parse` rounds whole numbers beyond ±(2^53-1). A payment to account 9007199254740993 would become a
+ *   payment to 9007199254740992. Numbers with a point or an exponent are not reported, because every parser rounds
+ *   them.
  */
 export function flawOf(text: string): JsonFlaw | null {
   const levels: Level[] = []
@@ -73,7 +74,7 @@ export interface JsonSize {
   /** Number of lists, objects and other values. An empty list or object counts as two values. */
   readonly values: number
   readonly fields: number
-  /** The maximum number of lists and objects inside each other. */
+  /** The deepest level of nested lists and objects. */
   readonly depth: number
   /** True if a number has so many digits that `JSON.parse` may round it. */
   readonly hasLongNumbers: boolean

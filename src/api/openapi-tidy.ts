@@ -3,8 +3,8 @@
  * - If a named part may be null or has a description of its own, zod-to-openapi writes `allOf`. But null never fits an
  *   `allOf`. So `tidy` turns a part that may be null into `anyOf` with null. It turns any other such part into a
  *   reference with a description.
- * - `tidy` moves a default into the description. Bodies and answers share named parts. Generators take a field with a
- *   default as always present, and a client then could not leave it out of a body.
+ * - `tidy` moves a default into the description. Generators treat a field with a default as always present. This is
+ *   right for answers, but a named part can also be in a body, and there a client must be able to leave the field out.
  */
 export function tidy(document: object): void {
   const { paths, components } = document as { paths?: object; components?: { schemas?: object } }

@@ -7,8 +7,8 @@ export function organizationNamed(query: Record<string, string>, body: unknown):
 }
 
 /**
- * Throws 422 if the query and the body name different organizations. If the service chose one of them, it could create
- * the object in the wrong organization.
+ * Throws 422 if the query and the body name different organizations. The service does not choose one of them, because
+ * it could create the object in the wrong organization.
  */
 export function requireOneOrganization(query: Record<string, string>, body: unknown): void {
   const [inQuery, inBody] = [query['organization_id'], organizationOfBody(body)]

@@ -14,9 +14,9 @@ const wrong = new Set([
 
 /**
  * Runs `answer`, which checks a password or a code of the second factor, if the account has a guess left. Otherwise the
- * answer is 429 (docs/decisions/0033). A right password costs no guess. This function does not look for accounts, so it
- * treats addresses with and without an account alike. `userOf` finds the signed-in person, for endpoints that ask for
- * the password again. The result also contains the cookies to set.
+ * answer is 429 (docs/decisions/0033). Only a wrong password or code costs a guess. This function does not look for
+ * accounts, so it treats addresses with and without an account alike. `userOf` finds the signed-in person, for
+ * endpoints where this person enters the password again. The result also contains the cookies to set.
  */
 export async function guarded(
   context: Pick<Context, 'config' | 'db'>,
@@ -47,8 +47,8 @@ export async function guarded(
 export const accountOf = (email: string): string => `email ${email.toLowerCase()}`
 
 /**
- * The account whose password or code the request tries, or null. Every endpoint that checks a password reads it from
- * one of these fields.
+ * The account whose password or code the request tries, or null. These fields of the body are enough, because every
+ * endpoint that checks a password or a code reads it from one of them.
  */
 async function accountGuessedAt(body: unknown, userOf: () => Promise<string | null>): Promise<string | null> {
   const { email, password, currentPassword, code } = Object(body) as Record<string, unknown>

@@ -24,8 +24,8 @@ export function readQuery(request: Request): Record<string, string> {
 }
 
 /**
- * The schema of a route's query parameters. Unknown parameters are errors, since a list with a misspelt filter would
- * list everything (docs/decisions/0021). If the path does not name the organization, `organization_id` is allowed.
+ * The schema of a route's query parameters. Unknown parameters are errors, because a list with a misspelt filter would
+ * show everything (docs/decisions/0021). `organization_id` is allowed if nothing in the path names the organization.
  */
 export function queryOf(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   const schema = schemas.get(route.key) ?? strictQuery(route)
@@ -38,7 +38,7 @@ const schemas = new Map<Route['key'], z.ZodObject>()
 
 function strictQuery(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   const declared = route.query ?? z.object({})
-  // This route accepts unknown parameters, because another server chooses them.
+  // This route accepts unknown parameters, because another server chooses their names (connection-callback.ts).
   if (declared.def.catchall !== undefined) return declared
   const access = accessOf(route.key)
   const names = !access.public && access.subject === 'own'
@@ -63,7 +63,7 @@ export const flag = z
 
 export const filter = z.string().min(1).max(200)
 
-/** A point in time: ISO 8601 with an offset, or a date, which means its beginning in UTC. */
+/** A point in time: ISO 8601 with an offset, or a date. A date means the beginning of that day in UTC. */
 export const instant = z
   .union([z.iso.datetime({ offset: true }), z.iso.date()], {
     error: 'must be ISO 8601, e.g. `2026-01-31T00:00:00Z`',
@@ -72,7 +72,7 @@ export const instant = z
   .meta({ type: 'string', format: 'date-time' })
 
 /**
- * The `organization_id` names the organization, for routes whose path does not. The default is the organization of the
- * key.
+ * For routes whose path does not name the organization. Without `organization_id`, the organization of the key is
+ * meant.
  */
 export const organizationQuery = z.object({ organization_id: filter.optional() })

@@ -64,7 +64,7 @@ export interface Mounted extends Services {
 
 export interface Answer {
   readonly status: number
-  /** If it is undefined, the answer has no body. `JsonParts` are sent as fast as the client reads them. */
+  /** undefined for an answer without a body. `JsonParts` are sent as fast as the client reads them. */
   readonly body: unknown
 }
 export const ok = (body: unknown): Answer => ({ status: 200, body })

@@ -29,7 +29,7 @@ export function jsonText(body: unknown): string | null {
 export interface PartsOptions {
   /** Aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
-  /** True if the caller may still read. `sendParts` checks this after a slow client has delayed the answer. */
+  /** True if the caller may still read. `sendParts` asks this if a slow client has delayed the answer. */
   readonly stillAllowed: () => Promise<boolean>
 }
 

@@ -30,9 +30,9 @@ const unauthenticated = (): ApiError =>
   )
 
 /**
- * Finds the sender of an agent's question. For a key that asks often, the identity comes from a cache. The decision
- * then checks key, scope and role again under the chain's lock. Before an answer that is given without this lock, the
- * caller must call `confirm`, which looks the key up anew (docs/decisions/0049).
+ * Finds the sender of an agent's question. If a key asks often, its identity comes from a cache. A decision under the
+ * chain's lock checks key, scope and role again. For an answer that is given without this lock, the caller must first
+ * call `confirm`, which looks the key up anew (docs/decisions/0049).
  */
 export async function asking(
   context: Pick<Context, 'db' | 'keys'>,
@@ -48,7 +48,8 @@ export async function asking(
   const { authorization } = request.headers
   const recalled = authorization === undefined ? null : await recall(context.keys, authorization)
   if (recalled === null && authorization !== undefined) throw unauthenticated()
-  // The key may have got the scope after it was cached, so a missing scope is looked up anew.
+  // The key may have got the scope after it was cached. So if the cached key lacks the scope, the key is looked up
+  // anew.
   if (recalled === null || (scope !== null && !covers(recalled.identity.scopes, scope)))
     return { identity: await anew(), confirm: async () => {} }
   const { identity, isRemembered } = recalled

@@ -5,8 +5,8 @@ import type { Context } from '../governance/context.ts'
 import { maySignUp, mustConfirmFirst, refusedToAll } from '../governance/people/sign-up.ts'
 
 /**
- * Runs before the fields of the sign-up are read. Throws with the reason if the installation's `SIGN_UP` setting does
- * not accept the address.
+ * Runs before the fields of the sign-up are read. If the installation's `SIGN_UP` setting does not accept the address,
+ * throws an error that names the reason.
  */
 export function requireSignUpOffered({ people }: Pick<Config, 'people'>, email: unknown): void {
   const message = refusedToAll(people.signUp, typeof email === 'string' ? email : '')
@@ -26,9 +26,9 @@ export async function requireMaySignUp(
 }
 
 /**
- * Runs before a session begins, if only some addresses may have an account. For an address that is not confirmed, the
- * error is the same as for a wrong password. So somebody who signed up with another person's address cannot find out
- * whether this address is allowed.
+ * Runs before a session begins. Does nothing if every address may have an account. Otherwise it refuses an address that
+ * is not confirmed, with the same error as for a wrong password. So somebody who signed up with another person's
+ * address cannot find out whether this address is allowed.
  */
 export async function requireConfirmedToSignIn(
   { config, db }: Pick<Context, 'config' | 'db'>,

@@ -23,7 +23,10 @@ export interface Stream {
   end(): void
 }
 
-/** Begins a Server-Sent Events answer. Headers tell proxies not to buffer it, and regular comments keep it open. */
+/**
+ * Begins a Server-Sent Events answer. Its headers tell proxies not to buffer the answer, and regular comments keep it
+ * open.
+ */
 export function openStream(response: Response, options: StreamOptions): Stream {
   response.status(200)
   response.setHeader('Content-Type', 'text/event-stream; charset=utf-8')
@@ -34,7 +37,8 @@ export function openStream(response: Response, options: StreamOptions): Stream {
   const signal = AbortSignal.any([options.signal, barred.signal])
   const ping = setInterval(() => {
     response.write(': ping\n\n')
-    // If the check throws an error, the stream stays open: nothing is written until a check succeeds.
+    // An error of this check does not end the stream. No event can be sent meanwhile, because `write` makes the same
+    // check first.
     barUnlessAllowed().catch(() => undefined)
   }, options.pingMilliseconds)
   const barUnlessAllowed = async (): Promise<void> => {

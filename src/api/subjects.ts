@@ -48,7 +48,8 @@ const sources: Readonly<
   label_rule: (id, rule) =>
     sql`select organization_id from label_rules where id = ${rule} and organization_id = ${id}`,
   workflow: (id) => sql`select organization_id from workflows where id = ${id} and deleted_at is null`,
-  // Decisions and receipts of an agent session have the session's `run_id`, so this id is also accepted.
+  // Decisions and receipts of an agent session have the session's `run_id` in place of a run's id, so this id is also
+  // accepted.
   run: (id) => sql`select organization_id from runs where id = ${id}
                    union all select organization_id from agent_sessions where run_id = ${id}`,
   // An unknown outcome is shown as an approval, under the id `RUN/STEP/ITEM`.
@@ -61,7 +62,7 @@ const sources: Readonly<
 }
 
 /**
- * Returns the second factor that a key lacks for a call about the person alone; null if none is missing. The
+ * Returns the second factor that a key lacks for a call about the key's person alone; null if none is missing. The
  * organization of the key decides whether a factor is required.
  */
 export async function findMissingToKey(db: Db, sender: Sender): Promise<MissingFactor | null> {

@@ -31,7 +31,7 @@ async function hasEnded(db: Db, runId: string): Promise<boolean> {
 
 /**
  * Resolves once the approval is no longer pending, has expired, `seconds` have passed or the signal aborts. Throws
- * `not_found` if the approval is not the asker's.
+ * `not_found` if the approval does not belong to the asker.
  */
 export async function waitForApproval(
   context: Pick<Context, 'combiner' | 'db' | 'notifier'>,
@@ -57,7 +57,7 @@ export async function waitForApproval(
 
 /**
  * Wakes `waitForApproval` when the approval expires, because no notification announces an expiry. If the approval
- * expires only after `seconds`, no timer is needed.
+ * expires in more than `seconds`, no timer is needed, because the wait ends before.
  */
 function wakeAt(wakeUps: WakeUps, time: string | null, seconds: number): NodeJS.Timeout | undefined {
   if (time === null) return undefined
@@ -65,7 +65,10 @@ function wakeAt(wakeUps: WakeUps, time: string | null, seconds: number): NodeJS.
   return left > seconds * 1_000 ? undefined : setTimeout(() => wakeUps.stir(), left)
 }
 
-/** Wake-ups for one run or approval. If a wake-up arrives before `next()` is called, this call returns at once. */
+/**
+ * Wake-ups for one run or approval. If a wake-up arrives before `next()` is called, the next call of `next()` returns
+ * at once.
+ */
 export interface WakeUps {
   /** True when the row may have changed since the last call; false once the signal has aborted. */
   next(): Promise<boolean>

@@ -76,8 +76,9 @@ export const calendarCreateEvent = defineTool({
     read_only: {},
   },
   precondition: { of: 'the start of the event or the Google account', check: 'call' },
-  // A request and its answer take at most 30 s, and 10 s may pass before the request begins. So 60 s are enough.
   repeat: 'findable',
+  // The request begins at most 10 s after the point of no return, and takes at most 30 s with its answer. So 60 s are
+  // enough.
   findableAfterSeconds: 60,
 })
 

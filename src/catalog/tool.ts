@@ -101,7 +101,10 @@ export interface ToolDeclaration<
   readonly constraints: LimitedParams
   readonly repeat: Repeat
   readonly reversible: Reversible
-  /** A tool with `keyed` may not have a precondition: a repeated call could find its own earlier change. */
+  /**
+   * A tool with `keyed` may not have a precondition, because a repeated call could find the change that the call itself
+   * has made.
+   */
   readonly precondition?: Precondition
   /**
    * Returns the preview that an approver sees in place of the parameters. It is made from the parameters alone. Without
@@ -132,8 +135,8 @@ export interface ToolDeclaration<
 }
 
 /**
- * Returns the service to which a call goes through a connection. A tool of the installation goes there only if somebody
- * has connected the service. null: the tool uses no connection.
+ * Returns the service that calls of the tool reach through a connection; null: the tool uses no connection. For a tool
+ * of the installation, this is its `ownService`, even if nobody has connected it.
  */
 export function serviceOf({
   connection,

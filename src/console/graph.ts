@@ -14,8 +14,8 @@ export const box = { width: 212, height: 82 } as const
 const mostBoxes = 60
 
 /**
- * A picture is drawn only if its lines cross at most this many rows in total. The number of crossed rows decides how
- * long the layout blocks this process: about 70 milliseconds for 300 rows (docs/decisions/0127).
+ * A picture is drawn only if its lines cross at most this many rows in total. The layout blocks this process, and the
+ * crossed rows decide for how long: about 70 milliseconds for 300 rows (docs/decisions/0127).
  */
 const mostCrossed = 300
 
@@ -52,7 +52,10 @@ export function layoutOf(layouts: Layouts, key: string, all: readonly GraphStep[
   return made
 }
 
-/** Leaves out each dependency that other dependencies already imply. A line for it would only cross other lines. */
+/**
+ * Leaves out each dependency that follows from other dependencies of the step. A line for it would only cross other
+ * lines.
+ */
 function withoutImplied(steps: readonly GraphStep[]): readonly GraphStep[] {
   const byId = new Map(steps.map((step) => [step.id, step]))
   const before = new Map<string, ReadonlySet<string>>()
@@ -94,7 +97,10 @@ function crossedRows(steps: readonly GraphStep[], rows: ReadonlyMap<string, numb
   )
 }
 
-/** Whether to draw the rows from left to right. Such a picture is narrower if many steps share few rows. */
+/**
+ * True if a picture from top to bottom would be too wide: many steps share few rows. Such a picture is drawn from left
+ * to right.
+ */
 function isWide(rows: ReadonlyMap<string, number>): boolean {
   const sizes = new Map<number, number>()
   for (const row of rows.values()) sizes.set(row, (sizes.get(row) ?? 0) + 1)
@@ -103,8 +109,8 @@ function isWide(rows: ReadonlyMap<string, number>): boolean {
 }
 
 /**
- * The part of the library's graph that this file uses. The library's own types do not resolve with this compiler's
- * settings.
+ * The part of the layout library's graph that this file uses. It is declared here, because the library's own types do
+ * not resolve with this compiler's settings.
  */
 interface Drawing {
   setGraph(options: object): void

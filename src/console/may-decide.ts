@@ -30,8 +30,8 @@ export async function chooserOf(visit: PersonsVisit, items: readonly ApprovalVie
 }
 
 /**
- * Whether people may decide their own requests. The setting is read only if the list contains a request of the person.
- * Otherwise it has no effect, and the result is false.
+ * Whether people may decide their own requests. The setting matters only if the list contains a request of this person.
+ * So in all other cases it is not read, and the result is false.
  */
 async function readAllowsOwn(visit: PersonsVisit, items: readonly ApprovalView[]): Promise<boolean> {
   const { user, organization } = visit.person

@@ -91,8 +91,8 @@ function fansOf(steps: readonly GraphStep[], rows: readonly number[]): Fan[] {
 }
 
 /**
- * Returns the lane of each fan (the lines that begin at one step). The shortest fans are next to the boxes, so that few
- * lines cross.
+ * Returns the lane of each fan (the lines that begin at one step). The shortest fans get the lanes nearest to the
+ * boxes, so that few lines cross.
  */
 function lanesOf(fans: readonly Fan[]): ReadonlyMap<Fan, number> {
   const lanes: Fan[][] = []

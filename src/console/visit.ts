@@ -18,7 +18,10 @@ export interface Organization {
 export interface Person {
   readonly user: { readonly id: string; readonly email: string; readonly name: string }
   readonly organizations: readonly Organization[]
-  /** The organization whose lists are shown: the person's choice, or the first that is not personal. */
+  /**
+   * The organization whose lists are shown: the person's choice, or else the first that is not personal, or else the
+   * personal one.
+   */
   readonly organization: Organization | null
 }
 
@@ -38,7 +41,8 @@ export interface ApiRequest {
   /** The page needs only these fields of a large answer. Other fields are not read. */
   readonly only?: readonly string[]
   /**
-   * If a streamed answer has more characters, the call fails with `too_large`, and the rest of the answer is not read.
+   * Maximum number of characters of a streamed answer. For a longer answer, the call fails with `too_large`, and the
+   * rest of the answer is not read.
    */
   readonly mostCharacters?: number
 }

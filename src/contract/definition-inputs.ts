@@ -7,8 +7,8 @@ export function hasInputType(value: Json, type: InputType): boolean {
 }
 
 /**
- * The inputs after the check. `areComplete` is false if a required input is missing. In this case no defaults are
- * filled in, because a run may get other values.
+ * The inputs after the check. `areComplete` is false if a required input is missing. Incomplete inputs are only for a
+ * preview. They get no defaults, because the later run may get other values.
  */
 export interface CheckedInputs {
   readonly inputs: JsonObject

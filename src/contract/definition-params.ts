@@ -13,7 +13,7 @@ import { aboutParam, accepts, fieldsOf } from './tool-params.ts'
  * known errors are:
  * - unknown parameters, and missing required parameters;
  * - values in the definition that the tool refuses;
- * - references to a value of another type.
+ * - references to a value whose type the parameter does not take.
  */
 export function checkParams(
   tool: ToolDeclaration,
@@ -60,8 +60,8 @@ interface Gap {
   /** The type of the value that the template gives; null if the value can have several types. */
   readonly type: JsonType | null
   /**
-   * The reference, if the text consists of one reference alone. null if the text also has other parts; its sample then
-   * consists of these parts.
+   * The reference, if the text consists of one reference alone. null if the text also has other parts. The sample is
+   * then the text without the references.
    */
   readonly reference: string | null
 }

@@ -22,7 +22,8 @@ export const longestKey = 1_000
 
 /**
  * Returns the problems that prevent a value from being stored as JSON, at most ten: more than 64 levels, NUL
- * characters, broken surrogate pairs, numbers outside JSON, forbidden names, and names over 1,000 characters.
+ * characters, broken surrogate pairs, numbers that JSON cannot express, forbidden names, and names over 1,000
+ * characters.
  */
 export function jsonIssues(value: unknown, path = ''): Issue[] {
   return inspectJson(value, { path }).issues

@@ -30,7 +30,7 @@ export interface Carried {
   readonly ended: readonly string[]
   /** `for_each` steps in progress, by id. */
   readonly items: Readonly<Record<string, CarriedItems>>
-  /** Calls that wait and have not been woken, by their key in `Wake`. */
+  /** The waiting calls for which no wake-up has come, by their key in `Wake`. */
   readonly waiting: Readonly<Record<string, WaitReason>>
 }
 

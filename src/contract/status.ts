@@ -52,7 +52,7 @@ export type EffectState = (typeof effectStates)[number]
 export const isOutcome = (state: EffectState): state is Outcome =>
   (outcomes as readonly string[]).includes(state)
 
-/** Outcomes that end the run unless the step has `on_error: continue`. */
+/** Outcomes that end the run. With `on_error: continue`, only `cancelled` ends the run. */
 export type BadOutcome = Exclude<Outcome, 'completed' | 'skipped'>
 export const isBadOutcome = (outcome: Outcome): outcome is BadOutcome =>
   outcome !== 'completed' && outcome !== 'skipped'
@@ -64,8 +64,8 @@ export const endsRun = (bad: BadOutcome, continueOnError: boolean): boolean =>
 /**
  * The outcome of a `for_each` step from the bad outcomes of its items, in the order of the items; null if there are
  * none. The first outcome that is not `cancelled` counts, so that the result does not depend on timing. Without
- * `continueOnError`, items can be cancelled because another item ended the step. With `continueOnError`, no item ends
- * the step, so a cancelled item makes the step cancelled.
+ * `continueOnError`, items can be cancelled because another item ended the step. With `continueOnError`, a failed item
+ * does not end the step. So if an item is cancelled, this has another reason, and the step counts as cancelled.
  */
 export function badOutcomeOf(items: readonly BadOutcome[], continueOnError: boolean): BadOutcome | null {
   if (continueOnError && items.includes('cancelled')) return 'cancelled'

@@ -11,14 +11,14 @@ export interface ConnectOptions {
   readonly appRole?: string
   readonly max?: number
   readonly applicationName?: string
-  /** Transactions are read-only unless a statement asks for another mode. */
+  /** If true, transactions are read-only by default. A statement can still ask for another mode. */
   readonly readOnly?: boolean
   readonly onError?: (error: Error) => void
 }
 
 /**
- * Settings that every statement relies on. They are options of the connection, because these take precedence over the
- * defaults of a database role, which somebody may change.
+ * Settings that every statement relies on. They are set for each connection, because a connection's settings take
+ * precedence over the defaults of a database role, which somebody may change.
  */
 const ownSettings = ({ readOnly = false }: ConnectOptions): string =>
   `-c search_path=public -c default_transaction_read_only=${readOnly ? 'on' : 'off'} -c statement_timeout=0`
@@ -45,10 +45,10 @@ export function createPool(options: ConnectOptions): pg.Pool {
   })
   // A stopping PostgreSQL closes idle connections. Without this handler, the error would end our process.
   pool.on('error', (error) => options.onError?.(error))
-  // This query is not awaited, because statements that are sent later run after it.
+  // This query need not be awaited, because the server runs later statements of the connection after it.
   pool.on('connect', (client) => void client.query(durableCommits).catch(() => undefined))
-  // A connection in use also emits `error`. Nothing is done here, because its query fails with the same error and the
-  // query's caller handles it.
+  // A connection that is in use also emits `error`. This handler does nothing, because the running query fails with the
+  // same error and its caller handles it.
   pool.on('connect', (client) => client.on('error', () => undefined))
   return pool
 }

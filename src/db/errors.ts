@@ -1,7 +1,8 @@
 import pg from 'pg'
 
 /**
- * SQLSTATEs which say that the server has stopped, or refused or ended this connection. 25P03 and 25P04 are timeouts.
+ * SQLSTATEs which say that the server has stopped, or has refused or ended this connection. 25P03 and 25P04 are
+ * timeouts of a transaction, after which the server ends the connection.
  */
 const goneCodes = /^(08...|57P0[1-5]|53300|25P0[34])$/
 const socketCodes = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EHOSTUNREACH'])

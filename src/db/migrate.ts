@@ -15,9 +15,9 @@ export interface MigrateOptions {
 }
 
 /**
- * Migrates the database to this version and sets the rights of the application's role. Many processes may call it at
- * once. Each migration is a transaction, which also inserts its name and checksum into `schema_migrations`. Throws and
- * migrates nothing:
+ * Migrates the database to this version and sets the rights of the application's role. Many processes may call this
+ * function at the same time. Each migration is a transaction, which also inserts its name and checksum into
+ * `schema_migrations`. Throws and migrates nothing:
  *
  * - if a migration of the same name ran with another text,
  * - if the database has a migration that this version does not know.
@@ -77,8 +77,8 @@ async function appliedBefore(client: pg.Client): Promise<ReadonlyMap<string, str
 }
 
 /**
- * Throws if a migration ran with another text than today's. The database still has the tables of the old text, so a
- * later statement would fail on a missing table or column.
+ * Throws if the text of a migration is no longer the text that ran. The database still has the tables of the old text,
+ * so a later statement would fail on a missing table or column.
  */
 function requireSameTexts(done: ReadonlyMap<string, string | null>): void {
   for (const { name, sql } of migrations) {
@@ -104,8 +104,8 @@ async function grantTo(client: pg.Client, appRole: string): Promise<void> {
       if (error.code === '42710' || error.code === '23505') return // the migration of another database just created it
       throw error
     })
-    // The owner may then do SET ROLE to the application's role. So the owner and the service can use one connection
-    // string.
+    // With this grant the owner may do SET ROLE to the application's role. So the owner and the service can use one
+    // connection string.
     await client.query(`grant ${role} to current_user`)
   }
   await inTransaction(client, async () => {

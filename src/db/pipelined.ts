@@ -12,8 +12,8 @@ export interface Pipeline {
 }
 
 /**
- * The connections of `pool` must have `pipeline` on. Statements are sent at once. The server runs them in order, each
- * with its own snapshot.
+ * The connections of `pool` must have the option `pipeline`. Statements are sent at once. The server runs them in
+ * order, each with its own snapshot.
  */
 export function createPipeline(pool: pg.Pool, options: { prepare?: boolean } = {}): Pipeline {
   const source = preparing(pool, options)
@@ -22,8 +22,8 @@ export function createPipeline(pool: pg.Pool, options: { prepare?: boolean } = {
 
 /**
  * A transaction on its own connection. If a statement fails, all later statements fail and COMMIT becomes ROLLBACK. So
- * writes can be sent together with COMMIT. The first statement must be a read, because it is sent together with BEGIN:
- * if BEGIN failed, a write would be committed alone.
+ * writes can be sent together with COMMIT. The first statement is sent together with BEGIN, and must be a read: if
+ * BEGIN failed, the statement would run outside the transaction, and a write would be committed alone.
  */
 export class PipelinedTransaction {
   readonly #client: PreparingClient
@@ -75,7 +75,8 @@ export class PipelinedTransaction {
   #post(text: string, values?: readonly unknown[]): Promise<pg.QueryResult> {
     this.#client.gather()
     const answer = this.#client.query(text, values)
-    // Callers that await the answer get the error. Until then it must not count as an unhandled rejection.
+    // A caller that awaits the answer gets the error. This handler only notes it, so that it is no unhandled rejection
+    // while nobody awaits the answer yet.
     answer.catch((error: unknown) => (this.#failure ??= error))
     this.#sent.push(answer)
     return answer

@@ -3,13 +3,19 @@ import type { Socket } from 'node:net'
 import type pg from 'pg'
 
 /**
- * A SQL text that was seen more often than this becomes a named statement. PostgreSQL parses such a text once per
- * connection.
+ * If a SQL text was seen more often than this, it becomes a named statement. PostgreSQL parses a named statement only
+ * once per connection.
  */
 const seenBefore = 2
-/** Maximum number of named statements. Further SQL texts, e.g. with lists of changing length, get no name. */
+/**
+ * Maximum number of named statements. Without a limit, SQL texts with lists of changing length would get more and more
+ * names.
+ */
 const maxNames = 300
-/** A longer SQL text is not counted, because it contains a list and the list has another length the next time. */
+/**
+ * In characters. A longer SQL text gets no name. It contains a list, which has another length the next time, so the
+ * same text hardly comes again.
+ */
 const longestText = 16_000
 
 /**
@@ -74,8 +80,8 @@ export class PreparingClient {
   }
 
   /**
-   * Statements that are sent in this turn of the event loop are written to the socket together. This saves system
-   * calls.
+   * Statements that are sent until the end of this turn of the event loop are written to the socket together. This
+   * saves system calls.
    */
   gather(): void {
     const { stream } = (this.#client as unknown as { connection: { stream: Socket } }).connection

@@ -7,7 +7,7 @@ import { idempotencyPlace, type IdempotencyUse } from './sealing/places.ts'
 
 /**
  * Identifies one use of an `Idempotency-Key`. The same `Idempotency-Key` with another API key, route or organization is
- * another use. This also holds for another API key of the same person, because it may have fewer rights.
+ * another use. This is so even if both API keys belong to one person, because one of the two may have fewer rights.
  */
 export interface KeyUse extends IdempotencyUse {
   /** Hash of the request's body. */

@@ -102,7 +102,7 @@ function addressOf(local: string, domain: string): string {
 /** Longest local part (before the `@`) that is read; RFC 5321 allows 64. */
 const longestLocal = 256
 const ends = new Set(' \t\n\r,;:<>()"\'[]\\/@')
-/** Characters that end the domain of an address. `?` and the others after it can follow an address in a link. */
+/** Characters that end the domain of an address. In a link, the characters from `?` on can follow an address. */
 const domainEnds = new Set([...ends, '?', '#', '&', '=', '%', '|'])
 const isBlank = (char: string | undefined): boolean => char !== undefined && char.trim() === ''
 

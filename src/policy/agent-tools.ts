@@ -77,7 +77,7 @@ export interface ToolAnnotations {
   readonly definitionChanged?: unknown
 }
 
-/** A classification, made stricter by the tool's annotations. */
+/** Returns the tool's classification, made stricter by its annotations. */
 export function withAnnotations(
   tool: Pick<AgentTool, 'sideEffect' | 'outputLabels'>,
   annotations: ToolAnnotations,

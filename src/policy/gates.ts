@@ -5,7 +5,7 @@ export interface GateSettings {
   readonly require_approval_for_external_comm: boolean
   readonly require_approval_for_public_writes: boolean
   readonly require_approval_for_permission_changes: boolean
-  /** By category; `false` means the same as absent. */
+  /** For each category, whether it holds runs. An absent category counts as `false`. */
   readonly category_flags: Readonly<Record<string, boolean>>
 }
 

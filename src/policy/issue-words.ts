@@ -74,8 +74,8 @@ function kindOf(value: unknown): string {
 }
 
 function wrongType(expected: string, input: unknown, shown: Shown): string {
-  // The most common mistake is one value in place of a list. The message does not repeat the value, because it may be a
-  // parameter.
+  // The most common mistake is one value in place of a list. The message does not repeat the value, because the value
+  // may be a call's parameter, which not everybody may see (docs/decisions/0088).
   if (expected === 'array' && shown !== undefined)
     return 'must be a list: write `[` before it and `]` after it'
   if (expected === 'int' && typeof input === 'number') return `must be a whole number${not(input, shown)}`

@@ -88,7 +88,7 @@ function issuesOfOne(issue: z.core.$ZodIssue, prefix: readonly PropertyKey[]): F
 
 /**
  * Returns the branch of a union schema that the caller probably meant: the branch whose errors are deepest inside the
- * value. If all errors are at the top, the value must at least have the type of the branch.
+ * value. A branch with an error at the top of the value counts only if the value has the type of the branch.
  */
 function closestBranch(
   branches: readonly (readonly z.core.$ZodIssue[])[],

@@ -43,8 +43,8 @@ export function addressItems(text: string): { readonly start: number; readonly e
 
 /**
  * Replaces each `me` in parameters that name people with the requester's address, so that rules and the tool see the
- * same values. If `email` is null, the text from the first `me` on becomes unknown. If it is not null, a value that is
- * wholly known stays known.
+ * same values. With an `email`, a value that is wholly known stays known. If `email` is null, the text from the first
+ * `me` on becomes unknown.
  * @param people names of the tool's parameters that name people; each is a text or a list of texts
  */
 export function fillInMe(params: Partial, people: readonly string[], email: string | null): Partial {

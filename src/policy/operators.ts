@@ -15,7 +15,7 @@ type Scalar = string | number | boolean
  */
 export const matched = 1
 export const failed = 2
-/** An unknown part of the call decides whether the leaf is compared at all. */
+/** The bit that is set if an unknown part of the call decides whether the leaf is compared at all. */
 export const unsure = 4
 
 /** Compares leaves with a rule's value. */
@@ -88,8 +88,8 @@ function membership(values: readonly Scalar[], isNegative: boolean, isRestrictiv
       return one(places.wholes(leaf.kind).has(place) !== isNegative)
     },
     prefix(prefix, hole) {
-      // The result is open: the whole text may become a link to a listed place, or a text that cannot be read as a
-      // place.
+      // Only a part of the text is known. The whole text may be a link to a listed place, or a text that
+      // cannot be read as a place.
       if (hole.kind !== null && places.hasTexts) return maybe
       for (const { text, isId } of texts)
         if (text.startsWith(prefix) || (isId && hole.mayBecomeLink)) return maybe
@@ -189,7 +189,7 @@ function domains(
       budget.spend(4)
       let result = 0
       for (const host of hosts) {
-        // Each part of the host's name costs one lookup.
+        // Each part of the host's name costs one lookup. A part counts as 8 characters long.
         budget.spend(1 + (host.host.length >> 3))
         result |= one(matches(host))
       }

@@ -32,8 +32,8 @@ interface Analyzed {
 const open: StartLabels = { certain: new Set(), isOpen: true }
 
 /**
- * Computes `StartLabels` for each step of a plan. A step comes after the steps on which it depends. (`analyzePlan`
- * computes the definite and possible labels of this plan.)
+ * Computes `StartLabels` for each step of a plan. The caller must give each step after the steps on which it depends.
+ * The caller also gives the definite and possible labels, which `analyzePlan` computes.
  */
 export class AtStart {
   readonly #plan: Plan

@@ -56,7 +56,8 @@ function toolParts(name: string): string[] {
 function kindOf(tool: string): ProtocolToolKind {
   if (tool === 'fetch') return 'web'
   const found = words.find(([kind, set]) => {
-    // For egress, every character that is no letter or digit separates words. This finds more words, so it is stricter.
+    // For egress, words are also split at every other character that is no letter or digit. So more words are found,
+    // which is stricter.
     const tokens = kind === 'egress' ? toolTokens(tool.replaceAll(/[^A-Za-z0-9]+/g, '_')) : toolTokens(tool)
     return tokens.some((token) => set.has(token))
   })

@@ -28,7 +28,7 @@ export interface SavedAccess {
   readonly fallback: 'allow' | 'deny'
 }
 
-/** Why a tool may not be called, with the same two texts as a decision. */
+/** Why a tool may not be called. A decision (`Decided`) has the same two texts. */
 export interface Blocked {
   readonly reason: string
   readonly explanation: string
@@ -72,8 +72,8 @@ export interface ToolAccess {
 }
 
 /**
- * Combines the organization's policy for a tool with the policy for the caller's role. A role's policy can only
- * restrict further. A block or `read_only` in either policy applies. A value must be in the lists of both policies.
+ * Combines the organization's policy for a tool with the policy for the caller's role. A role's policy adds limits and
+ * removes none. A block or `read_only` in either policy applies. A value must be in the lists of both policies.
  * The smaller of two numbers applies (docs/decisions/0091).
  * @param limitedBy the limits that a tool supports, from the catalogue
  */

@@ -48,8 +48,8 @@ export const toolParams: { readonly [Name in CatalogueName]: readonly string[] }
 const byTool: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(toolParams))
 
 /**
- * The problem with a condition's path in a rule for these tools, or null. If the parameters of all tools are known,
- * at least one tool must have the path's first segment. A glob or an agent tool may have any parameter.
+ * The problem with a condition's path in a rule for these tools, or null. The first segment of the path must be a
+ * parameter of at least one of the tools. A glob or an agent tool may have any parameter, so it accepts every path.
  */
 export function paramIssue(tools: readonly string[], path: string): string | null {
   const [param = ''] = path.split('.')

@@ -9,9 +9,9 @@ const patienceMilliseconds = 60_000
 
 /**
  * Returns a function that sends the service's own mails like `mail_send`, from `MAIL_FROM` through `SMTP_URL`. The
- * function rejects unless the mail server has certainly accepted the mail. The person can then ask for the mail again;
- * a repeated mail does no harm. The function awaits `beforeDot` before it sends the final dot, because after the dot
- * the mail may arrive.
+ * function resolves only if the mail server has certainly accepted the mail, and else rejects. After a rejection, the
+ * person can ask for the mail again; a repeated mail does no harm. The function awaits `beforeDot` before it sends the
+ * final dot, because after the dot the mail may arrive.
  */
 export function createMailer({
   tools,

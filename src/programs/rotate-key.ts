@@ -21,7 +21,7 @@ function optionsOf(args: string[]): { installationKey: boolean; settleMillisecon
       },
     })
     const seconds = Number(values.settle)
-    // `--settle` must be at least ten seconds: a process may seal with an old key for so long before it looks for a
+    // `--settle` must be at least ten seconds: a process may seal with an old key for ten seconds before it looks for a
     // newer key.
     if (!(seconds >= 10 && seconds <= longestSettle)) return null
     return { installationKey: values['installation-key'], settleMilliseconds: seconds * 1_000 }

@@ -100,7 +100,8 @@ export function createMetrics(kind: string) {
     beforeScrape: (read: () => Promise<void>) => void readers.push(read),
     /** Prometheus' text format. */
     text: async (): Promise<string> => {
-      // The metrics of the process itself observe the garbage collector, so they start only with the first scrape.
+      // The metrics of the process itself observe the garbage collector. A process that nobody scrapes does not need
+      // them, so they start only with the first scrape.
       if (!isObserving) collectDefaultMetrics({ register: registry })
       isObserving = true
       await Promise.all(readers.map((read) => read()))

@@ -9,7 +9,8 @@ const shortestPrefix: Readonly<Record<number, number>> = { 32: 8, 128: 16 }
 
 function isWide(address: string, prefix: number, bits: number): boolean {
   if (prefix < (shortestPrefix[bits] ?? 0)) return true
-  // An IPv6 range may not contain all IPv4 addresses, or a wide range of them. In IPv6 they are `::ffff:0:0/96`.
+  // In IPv6, the IPv4 addresses are `::ffff:0:0/96`. A range that contains all of them is too wide. A range within them
+  // may have at most the size of an IPv4 /8, which is an IPv6 /104.
   return bits === 128 && prefix < 104 && (isIn(mapped, 96, address) || isIn(address, prefix, mapped))
 }
 
@@ -28,8 +29,8 @@ function isIn(network: string, prefix: number, address: string): boolean {
 const isUnspecified = (address: string): boolean => /^[0:.]+$/.test(address)
 
 /**
- * Reads TRUSTED_PROXY_HOSTS: comma-separated addresses and CIDR ranges. A client in a trusted range can choose its
- * address, so wide ranges are refused.
+ * Reads TRUSTED_PROXY_HOSTS: comma-separated addresses and CIDR ranges. A client in a trusted range could claim any
+ * other address as its own, so wide ranges are refused.
  */
 export function proxyHosts(text: string, context: z.RefinementCtx): string[] {
   const hosts = text.split(',').flatMap((part) => (part.trim() === '' ? [] : [part.trim()]))

@@ -1,7 +1,7 @@
 /*
  * The words of a command are strings. The characters below stand for parts that the text of the command does not show;
- * Unicode leaves them unassigned. If a command itself contains such a character, the command is only judged more
- * strictly.
+ * Unicode leaves them unassigned. If a command itself contains such a character, the command may be judged more
+ * strictly, and never less strictly.
  */
 
 /** Stands for the value of a variable that the command does not set. */

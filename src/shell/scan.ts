@@ -13,8 +13,9 @@ const telling: ReadonlyMap<string, number> = new Map(
 const longestTelling = Math.max(...[...telling.keys()].map((word) => word.length))
 
 /**
- * Returns the name of a program in a text that sends data out. Compares single words, without quotes and backslashes.
- * This function cannot tell data from commands, so use it only for text that cannot be parsed.
+ * Searches a text for programs that send data out. Returns the name of one of them, or undefined. Compares single
+ * words, without quotes and backslashes. This function cannot tell data from commands, so use it only for text that
+ * cannot be parsed.
  */
 export function scanForSenders(text: string): string | undefined {
   // The first and last position of each word in the text; 0 means that the word is missing. A text can contain tens of

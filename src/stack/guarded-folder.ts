@@ -10,8 +10,9 @@ import { endOrphans, isOurs, recordedProcesses } from './guard.ts'
 const patience = 90_000
 
 /**
- * Removes a folder once none of the processes that are recorded below it runs. The guards of inner folders end their
- * processes, and this function ends the rest. The folder is removed last, because only its records name the processes.
+ * Removes a folder after all processes that are recorded below it have ended. First waits (up to `patience`) for the
+ * guards of inner folders to end their processes, then ends the processes that still run. The folder must be removed
+ * last: without its records, it is unknown which processes to end.
  */
 export async function removeWhenUnused(folder: string): Promise<void> {
   const deadline = Date.now() + patience

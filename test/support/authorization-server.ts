@@ -27,7 +27,7 @@ export interface AuthorizationServer {
   /** The lifetime of an access token in seconds. */
   tokenSeconds: number
   /**
-   * Opens an address as a browser does in which `ana` is signed in, and agrees to the request. Returns the address of
+   * Opens an address like the browser of the signed-in person `ana`, and agrees to the request. Returns the address of
    * the last redirect.
    */
   authorize(address: string): Promise<URL>
@@ -101,7 +101,7 @@ export async function startAuthorizationServer(
     for await (const chunk of request) chunks.push(chunk as Buffer)
     const parameters = new URLSearchParams(Buffer.concat(chunks).toString())
     server.requests.push({ path, parameters })
-    // The body was already read here. The provider also accepts a body in this field.
+    // The provider cannot read the body again, so it gets the body in this field.
     Object.assign(request, { body: Object.fromEntries(parameters) })
     if (path === '/token' && (await server.onToken()) === 'lost')
       response.write = response.end = () => response.destroy() as never

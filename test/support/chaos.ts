@@ -180,8 +180,8 @@ export class Faults {
   readonly fired: Fault[] = []
   readonly #output: () => string
   /**
-   * The length of the supervisor's output when its parts last ran for two seconds. Failures before this position no
-   * longer count.
+   * The length of the supervisor's output at the last time when all parts had run for two seconds. `#isFailing` ignores
+   * failures before this position.
    */
   #settledAt = 0
 

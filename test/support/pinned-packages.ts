@@ -22,8 +22,8 @@ export async function installPinned(pins: string, name: string): Promise<string>
 }
 
 /**
- * Runs `work` while no other process does so, because some installations are large. SQLite holds the lock, so a crash
- * leaves no lock behind.
+ * Runs `work` while no other process runs it for the same `name`. Otherwise several processes would make the same large
+ * installation. SQLite holds the lock, so a crash leaves no lock behind.
  */
 async function alone(name: string, work: () => Promise<void>): Promise<void> {
   mkdirSync(sharedCache(), { recursive: true })

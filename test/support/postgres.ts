@@ -39,8 +39,8 @@ const plenty = 6 * 1024 ** 3
 
 /**
  * Returns the folder for the databases of tests: in memory if enough memory is free, else the system's temporary
- * folder. Each database has hundreds of files, and creating them can take ten times as long on a disk that has just
- * removed as many files. No test switches the machine off, so memory is as safe as a disk.
+ * folder. Each database has hundreds of files. On a disk that has just removed hundreds of files, creating them can
+ * take ten times as long. No test switches the machine off, so memory is as safe as a disk.
  */
 export function databaseFolder(): string {
   const given = process.env['TEST_DATABASE_FOLDER']

@@ -5,7 +5,7 @@ import { issuesOf } from './slack-described.ts'
 
 /**
  * The server keeps an idle connection open for this many milliseconds. A client closes it earlier, even on a busy
- * machine.
+ * machine. So a client never sends a request over a connection that the server is closing.
  */
 const keepAlive = 60_000
 /** This is enough tokens for the 10,000 messages of `MANY_MESSAGES=1`, with four requests for each message. */

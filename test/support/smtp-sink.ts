@@ -33,7 +33,7 @@ export interface SmtpSink extends LocalMailServer {
   readonly dots: number
   /** Number of deliveries with this Message-ID, subject or text. */
   count(needle: string): number
-  /** Number of recipients and dots that wait for `release()`. */
+  /** Number of paused recipients and held mails that `release()` will answer. */
   readonly waiting: number
   /** Answers every held mail and every paused recipient. */
   release(): void

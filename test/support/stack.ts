@@ -52,7 +52,7 @@ type DynamicConfig = NonNullable<TemporalOptions['dynamicConfig']>
 
 /**
  * Returns the Temporal development server of this test file, which keeps its data in memory. It has the settings of
- * temporal-dev.yml, and those of the first caller.
+ * temporal-dev.yml, except those that the first caller of this function overrides.
  */
 export async function testTemporal(dynamicConfig: DynamicConfig = {}): Promise<TemporalServer> {
   temporal ??= startTestTemporal(dynamicConfig)

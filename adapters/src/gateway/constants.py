@@ -10,7 +10,7 @@ CONNECT_SECONDS = 10  # maximum wait for a connection to a server over HTTP, inc
 IDLE_SECONDS = 1800  # a server over HTTP may send nothing for this long
 RETRY_SECONDS = 1  # wait before a stream is resumed, if its server names no time
 MAX_RESUMES = 10  # maximum number of times that one stream is resumed without a new event
-GRACE_SECONDS = 2  # the wait after a server's input is closed, and again after SIGTERM
+GRACE_SECONDS = 2  # wait after a server's input is closed, after SIGTERM, and after a request is cancelled
 BACKOFF_SECONDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # wait before a server is started again, by failures
 MAX_PAGES = 1000
 MAX_WORKERS = 300
@@ -24,8 +24,8 @@ KEEP_SECONDS = 4  # an idle connection is used again within this time, before th
 # Headers of each request to the service.
 HEADERS = ["User-Agent: countersign-mcp/" + VERSION]
 
-# The supported revisions of the protocol, newest first. Later revisions have no `initialize`, but every client of such
-# a revision can also use one of these.
+# The supported revisions of the protocol, newest first. Revisions that are newer than these have no `initialize`, but
+# every client of a newer revision can also use one of these.
 PROTOCOLS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

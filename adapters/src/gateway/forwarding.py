@@ -26,7 +26,8 @@ class Forwarding:
         question = self.question("mcp__" + full, given, meta, tool.hints)
         self.refuse_changed(tool, name, question)
         self.permit(call, question)
-        # The decision may have taken minutes, and it was about the tool as it was before.
+        # The decision may have taken minutes. It was about the tool as it was at the question, so a tool that has
+        # changed since then is refused.
         self.refuse_changed(tool, name, question)
         asked = {"name": own}
         if "arguments" in params:
@@ -119,8 +120,8 @@ class Forwarding:
                 raise Wrong(INVALID_PARAMS, "`uri` must be a text")
             body = None
             for upstream in self.owners(uri):
-                # A server knows the addresses that it lists. Any other address could carry data to the server, so the
-                # service is asked.
+                # An address from the server's own list tells the server nothing new. Any other address could carry data
+                # to the server, so the service is asked.
                 if all(each.get("uri") != uri for each in upstream.items["resources"]):
                     tool, meta = "mcp__%s__resources_read" % upstream.name, params.get("_meta", {})
                     self.permit(call, self.question(tool, {"uri": uri}, meta))

@@ -179,8 +179,8 @@ class FromClient:
         else:
             with upstream.lock:
                 call.cancelled = True
-        # This stops only the wait for an approver. A question that was already sent still needs its answer. Otherwise
-        # an approval could stay pending without a call.
+        # Only a wait for an approver is stopped. The answer to a question that was already sent is still awaited: it
+        # may name a new approval, which must then be withdrawn.
         connection = call.connection
         if connection is not None and call.held is not None:
             connection.abort()

@@ -1,19 +1,20 @@
 # JSON: strict for the client, lenient for servers.
 
 def finite(digits):
-    # Python could read a number beyond the range of doubles, but not write it again.
+    # Python reads a number beyond the range of doubles as infinity, which JSON does not have. This returns the largest
+    # double instead.
     return max(-sys.float_info.max, min(sys.float_info.max, float(digits)))
 
 
 def countable(digits):
-    # The same holds for a whole number beyond doubles: Python cannot add it to a double, and clients read it as
-    # infinite.
+    # A whole number beyond the range of doubles is limited in the same way. Python cannot add it to a double, and
+    # clients read it as infinity.
     number = whole(digits)
     return number if abs(number) <= sys.float_info.max else finite(digits)
 
 
-# The service decides about the client's messages, so no name may occur twice in them. A server's results are passed on
-# as they are.
+# In a client's message, no name may occur twice in one object. Two programs could read different values, and the
+# service decides about only one of them. A server's results are passed on as they are.
 STRICT = json.JSONDecoder(object_pairs_hook=once, parse_int=whole, parse_constant=constant)
 LOOSE = json.JSONDecoder(parse_int=countable, parse_float=finite, parse_constant=constant)
 _blank = re.compile(r"[ \t\r\n]*")

@@ -6,9 +6,9 @@ def anything(value):
 
 is_type = one_of("string", "number", "integer", "boolean", "array", "object", "null")
 
-# A client with the first version of the SDK compiles the schemas of all results when it reads the list. If one schema
-# does not compile, the client loses the whole list. The keywords and values below compile in every client. `pattern` is
-# left out, because each language has its own regular expressions.
+# A client with version 1 of MCP's TypeScript SDK reads the list of tools and compiles the schemas of their results. If
+# one schema does not compile, the client loses the whole list. The keywords and values below compile in every client.
+# `pattern` is left out, because each language has its own regular expressions.
 KEYWORDS = dict(
     {name: anything for name in ("default", "const")},
     **{name: is_text for name in ("title", "description", "$comment", "$schema", "$ref", "format")},

@@ -78,7 +78,8 @@ def is_sayable(value):
         layer = [part for each in layer for part in parts(each)]
         depth += 1
     try:
-        # Half of a surrogate pair can be written as its escape, but not every reader accepts that.
+        # Encoding without escapes raises ValueError for a lone surrogate. An escape (`\ud800`) would be valid JSON, but
+        # not every reader accepts it.
         return depth <= MAX_DEPTH and len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")) <= MAX_LINE
     except ValueError:
         return False

@@ -65,7 +65,8 @@ class Service:
             try:
                 return connection.exchange(method, path, body, lambda: self.opened(connection, call))
             except Unreachable:
-                # The service may close an open connection at any time, before it has read the request.
+                # The service may have closed a connection that was kept open, before it read the request. Then the
+                # request is sent again.
                 if not used or connection.heard or time.monotonic() >= until or (call is not None and call.cancelled):
                     raise
             finally:

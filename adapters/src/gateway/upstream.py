@@ -1,7 +1,7 @@
 # One server of the organization, for both kinds of connection.
 
-# The lists of a server, by kind: the method that reads the list, the member of its result, and the capability that the
-# server needs for it.
+# The lists of a server, by kind: the method that reads the list, the member of the result that has the list, and the
+# capability that a server with such a list declares.
 LISTS = {
     "tools": ("tools/list", "tools", "tools"),
     "prompts": ("prompts/list", "prompts", "prompts"),

@@ -101,8 +101,8 @@ class UpstreamHttp(Upstream):
         """Handles the messages of an answer: one message in JSON, or several in a stream of events."""
         refusal = refusal_of(answered, session)
         if refusal is not None:
-            # After such an answer, the gateway does not try again. Another try with the same credentials could lock an
-            # account, and only a person may choose another address.
+            # If `initialize` gets 401, 403 or a redirect, the gateway does not try again. Another try with the same
+            # credentials could lock an account, and only a person may choose another address.
             session.hopeless = number == session.first and (answered.status in (401, 403) or answered.status < 400)
             raise Failed(refusal)
         if number == session.first:
@@ -204,7 +204,7 @@ class UpstreamHttp(Upstream):
         session, number = self.process, (params or {}).get("requestId")
         self.tell(notification(method, params))
         if method == "notifications/cancelled" and self.is_open(session, number):
-            # The server may still answer for a moment. After that, the wait for its answer ends.
+            # The server has GRACE_SECONDS to answer the cancelled request. Then the wait for this answer ends.
             late = threading.Timer(GRACE_SECONDS, self.drop, (session, number))
             late.daemon = True
             late.start()

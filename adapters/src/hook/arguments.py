@@ -202,7 +202,7 @@ def plain_forms(path, cwd):
     if path[:5].lower() == "file:":
         from urllib.parse import unquote
 
-        # The path may begin with the name of a machine, so both forms are added.
+        # The path may begin with the name of a machine. So it is added both with and without its first part.
         named = unquote(path[5:]).lstrip("/")
         root = "" if os.name == "nt" else "/"
         places += [root + named, root + named.partition("/")[2]]
@@ -219,7 +219,7 @@ def addresses(text):
             if scheme.endswith(("http", "https")):
                 starts.append(at - (5 if scheme == "https" else 4))
             at = word.find("://", at + 1)
-        # The first address also keeps all following text, which may be its query.
+        # The first address keeps the whole rest of the word, because the later addresses may be in its query.
         for start, end in zip(starts, [None] + starts[2:] + [None]):
             found.append(word[start:end].rstrip(".,;:!?)]}>\"'"))
     return found

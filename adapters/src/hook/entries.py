@@ -48,8 +48,9 @@ def hook_entry(place, python, client, event, command):
         one.update(gemini_path(place))
     if client == "claude" and (os.name == "nt" or place.managed):
         # The hook starts without a shell, because a variable such as SHELLOPTS could keep a shell from running it. This
-        # needs a pinned version, in which `onFailure` blocks a call if the hook does not start. Outside Windows, `args`
-        # stands only in managed settings: a user's settings are also read by clients that do not know `args`.
+        # is safe from version CLAUDE_MINIMUM on, where `onFailure` blocks a call if the hook does not start. Outside
+        # Windows, `args` stands only in managed settings: a user's settings are also read by clients that do not know
+        # `args`.
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"

@@ -224,7 +224,7 @@ def removals(place, recorded, record, client):
                 raise
         folders = left.pop(each, {}).get("folders", [])
         if left:
-            # The settings of another client may be in the same folders.
+            # The settings of another client may be in the same folders, so the record of that client takes them over.
             other = sorted(left)[0]
             left[other] = dict(left[other], folders=left[other].get("folders", []) + folders)
     noting, config, hook = (place.at(path) for path in (place.record, place.config, place.hook))
@@ -234,7 +234,7 @@ def removals(place, recorded, record, client):
         return changes, []
     changes.append(Change(noting, recorded, None, 0o600, True))
     changes += [Change(path, read_text(path), None, 0o600, True) for path in (config, hook)]
-    # A managed hook writes its notes of ended sessions to the same folder.
+    # A managed hook and a user's own hook write their notes of ended sessions to the same folder.
     shared = place.managed or os.path.exists(Place(True).hook)
     return changes, [] if shared else left_ends(spool())
 

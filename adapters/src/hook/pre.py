@@ -69,7 +69,8 @@ def question(answer, options):
     call = read_call(answer.dialect, event)
     answer.event = call.event
     if answer.dialect != options.dialect:
-        # The command line gives the time-out of another client, so the default time-out of this client counts too.
+        # The time-out in the command line is for another client. So the default time-out of this client is a second
+        # limit, and the earlier one counts.
         limit = options.started + patience(answer.dialect, None)
         answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     settings = Settings(options.config)

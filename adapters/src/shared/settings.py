@@ -55,8 +55,9 @@ class Settings:
         self.key = value("api_key", "SERVICE_API_KEY")
         if "api_key_file" in named and "api_key" not in named:
             self.key = read_private(named["api_key_file"], True).decode("utf-8", "replace").strip()
-        # Then an administrator has named the organization, and each user keeps a key of this organization.
         self.key_file = named.get("api_key_file")
+        # If the file names an organization and a file for the key, an administrator has chosen the organization. Each
+        # user then keeps a key of this organization.
         self.must_match = "organization_id" in named and self.key_file is not None and "api_key" not in named
         allow_http = value("allow_http", "SERVICE_ALLOW_HTTP")
         self.allow_http = allow_http in (True, "1", "true", "yes")

@@ -11,9 +11,9 @@ import { Pace } from './pace.ts'
 import { handleMessage, type ChatTiming, type Sending } from './send.ts'
 
 /**
- * Sends and edits Countersign's own messages in Slack. Each organization has its own lane: the right to send its
- * messages, which one process has at a time. This process stays below the limits of Slack in each lane. So a slow or
- * broken connection of one organization delays no other organization.
+ * Sends and edits Countersign's own messages in Slack. Each organization has its own lane. Only one process at a time
+ * sends in a lane, and stays below Slack's limits there. Lanes do not wait for each other. So a slow or broken
+ * connection of one organization delays no other organization.
  */
 export interface Chat {
   /**
@@ -35,7 +35,7 @@ const usual: ChatTiming = {
 const mostLanes = 50
 /**
  * `batchSize`: one read of the queue returns at most this many messages. `inFlight`: one organization sends at most
- * this many new messages in parallel, and as many edits.
+ * this many new messages at the same time. It also makes at most this many edits at the same time.
  */
 const batchSize = 20
 const inFlight = 4
@@ -55,8 +55,8 @@ export function startChat(context: Context, timing: ChatTiming = usual): Chat {
     for (const taken of await takeLanes(context.db, turn, { limit, own: [...lanes.keys()] })) {
       const { organizationId } = taken
       const pace = paces.get(organizationId) ?? new Pace(timing.speed)
-      // The pace is kept after the turn, because Slack counts the requests of several turns together.
       if (paces.size >= mostPaces) paces.clear()
+      // The pace is kept for the next turn, because Slack counts the requests of several turns together.
       paces.set(organizationId, pace)
       const lane = runLane(context, taken, { pace, timing }, ending.signal)
         .catch((error: unknown) => {

@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 
 /**
  * Limits for each kind of request to Slack. They stay below Slack's own limits (docs.slack.dev, "Rate limits"). Slack's
- * tier 3 allows 50 requests a minute. Posting allows several hundred requests a minute in a workspace, and one a second
- * in a conversation. `burst`: this many requests may be sent at once.
+ * tier 3 allows 50 requests a minute. For posts, Slack allows several hundred requests a minute in a workspace, and one
+ * a second in a conversation. `burst`: this many requests may be sent at once.
  */
 const limits = {
   /** `chat.postMessage`, all conversations together. */
@@ -18,8 +18,8 @@ const limits = {
 /** Keeps the requests of one connection below `limits`. */
 export class Pace {
   /**
-   * For each limit, the time of its next request if no burst were allowed, by `performance.now()`. A burst lets
-   * requests go earlier.
+   * For each limit: when the next request would go if all requests were evenly spaced (`performance.now()`). A request
+   * may go up to `burst - 1` intervals earlier.
    */
   readonly #due = new Map<string, number>()
   readonly #speed: number

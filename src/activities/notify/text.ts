@@ -92,7 +92,7 @@ function whatOf(subject: Subject): string {
   const workflow = `workflow ${code(workflowName ?? '')}`
   if (asks === 'run') return `the whole run of ${workflow}`
   if (asks === 'agent_call') return `${code(tool ?? '')}, called by the agent ${code(agentName ?? '')}`
-  // The console's pages also count items from 1.
+  // Items are counted from 1, as on the pages of the console.
   const item = itemIndex === null ? '' : `item ${itemIndex + 1} of `
   return `${code(tool ?? '')} in ${item}step ${code(stepId ?? '')} of ${workflow}`
 }

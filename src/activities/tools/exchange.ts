@@ -10,7 +10,8 @@ export type Sending = 'again' | 'once'
 export const mostAnswerBytes = 32 * 1024 * 1024
 
 /**
- * The longest time of one request in milliseconds. After this time, a service no longer begins to carry out a request.
+ * The maximum time of one request in milliseconds; then the request is ended. Other code relies on this: it assumes
+ * that a service does not begin to carry out a request later than that.
  */
 export const mostRequestMilliseconds = 30_000
 
@@ -30,7 +31,10 @@ export const boundsWith = (signal: AbortSignal | null): Omit<Bounds, 'addresses'
   ...(signal === null ? {} : { signal }),
 })
 
-/** The bounds of `boundsWith`. A request with an effect (`once`) also calls `requireFresh` right before it leaves. */
+/**
+ * Returns the same bounds as `boundsWith`. Before a request with an effect (`once`) leaves, the bounds also call
+ * `requireFresh`.
+ */
 export const boundsOf = (
   sending: Sending,
   connection: Pick<ServiceConnection<never>, 'requireFresh'>,

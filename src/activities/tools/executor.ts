@@ -38,8 +38,8 @@ export interface ToolCall<Params> {
 export interface ToolContext {
   readonly signal: AbortSignal
   /**
-   * Commits that bytes may leave from now on (commit point `effect.sent`). An `unsafe` tool awaits this right before
-   * its irreversible act. Throws if the attempt was superseded or the run was cancelled; then nothing may be sent.
+   * Commits that bytes may leave from now on (commit point `effect.sent`). A `findable` or `unsafe` tool awaits this
+   * right before its effect. Throws if the attempt was superseded or the run was cancelled; then nothing may be sent.
    * `isKeyed`: the service of the connection knows the call by a key, so the call can be sent again.
    */
   pointOfNoReturn(isKeyed?: boolean): Promise<void>

@@ -65,7 +65,7 @@ export function parseRecipients(field: string, value: RecipientsParam): Mailbox[
   for (const text of texts) {
     refuseHeaderBreaks(field, text)
     for (const { start, end } of addressItems(text)) {
-      // a trailing comma
+      // An item is empty after a trailing comma, for example.
       if (start === end) continue
       const mailbox = parseMailbox(field, text.slice(start, end))
       if (!found.has(mailbox.address)) found.set(mailbox.address, mailbox)
@@ -103,9 +103,9 @@ export function parseMailbox(field: string, text: string): Mailbox {
   const shown = bracket === -1 ? '' : item.slice(0, bracket).trim()
   const written = bracket === -1 ? item : item.slice(bracket + 1, -1).trim()
   const parts = written.length <= 320 ? addressForm.exec(written) : null
-  // An IPv4 address is not a domain: its last label starts with a digit.
   const domain = parts === null ? '' : domainToASCII(parts[2]!).toLowerCase()
   const quoted = quotedName.test(shown)
+  // `asciiDomain` accepts no IPv4 address, because the last label of such an address starts with a digit.
   if (written.startsWith('/') || !asciiDomain.test(domain) || !(quoted || plainName.test(shown)))
     throw invalid(field)
   const address = `${parts![1]}@${domain}`

@@ -10,9 +10,9 @@ import type { StateReaderOf, ToolBody } from './params.ts'
 /**
  * The body itself writes nothing. `commit` replaces the value in the transaction that also commits the outcome. So a
  * crash before the commit leaves nothing, and a repeated attempt writes only once. The value gets the input labels that
- * the call had when it was decided. The key also keeps its earlier labels, even labels of a deleted value, unless an
- * admin started the run (docs/decisions/0071). If two calls set the same key, the later one wins. But an approved call
- * writes only if the key is still as its approvers saw it.
+ * the call had when it was decided. The key also keeps its earlier labels, even labels of a deleted value. Only a run
+ * that an admin started drops the earlier labels (docs/decisions/0071). If two calls set the same key, the later one
+ * wins. But an approved call writes only if the key is still as its approvers saw it.
  */
 export const setMemory: ToolBody<'memory_set'> = async (call, context) => {
   const { organizationId } = call

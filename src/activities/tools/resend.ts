@@ -68,7 +68,9 @@ export function prepareForResend(
   return { send: () => exchange(connection, body, key, recipients) }
 }
 
-/** A name is used only if no program that parses addresses could find another address in it. */
+/**
+ * Only a display name of this form is sent. No program that parses addresses can find another address in such a name.
+ */
 const plainName = /^[\p{L}\p{N}][\p{L}\p{M}\p{N} '._-]*$/u
 
 const written = ({ name, address }: Mailbox): string =>

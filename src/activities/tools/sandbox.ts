@@ -48,7 +48,7 @@ export async function openBelow(root: string, path: string, method?: OpenMethod)
  */
 function splitPath(path: string): string[] {
   const parts = path.split('/')
-  // Checked first: a NUL ends a path for the kernel, and a backslash is a separator on some systems.
+  // This is checked first, because a NUL ends a path for the kernel, and a backslash is a separator on some systems.
   if (path.includes('\0') || path.includes('\\'))
     throw outside('has a NUL or a backslash; separate its parts with `/`')
   if (path.startsWith('/')) throw outside('is absolute; give it relative to the shared folder')

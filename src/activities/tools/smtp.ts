@@ -55,7 +55,7 @@ export async function deliver(
     greetingTimeout: timeouts.connect,
     dnsTimeout: timeouts.connect,
     socketTimeout: timeouts.idle,
-    // Closes at once: no data may stay in the socket's buffers.
+    // The socket is closed at once. So the bytes in its buffers are dropped, and do not leave later.
     socketCloseTimeout: 0,
     // Logs are off because the dialogue contains addresses and the message.
     logger: false,

@@ -26,8 +26,8 @@ export interface Sender {
 }
 
 /**
- * If a person taps a button twice, the second request shows the answer to the first request. The second request asks
- * for this answer at most `mostLooks` times.
+ * If a person taps a button twice, the second request waits for the answer to the first and shows it. The second
+ * request looks for this answer at most `mostLooks` times.
  */
 const mostLooks = 50
 const lookMilliseconds = 100

@@ -14,7 +14,7 @@ import { apiFor } from './in-process.ts'
 export interface Signed {
   readonly identity: Identity
   readonly sessionId: string
-  /** True if the session should be renewed. */
+  /** True if the session should be renewed: a day has passed since it began or was last renewed. */
   readonly isDue: boolean
 }
 
@@ -84,7 +84,10 @@ export async function personOf(api: Api, request: Request): Promise<Person> {
   return { user, organizations, organization: chosen(organizations, request) }
 }
 
-/** The organization that the cookie names, else the first organization that is not personal. */
+/**
+ * The organization that the cookie names. Without one, the first organization that is not personal, or else the
+ * personal one. null if the person is in no organization.
+ */
 function chosen(organizations: readonly Organization[], request: Request): Organization | null {
   const wanted = wantedBy(request)
   return (

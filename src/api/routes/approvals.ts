@@ -36,8 +36,8 @@ export const getApprovals = route({
     const page = { limit, cursor }
     if (filters.kind !== 'resolution')
       return ok(await listApprovals(context, caller, { ...filters, kind: filters.kind }, page))
-    // A call with an unknown outcome is always pending and has no rule, and its risk is not stored. So these filters
-    // match no such call.
+    // A call with an unknown outcome is always pending and has no rule, and its risk is not stored. So a filter for
+    // another status, for a rule or for a risk matches no such call.
     const isEmpty =
       (filters.status !== undefined && filters.status !== 'pending') ||
       filters.rule_id !== undefined ||

@@ -85,7 +85,8 @@ export const postClaudeCode = askRoute({
       // somebody decided the approval just before it was withdrawn.
       if (error instanceof DomainError && ['not_found', 'approval_already_decided'].includes(error.code))
         return ok(verdictView(first, 'cancelled'))
-      // The call stays held. A failed wait must not become an error, because a client would then make the call.
+      // The call stays held. The failed wait must not become an HTTP error, because after an error a client would make
+      // the call.
       context.log.warn({ err: error }, 'waiting for the approval of a held call failed')
       return ok(verdictView(first))
     }
@@ -114,8 +115,8 @@ function questionOf(body: unknown, organization: string | undefined): unknown {
 }
 
 /**
- * Throws for an unknown parameter. If a misspelt `organization_id` were ignored, the key of any organization would be
- * accepted.
+ * Throws for an unknown parameter. If a misspelt `organization_id` were ignored, the hook would no longer refuse the
+ * keys of other organizations.
  */
 function refuseUnknown(query: Record<string, string>): void {
   const unknown = Object.keys(query).find((name) => name !== 'wait' && name !== 'organization_id')

@@ -40,8 +40,7 @@ export const getRunEvents = streamRoute({
           const { status, eventSeq, events, text } = await share(async (place) => {
             const read = await readRunEvents(context.db, params.id, last, left)
             place.works()
-            // All events are written to the stream together, because each write to the stream checks the caller's
-            // rights.
+            // All events are written with one call of `write`, because each call checks the caller's rights.
             return {
               ...read,
               text: read.events.map((event) => eventText(event.seq, event.type, event)).join(''),

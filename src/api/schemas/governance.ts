@@ -43,7 +43,7 @@ export const governancePatch = z
 /** The body changes the same limits as `npm run set-plan`. */
 export const quotaPatch = limitChanges
 
-/** A policy is for exactly one tool, so a name with `*` is refused. */
+/** A policy is for exactly one tool, so a name with `*` or `?` is refused. */
 const toolName = z
   .string()
   .min(1)
@@ -60,7 +60,7 @@ export const toolPolicyBody = z.strictObject({
   restrictions: restrictions.default({}),
   role: role.optional(),
 })
-/** `role` selects the policy of one role; without it, the policy of the organization. */
+/** `role` selects the policy of one role. Without `role`, the policy of the whole organization changes. */
 export const toolPolicyPatch = z.strictObject({
   allowed: z.boolean().nullable().optional(),
   restrictions: restrictions.optional(),

@@ -79,7 +79,7 @@ const ownBase = apis[0]
 
 export type GoogleApi = 'calendar' | 'drive' | 'docs' | 'sheets'
 
-/** The address of one API, without a closing slash. `base` is the base of the connection. */
+/** The address of one API, without a closing slash. `base`: the base address of the connection. */
 export function apiAddress(base: string, api: GoogleApi): string {
   return base === ownBase && (api === 'docs' || api === 'sheets') ? `https://${api}.googleapis.com` : base
 }
@@ -96,7 +96,10 @@ const scopes: Readonly<Record<string, readonly string[]>> = {
   // A scope for names alone is not enough, because the search also reads the text of files.
   drive_search: [scope('drive.readonly')],
 }
-/** The scopes `spreadsheets` and `drive` include these read-only scopes, so an authorization does not ask for them. */
+/**
+ * Read-only scopes that `spreadsheets` and `drive` include. An authorization asks for `spreadsheets` and `drive`, so it
+ * does not ask for these.
+ */
 const included = [scope('spreadsheets.readonly'), scope('drive.readonly')]
 const allScopes = [...new Set(Object.values(scopes).flat())].filter((each) => !included.includes(each))
 

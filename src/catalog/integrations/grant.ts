@@ -5,8 +5,8 @@ export interface TokenServer {
   readonly tokenEndpoint: string
   readonly revocationEndpoint: string
   /**
-   * Whether the server may publish a description of itself with other endpoints than these. If it does, these other
-   * endpoints are used. They must have the same origin as the issuer.
+   * Whether the server may publish its own list of endpoints. Each endpoint in this list replaces the one above, and
+   * must have the same origin as the issuer.
    */
   readonly isDescribed: boolean
 }
@@ -31,8 +31,8 @@ export type Grant =
       readonly client: OAuthClient | null
       readonly refreshToken: string
       /**
-       * Whether an authorization made the refresh token for this connection alone. Countersign then also revokes the
-       * token when the connection is revoked.
+       * Whether the refresh token came from an authorization for this connection. If so, and if no other connection has
+       * the same account, Countersign revokes the token together with the connection.
        */
       readonly isOurs: boolean
     }

@@ -8,7 +8,7 @@
 /** Selects the parts of the page that can change while the page is open. Each part has a name and a version. */
 const part = '[data-live][data-version]'
 
-/** Milliseconds between two checks, if there is no event stream: normally, and after several failures. */
+/** Milliseconds between two checks, if there is no event stream. `longPause` applies after several failures. */
 const pause = 4_000
 const longPause = 30_000
 
@@ -104,7 +104,7 @@ const events = [
   ...['created', 'voted', 'decided', 'reopened'].map((each) => `approval.${each}`),
 ]
 
-/** Events within this many milliseconds cause only one reload. */
+/** All events within this many milliseconds together cause one reload. */
 const gathering = 300
 
 /** @returns {EventSource | null} */
@@ -133,7 +133,7 @@ function forgetResult() {
   history.replaceState(null, '', address)
 }
 
-/** Follows the page's event stream, or reloads regularly. A hidden page waits until it is visible. */
+/** Follows the page's event stream, or else loads the page at intervals. A hidden page waits until it is visible. */
 function follow() {
   if (document.querySelector('[data-poll]') === null) return
   let stream = openStream()
@@ -176,8 +176,8 @@ document.addEventListener('keydown', (event) => {
 })
 
 /**
- * Shows the number of chosen rows. If the rows differ too much to be approved together, shows a warning and disables
- * the button.
+ * Shows the number of chosen rows. If the rows cannot be approved together, shows a warning and disables the button for
+ * approving.
  */
 function showChosen() {
   const form = document.querySelector('.bulk')
@@ -190,7 +190,7 @@ function showChosen() {
   form.querySelector('[value=approve]')?.toggleAttribute('disabled', isMixed)
 }
 
-/** When the first row is chosen, the form unfolds. On a phone it stays folded, because it would hide the rows. */
+/** When the first row is chosen, the form unfolds. A phone keeps it folded, because the form would hide the rows. */
 document.addEventListener('change', ({ target }) => {
   if (!(target instanceof HTMLInputElement) || target.closest('.choose') === null) return
   const isFirst = target.checked && document.querySelectorAll('.choose input:checked').length === 1
@@ -236,7 +236,7 @@ function largest(seconds) {
  */
 function relativeWords(milliseconds) {
   const [count, unit] = largest(Math.round(milliseconds / 1_000))
-  // The format writes -0 as "0 seconds ago", but 0 as "in 0 seconds".
+  // `-0` stands for the present moment, because the format writes 0 as "in 0 seconds", but -0 as "0 seconds ago".
   return relative.format(count || -0, unit)
 }
 

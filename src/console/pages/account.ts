@@ -123,7 +123,7 @@ function changeOf(
     case 'mails': {
       const delay = form.get('delay')
       const isOff = delay === noMails
-      // If mails are turned off, the delay is saved too. It applies again when mails are turned on.
+      // If mails are turned off, the previous delay is kept. It applies again when mails are turned on.
       const body = { mail: !isOff, delay_seconds: Number(isOff ? form.get('before') : delay) }
       return api.call('PUT /me/notifications', { query: { organization_id: id }, body })
     }

@@ -25,7 +25,8 @@ export async function approvalPage(
     runOf(visit, approval),
     callOf(visit, approval),
   ])
-  // If the page cannot show the steps and inputs of a run, nobody may approve the run on it.
+  // If the run cannot be read, the page cannot show its steps and inputs. Nobody may approve the run without seeing
+  // them.
   if (run?.ok === false && approval.status === 'pending') return problemPage(run, visit.place)
   const known = run?.ok === true ? run.body : null
   return {
@@ -117,8 +118,8 @@ interface CallShown {
 }
 
 /**
- * Returns the state of the call that used this approval. For an agent's call this is null, because the service does not
- * make it.
+ * Returns the state of the call that used this approval. Returns null for an agent's call, because the service does not
+ * make such a call itself.
  */
 async function callOf({ api }: PersonsVisit, approval: ApprovalView): Promise<string | null> {
   const { id, kind, run_id: run, step_id: step, item_index: item, used_at: usedAt } = approval
@@ -131,5 +132,5 @@ async function callOf({ api }: PersonsVisit, approval: ApprovalView): Promise<st
   return call?.approval_id === id ? call.status : null
 }
 
-/** The cursor of the page of calls that begins with this item. */
+/** The cursor for a list of calls that begins with this item. */
 const before = (item: number): string => Buffer.from(String(item - 1)).toString('base64url')

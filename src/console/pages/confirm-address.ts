@@ -6,8 +6,8 @@ import type { Page } from '../visit.ts'
 import { plainPage, type Refusal } from './plain.ts'
 
 /**
- * Programs that scan mail also open the links in it. So opening the link confirms nothing; a person must press the
- * button.
+ * The page that a mailed link opens. Opening it confirms nothing, because programs that scan mail also open links. A
+ * person must press the button.
  */
 export const confirmAddressPage = (token: string): Page =>
   plainPage('Confirm your address', [

@@ -13,7 +13,9 @@ import { coveredBy, isTooLong } from './parameters.ts'
 import { problemPage } from './problem.ts'
 
 const perPage = '50'
-/** The number of unknown outcomes on one page. It is small, because the unknown outcomes stand above the approvals. */
+/**
+ * The number of unknown outcomes on one page. It is small, because they stand above the approvals and push them down.
+ */
 const unknownPerPage = '10'
 /** Query parameters of the page: filters of the API's list, and the cursors of both lists. */
 const parameters = ['kind', 'rule_id', 'requested_by', 'risk', 'cursor', 'unknown'] as const
@@ -64,8 +66,8 @@ function approvalsOf(visit: PersonsVisit, chosen: Chosen): Promise<Listed> {
 }
 
 /**
- * Reads the calls whose outcome is unknown. Returns null if a filter selects another kind of approval. Also returns
- * null on later pages of approvals, because only the first page shows these calls.
+ * Reads the calls whose outcome is unknown. Returns null if the filter `kind` selects approvals. Also returns null on
+ * later pages of approvals, because only the first page shows these calls.
  */
 async function unknownOf(
   visit: PersonsVisit,
@@ -84,8 +86,8 @@ async function unknownOf(
 }
 
 /**
- * The decision of a form, and the ids of the approvals for which a vote was sent. The address of the page with the
- * result names both.
+ * The decision of a form, and the ids of the approvals for which a vote was sent. Both are in the address of the page
+ * that shows the result.
  */
 interface Decided {
   readonly decision: 'approve' | 'reject'
@@ -96,8 +98,9 @@ const isDecision = (given: string | null): given is Decided['decision'] =>
   given === 'approve' || given === 'reject'
 
 /**
- * `POST /console/approvals`: decides several approvals at once, with one vote for each. If a vote counted, the browser
- * is redirected to the result. So a person who loads that page again does not send the form again.
+ * `POST /console/approvals`: decides several approvals at once, with one vote for each. If at least one vote counted,
+ * the browser is redirected to the page with the result. So a person who loads that page again does not send the form
+ * again.
  */
 export async function decideMany(visit: PersonsVisit, form: Form): Promise<Shown> {
   const ids = [...new Set(form.getAll('id'))].slice(0, Number(perPage))
@@ -138,7 +141,10 @@ async function resultOf(visit: PersonsVisit): Promise<Done | null> {
   return readResult(visit, { decision, ids: ids.slice(0, Number(perPage)) })
 }
 
-/** Reads what became of the decisions. Anybody can forge such an address, so the person's own votes are read again. */
+/**
+ * Reads what became of the decisions. The page's address names them, and anybody can forge an address. So the person's
+ * own votes are read again.
+ */
 async function readResult({ api, person }: PersonsVisit, { decision, ids }: Decided): Promise<Done> {
   const failed: { id: string; message: string }[] = []
   for (const id of ids) {

@@ -40,7 +40,7 @@ const refused: Problem = {
 
 /**
  * `GET /console/approvals/{id}/parameters`: a file with exactly what the approval covers, for people who may decide.
- * For a call, the SHA-256 of the file is the hash of the approval.
+ * For a call, the SHA-256 of the file is the approval's `params_hash`.
  */
 export async function parametersFile(visit: PersonsVisit): Promise<Shown> {
   const id = visit.params['id'] ?? ''

@@ -43,7 +43,10 @@ const sentencesIn = (visit: PersonsVisit, { id, organization_id, waiting_for }: 
     ? sentencesOf(visit, { run_id: id, organization_id })
     : new Map<string, string>()
 
-/** Returns the index of the part of the step list that the address asks for. Returns 0 if there is no such part. */
+/**
+ * Returns the index of the part of the step list that the address asks for. The address counts parts from 1, and the
+ * index begins at 0. Returns 0 if there is no such part.
+ */
 function partOf(given: string | null, steps: number): number {
   const part = Number(given ?? '1') - 1
   return Number.isInteger(part) && part >= 0 && part * stepsPerPage < steps ? part : 0

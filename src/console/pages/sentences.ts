@@ -6,8 +6,8 @@ import type { PersonsVisit } from '../visit.ts'
 const most = '50'
 
 /**
- * Returns, by the approval's id, the sentence that says what each waiting approval would do. The list of approvals
- * shows the same sentences. `query` filters the approvals.
+ * Returns one sentence for each waiting approval, by the approval's id. The sentence says what the approval would do,
+ * as in the list of approvals. `query` filters the approvals.
  */
 export async function sentencesOf(
   { api }: PersonsVisit,

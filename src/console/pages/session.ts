@@ -35,7 +35,7 @@ export async function sessionPage(visit: PersonsVisit, refused: Problem | null =
   }
 }
 
-/** Maximum number of audit entries that the page reads. Older calls are only counted. */
+/** Maximum number of audit entries that the page reads to list unapproved calls. Older calls are only counted. */
 const mostEntries = '200'
 
 /**

@@ -106,7 +106,7 @@ function isReportedDone({ detail }: ApprovalView): boolean {
   return observed !== null && observed.outcome !== 'error'
 }
 
-/** The parts that can change while the page is open: the approval, its votes, and the state of its call and run. */
+/** A text that changes when a shown part changes: the approval, its votes, or the state of its call and run. */
 const versionOf = ({ approval, call, run }: ApprovalProps): string =>
   [
     approval.status,
@@ -124,8 +124,8 @@ const versionOf = ({ approval, call, run }: ApprovalProps): string =>
 const moving = new Set(['pending', 'running', 'held', 'unknown_outcome'])
 
 /**
- * The page waits this many milliseconds for the report of the agent's client. The time begins when the approval is used
- * or, until then, when it was decided.
+ * The page waits this many milliseconds for the report of the agent's client. The time begins when the approval is
+ * used. While the approval is not used yet, the time since the decision counts.
  */
 const reportWithin = 3_600_000
 
@@ -135,7 +135,7 @@ function mayBeReported({ kind, status, used_at, decided_at, detail }: ApprovalVi
   return now.getTime() - Date.parse(used_at ?? decided_at ?? '') < reportWithin
 }
 
-/** Shows whether the call can be undone. For an agent's call, nobody knows this. */
+/** Shows whether the call can be undone. The service does not know this for an agent's call. */
 function Reversible({ approval: { kind, reversible } }: { readonly approval: ApprovalView }): ComponentChild {
   if (kind === 'agent_call') return h(Badge, { tone: 'off', word: 'Unknown whether it can be taken back' })
   if (reversible === null) return null

@@ -3,8 +3,8 @@ import { OnceField, PostForm } from './layout.ts'
 import { Live } from './live.ts'
 
 /**
- * Shows a button for an action that ends something, as long as the action is offered. The button opens a form that asks
- * for a reason.
+ * Shows a button for an action that ends something, such as a run. The button opens a form that asks for a reason.
+ * Shows nothing if the action is not offered (`isOffered`).
  */
 export function Ask({
   name,
@@ -19,7 +19,7 @@ interface AskForm {
   readonly token: string
   /** The value of the field `action`. */
   readonly value: string
-  /** The text of the control that opens the form. */
+  /** The text of the button that opens the form. */
   readonly open: string
   readonly explanation: string
   /** The text of the button that sends the form. */

@@ -51,8 +51,8 @@ export function Contents(props: ContentsProps): ComponentChild {
 }
 
 /**
- * Maximum number of steps that are unfolded at first. The page has the other steps too, but folded, because an approval
- * covers all steps.
+ * Maximum number of steps that are unfolded at first. All other steps are on the page too, because an approval covers
+ * all steps, but they are folded.
  */
 const mostOpen = 100
 
@@ -102,8 +102,8 @@ const StepRows = ({ steps, start }: StepRowsProps): ComponentChild =>
 function OneCall({ approval, isDone }: ContentsProps): ComponentChild {
   const { params, params_hash, tool, summary, preview } = approval
   const note = preview?.note === undefined ? null : h(Words, { text: preview.note, most: 1_000 })
-  // If an agent's call changes an old text, the note explains the difference that is shown above. Any other note is a
-  // warning.
+  // If an agent's call changes an old text, the note explains the difference, so it stands below the difference. Any
+  // other note is a warning, so it stands above.
   const isDrawn = approval.kind === 'agent_call' && (preview?.diff?.before ?? null) !== null
   return [
     summary === null
@@ -138,7 +138,7 @@ function OneCall({ approval, isDone }: ContentsProps): ComponentChild {
   ]
 }
 
-/** Shows the parameters. A text is folded if the difference above already shows it. */
+/** Shows the parameters. A text that the difference above already shows is folded. */
 function Parameters({
   approval,
   params,

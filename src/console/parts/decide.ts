@@ -21,7 +21,7 @@ export function Decide({
   readonly comment: string
   /** Whether the page shows only the beginning of what the approval covers. */
   readonly isCut: boolean
-  /** The reason why the previous form's comment was refused; null if it was not refused. */
+  /** The reason why the comment of the previous form was refused; null if no comment was refused. */
   readonly problem: string | null
 }): ComponentChild {
   const refused = approval.detail?.vote_refused ?? null

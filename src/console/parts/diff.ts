@@ -5,12 +5,15 @@ import { capital, LongText, Plain } from './words.ts'
 
 type PreviewDiff = NonNullable<NonNullable<ApprovalView['preview']>['diff']>
 
-/** If two texts differ by more edits than this, they are shown one below the other. */
+/** If two texts differ by more edits than this, they are not compared, but shown one below the other. */
 const mostEdits = 400
 /** The number of equal lines that are shown before and after a difference. */
 const around = 3
 
-/** Returns words for the old text. This text was read when the call was held, so it may be out of date. */
+/**
+ * Returns words for the old text: its name, and a sentence for the case that there is none. Except for an agent's call,
+ * the service read this text when the call was held, so it may be out of date.
+ */
 function sidesOf(isAgents: boolean, isOpen: boolean) {
   if (isAgents) return { before: 'the old text', nothing: '' }
   return isOpen
@@ -93,7 +96,7 @@ function rowsOf(parts: readonly Change[]): ComponentChild[] {
 
 const plain = (text: string): ComponentChild => h(Plain, { text })
 
-/** Lines that replace others. If both sides have the same number of lines, the changed words are marked. */
+/** Shows lines that replace other lines. If both sides have the same number of lines, the changed words are marked. */
 function changedLines(before: readonly string[], after: readonly string[]): ComponentChild[] {
   const pairs =
     before.length === after.length ? before.map((line, at) => wordsOf(line, after[at] ?? '')) : null

@@ -1,6 +1,6 @@
 import { h, type ComponentChild } from 'preact'
 
-/** A list of names and values. A fact whose value is null is left out. */
+/** A list of facts, each with a name and a value. A fact whose value is null is left out. */
 export function Facts({
   facts,
 }: {

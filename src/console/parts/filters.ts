@@ -57,7 +57,7 @@ export function Field({
   ])
 }
 
-/** A field for one value, or for `any`. If the address has a value that is not an option, this value stays selected. */
+/** A choice of one value, or of `any`. If the address has a value that is not an option, this value stays selected. */
 export function Choice({
   name,
   label,
@@ -67,7 +67,7 @@ export function Choice({
   readonly name: string
   readonly label: string
   readonly chosen: Chosen
-  /** Each option has a value, a text, and optionally a second text that is never cut. */
+  /** Each option has a value and a text. A long text is cut. An optional second text follows, which is never cut. */
   readonly options: readonly (readonly [string, string, string?])[]
 }): ComponentChild {
   const value = chosen[name] ?? ''

@@ -46,8 +46,8 @@ export function InboxFilters({
 }
 
 /**
- * An option of a filter: its value, its text, and the number of approvals with this value; null if they are not
- * counted.
+ * An option of a filter: its value, its text, and the number of approvals with this value. The number is null if such
+ * approvals are not counted.
  */
 type Option = readonly [string, string, number | null]
 

@@ -13,7 +13,7 @@ import { Message, Words } from './words.ts'
 /** The result of a form that decides several approvals. */
 export interface Done {
   readonly words: string
-  /** The approvals whose votes were refused, or the approvals that prevented all votes. */
+  /** The approvals whose votes were refused. If no vote was sent, the approvals that prevented this. */
   readonly failed: readonly { readonly id: string; readonly message: string }[]
   /** The person's selection and comment; null if every decision was accepted. */
   readonly kept: Kept | null

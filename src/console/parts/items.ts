@@ -47,8 +47,8 @@ interface OfItem {
 }
 
 /**
- * Sorts the items of each step by their number. If a position in the list holds an item of a step, it holds an item of
- * the same step afterwards.
+ * Sorts the items of each step by their number. Each position in the list keeps its step: if an item of a step stood
+ * there, another item of the same step can take its place.
  */
 export function inItemOrder<T extends OfItem & { readonly run_id?: string | null }>(
   list: readonly T[],

@@ -13,7 +13,7 @@ export function Live({
   readonly name: string
   readonly version: string
   readonly children?: ComponentChildren
-  /** If set, the script checks for changes as long as the part is on the page. */
+  /** If set, the script checks the page for changes as long as this part is on it. */
   readonly 'data-poll'?: string | undefined
   /** The address of the event stream that announces changes. */
   readonly 'data-events'?: string | undefined

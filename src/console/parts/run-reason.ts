@@ -10,8 +10,8 @@ type Run = Pick<RunView, 'status' | 'status_reason' | 'steps'>
 const mostNamed = 3
 
 /**
- * Returns what completed although the run ended badly: `3 of 6 items of step x completed.` Returns an empty text for
- * other runs.
+ * For a run that ended badly, returns which items completed before: `3 of 6 items of step x completed.` Returns an
+ * empty text for other runs.
  */
 export function partlyDone({ status, steps }: Run): string {
   if (!runEnded(status) || status === 'completed') return ''

@@ -141,7 +141,10 @@ function Head({
   )
 }
 
-/** Shows the result of the run, if there is one. The field `result` of the workflow's definition describes it. */
+/**
+ * Shows the result of the run, if there is one. The workflow's definition says in its field `result` what the result
+ * is.
+ */
 function Result({ run }: { readonly run: RunShown }): ComponentChild {
   return h(Live, { name: 'run-result', version: run.status }, [
     run.result === null

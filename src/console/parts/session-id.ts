@@ -2,7 +2,8 @@ import { h, type ComponentChild } from 'preact'
 import { Words } from './words.ts'
 
 /**
- * An id with at most `most` characters is shown whole. A longer id is shown as its first and its last `end` characters.
+ * Maximum number of characters of an id that is shown whole. For a longer id, only the first and the last `end`
+ * characters are shown.
  */
 const most = 20
 const end = 8

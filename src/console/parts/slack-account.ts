@@ -13,7 +13,10 @@ export interface SlackState {
   readonly slack_claim: { readonly external_id: string; readonly expires_at: string } | null
 }
 
-/** Links a person's own Slack account. Admins link at once; others must enter a code from a Slack message. */
+/**
+ * The form with which a person links their own Slack account. An admin's account is linked at once. Other members must
+ * enter a code from a Slack message.
+ */
 export function SlackAccount(props: {
   readonly organization: Organization
   readonly slack: SlackState

@@ -9,8 +9,8 @@ const units = [
 
 /**
  * Returns a number of seconds as a count of the largest suitable unit. A few seconds less than 7 days are still `7
- * days`. One and a half days are `36 hours`, because a count in days would be too inexact. From one minute on, the
- * count is never in seconds. The script has the same rule (assets/console.js).
+ * days`. But one and a half days are `36 hours`, because a number of whole days would be too inexact. From one minute
+ * on, the unit is never the second. The script has the same rule (assets/console.js).
  */
 function largest(seconds: number): readonly [number, string] {
   const [name, size] = units.find(([name, size]) => fits(seconds / size, name)) ?? ['second', 1]

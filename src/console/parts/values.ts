@@ -4,7 +4,7 @@ import { LongText, mostShown, Words } from './words.ts'
 
 /*
  * Shows values in a readable form. A value is shown whole if its JSON has at most `mostShown` characters, because a
- * person who approves must not miss a part of it. Only a longer value is cut. The page of its approval then says so
+ * person who approves must not miss a part of it. A longer value is cut, and the page of the approval says so
  * (pages/parameters.ts).
  */
 
@@ -13,8 +13,8 @@ const deepest = 5
 const mostValues = 300
 
 /**
- * If a value must be cut, its texts up to `shortText` characters have a limit of their own, `mostOfShort`. So a long
- * text cannot use up the room of the short texts.
+ * If a value must be cut, its short texts (up to `shortText` characters) and its long texts have separate limits.
+ * `mostOfShort` is the limit for the short ones. So a long text cannot use up the room of the short texts.
  */
 const shortText = 2_000
 const mostOfShort = 500_000
@@ -109,7 +109,7 @@ function split<T>(entries: readonly T[], { values }: Remaining): readonly [reado
   return [entries.slice(0, most), entries.slice(most)]
 }
 
-/** Shows the values that are not shown one by one, as JSON. */
+/** Shows, as JSON, the values that are left over by `split`. */
 const restOf = (remaining: Remaining, count: number, value: Json): ComponentChild =>
   h('div', { class: 'field' }, [
     h('p', { class: 'quiet small' }, `${count.toLocaleString('en')} more, as JSON:`),

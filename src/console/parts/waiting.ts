@@ -106,7 +106,7 @@ interface HeldProps {
 
 function Held({ now, ...props }: HeldProps): ComponentChild {
   const { approver, expires_at, rule_name, since, step_id } = props.waiting
-  // If `sentence` is undefined, the title already names the step, so the line below the title does not.
+  // Without a sentence, the title already names the step. So the line below the title does not repeat it.
   const place = props.sentence === undefined || step_id === null ? null : h(Place, props)
   return h('li', { class: 'plain-item stack' }, [
     h('p', { class: 'split' }, [

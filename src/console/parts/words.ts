@@ -5,12 +5,15 @@ import { h, type ComponentChild } from 'preact'
  * Characters that are invisible or change the writing direction are shown by their numbers.
  */
 
-/** Matches one emoji that can be joined with others. It may have its coloured form and a skin tone. */
+/**
+ * Matches one emoji that can be joined with others. A selector for the coloured form (U+FE0F) and a skin tone may
+ * follow it.
+ */
 const joined = '\\p{Extended_Pictographic}\\ufe0f?\\p{Emoji_Modifier}?'
 
 /**
  * Matches emoji that contain invisible characters: joined emoji, and flags of regions. It matches only flags that every
- * browser draws. After another flag, the invisible letters could be a text that nobody sees.
+ * browser draws. With any other flag, a browser may draw nothing for the invisible letters, and they could hide a text.
  */
 const emoji = `${joined}(?:\\u200d${joined})+|\\p{RGI_Emoji_Tag_Sequence}`
 
@@ -28,7 +31,7 @@ const invisible =
 const special = new RegExp(`${emoji}|(?<hidden>${invisible})`, 'gv')
 
 /**
- * Splits a text into visible texts and hidden characters. Returns null if it has more than `mostMarks` hidden
+ * Splits a text into visible texts and hidden characters. Returns null if the text has more than `mostMarks` hidden
  * characters.
  */
 function partsOf(shown: string): (string | { readonly hidden: string })[] | null {
@@ -59,8 +62,8 @@ export const visible = (text: string): string =>
   )
 
 /**
- * If a text has more hidden characters than this, their numbers are written as plain text without elements of their
- * own.
+ * Maximum number of hidden characters that get elements of their own. If a text has more, the numbers of all hidden
+ * characters are written as plain text.
  */
 const mostMarks = 2_000
 
@@ -123,8 +126,8 @@ export function Message({
 }
 
 /**
- * A text with more characters or lines than this is folded to its `beginning`. The beginning is much shorter, so that
- * folding always hides a large part.
+ * A text with more characters or lines than `mostUnfolded` is folded to its `beginning`. `beginning` is much less than
+ * `mostUnfolded`, so that folding always hides a large part.
  */
 const mostUnfolded = { characters: 800, lines: 16 } as const
 const beginning = { characters: 500, lines: 10 } as const
@@ -133,8 +136,8 @@ const beginning = { characters: 500, lines: 10 } as const
 export const mostShown = 1_500_000
 
 /**
- * Matches signs of a table: tabs, rows between bars, and columns of spaces. A table needs a font with characters of
- * equal width.
+ * Finds out whether a text is a table: it has tabs, rows between bars, or columns of spaces. A table needs a font with
+ * characters of equal width.
  */
 const table = /\t|^\|.*\|$|\S {3,}\S/m
 

@@ -1,6 +1,6 @@
 /**
- * Counts wrong passwords as a level that decreases with time. A key is stored as a hash, because strangers choose its
- * text.
+ * Counts wrong passwords. The count is a level, which each wrong password raises and which falls with time. A key is
+ * stored as a hash, because strangers choose its text.
  */
 export const passwordGuesses = `
 create table password_guesses (

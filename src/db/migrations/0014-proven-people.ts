@@ -1,6 +1,7 @@
 /**
  * When a person proves a mail address, their API keys and sign-in sessions end. The audit log records this like all
- * account events. Requests that concern only the caller belong to no organization (src/api/idempotent.ts).
+ * account events. Idempotency keys of requests about the caller alone have no organization (src/api/idempotent.ts), so
+ * their foreign key is dropped.
  */
 export const provenPeople = `
 alter table account_events add column api_key_id text;

@@ -3,10 +3,10 @@
  * (docs/performance.md#turns-and-cheaper-appends):
  *
  * - `hash` is checked without a regular expression.
- * - `json` finds a field without building the whole value. `event_type` stays `jsonb`, because `jsonb` refuses an entry
- *   that could not be listed later.
- * - A decision needs no foreign key to its organization, because its writer holds the row of `chain_head`, which has
- *   one.
+ * - `organization_id` and `seq` are read with `json`, which finds a field without building the whole value.
+ *   `event_type` is still read with `jsonb`, because `jsonb` refuses an entry that could not be listed later.
+ * - A decision needs no foreign key to its organization, because its writer has locked the row of `chain_head`, and
+ *   that row has such a foreign key.
  */
 export const cheaperAppends = `
 alter table audit_events

@@ -59,9 +59,9 @@ export const counted: readonly CountedTable[] = [
 ]
 
 /**
- * No trigger counts these tables, because their rows are only added, many times a second. The transaction that writes
- * the rows counts them itself, when it updates `chain_head`. The bytes of a decision include what is recorded later
- * about its call.
+ * No trigger counts these tables, because their rows are written many times a second. The transaction that writes the
+ * rows counts them itself, in the update of `chain_head` that it makes anyway. The bytes of a decision also cover what
+ * is recorded later about its call.
  */
 const countedByWriter = (sessionBytes: string): string => `
   select coalesce(sum(octet_length(canonical) + 192), 0) as bytes, 0 as pending
@@ -76,8 +76,8 @@ const countedByWriter = (sessionBytes: string): string => `
   select ${sessionBytes}, 0 from agent_sessions where organization_id = organization`
 
 /**
- * Returns the SQL of the function that recounts an organization's rows, without the word `create`. `sessionBytes` is
- * SQL for the sum over the organization's agent sessions.
+ * Returns the SQL that defines the function `recount_storage`, without the word `create`. `sessionBytes` is SQL for the
+ * sum over the organization's agent sessions.
  */
 export function recountFunction(tables: readonly CountedTable[], sessionBytes = 'count(*) * 2048'): string {
   return `function recount_storage(organization text, out bytes bigint, out pending bigint)

@@ -23,8 +23,8 @@ export const countedSealed = counted.map(
 /**
  * Adds data keys, and sealed columns for inputs, results, outputs and memory values. A row of an older version keeps
  * its plain text until `npm run rotate-key` seals it. This migration rewrites no row, so that no table is locked for
- * long. Sealed columns have the storage `external`: sealed bytes do not compress, and their header can then be read
- * alone.
+ * long. Sealed columns have the storage `external`, which does not compress: sealed bytes do not get smaller, and
+ * without compression their header can be read alone.
  */
 export const sealing = `
 create table data_keys (

@@ -1,7 +1,7 @@
 /**
- * An index for the audit log of one person, like the index for one event type (docs/decisions/0067). It contains
- * `event_type || ''`, so that only queries with this expression use the column of this index. An owner's quota changes
- * get their own request bucket (src/api/rate.ts).
+ * Adds an index for the audit log of one person (docs/decisions/0067). Its last column is `event_type || ''` and not
+ * `event_type`. A query with this expression uses this index, and not the index by event type
+ * (src/governance/audit/list.ts). An owner's quota changes get their own request bucket (src/api/rate.ts).
  */
 export const auditByPerson = `
 create index audit_events_person on audit_events

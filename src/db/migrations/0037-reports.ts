@@ -1,5 +1,5 @@
 /**
- * This index contains the columns of approvals that governance reports read, so that they do not read the rows
+ * This index contains the columns of approvals that governance reports use. So the reports need not read the rows
  * themselves. Names of rules are left out, because an index has no room for long names.
  */
 export const reports = `

@@ -2,7 +2,7 @@
  * Connections that people authorize in their browser, with access tokens that expire.
  *
  * `connection_attempts` has a row from the beginning of an authorization until its answer. The row has only a hash of
- * the OAuth `state`. So nobody can answer an authorization with a copy of the table.
+ * the OAuth `state`. So somebody who has a copy of the table cannot send a valid answer.
  */
 export const authorizations = `
 alter table connections

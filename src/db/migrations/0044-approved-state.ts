@@ -16,7 +16,7 @@ export const countedWithStates = countedWithFiles.map(
 
 /**
  * An approval covers the state that its approvers saw. So it stores this state with its revision. Each write to a key
- * of the memory gets a new revision, even after the key was deleted. Encrypting a value again is not a write.
+ * of the memory gets a new revision, even if the key was deleted before. Encrypting a value again is not a write.
  */
 export const approvedState = `
 alter table approvals

@@ -1,6 +1,6 @@
 /**
- * The list of messages also shows the deliveries of webhooks, and finds them by their approval or run. The list of
- * waiting approvals does not read approvals that have ended.
+ * Adds indexes for two lists. The list of messages now shows deliveries of webhooks too, and finds them by their
+ * approval or run. The list of waiting approvals no longer reads approvals that have ended.
  */
 export const listsOfMessages = `
 create index webhook_deliveries_listing on webhook_deliveries (organization_id, id desc);

@@ -1,6 +1,6 @@
 /**
- * Slack accounts that members claim as theirs. The service sends a code to the account. The member who types in this
- * code links the account. The rows are deleted together with the membership.
+ * Slack accounts that members claim as theirs. The service sends a code to the account. If the member types in this
+ * code, the account is linked. The rows are deleted together with the membership.
  */
 export const slackClaims = `
 create table slack_claims (

@@ -1,6 +1,7 @@
 /**
- * A table whose rows count towards `storage_mb`. Released migrations contain the SQL for these tables, so do not change
- * them. To count a table differently, describe it again in a new migration and call `countRows` there.
+ * Describes a table whose rows count towards `storage_mb`. The SQL of released migrations is made from these objects,
+ * so do not change an existing object. To count a table differently, make a new object for it in a new migration, and
+ * call `countRows` with it there.
  */
 export interface CountedTable {
   readonly name: string
@@ -11,7 +12,8 @@ export interface CountedTable {
   /** For a table without `organization_id`: a SQL join with a table `o` that has this column. */
   readonly join?: string
   /**
-   * For a table without an index by organization: another SQL join, which finds an organization's rows with an index.
+   * For a table that has `organization_id`, but no index that finds all rows of an organization: a SQL join with a
+   * table `o` that has one. `recountOf` uses this join.
    */
   readonly ofOrganization?: string
 }

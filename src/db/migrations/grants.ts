@@ -1,7 +1,7 @@
 /**
  * The rights of the application's role on each table. They are set each time the migrations have run. Evidence can only
- * be added: the service never updates or deletes audit entries, decisions, frozen versions and votes. The service never
- * updates run events. Retention deletes them with the rest of a run's data.
+ * be added: the service never updates or deletes audit entries, decisions, frozen versions and votes. Run events are
+ * never updated either, but retention deletes them with the rest of a run's data.
  */
 const appendOnly = [
   'installation',

@@ -12,7 +12,7 @@ export interface AgentSessionsTable {
   user_id: string
   /** The client's own id for the session, unique per person. */
   session_id: string
-  /** The id that decisions, receipts and events of the session have as their run id. */
+  /** The id that the session's decisions, receipts and events have in place of a run's id. */
   run_id: string
   agent_name: string
   agent_kind: string

@@ -16,7 +16,8 @@ export interface ConnectionsTable {
   /** JSON of the credential; null if the credential is in another backend or the connection is revoked. */
   credential_sealed: Buffer | null
   /**
-   * Increases with each new credential of the connection. So a refresh replaces only the credential that it has read.
+   * Increases with each new credential of the connection. A refresh that has read an older credential finds another
+   * number, and does not overwrite the new credential.
    */
   generation: Generated<number>
   /** The version of a secret that is stored outside the database; null means the newest version. */

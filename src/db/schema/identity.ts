@@ -125,8 +125,8 @@ export interface ApiKeysTable {
   deleted_at: Generated<Date | null>
   last_used_at: Date | null
   /**
-   * When a second factor confirmed the key, at its creation or later; null if the key's present rights are not
-   * confirmed.
+   * When the key was confirmed with a second factor, at its creation or later. null if the rights that the key has now
+   * are not confirmed.
    */
   factor_confirmed_at: Generated<Date | null>
 }

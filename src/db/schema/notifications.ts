@@ -3,8 +3,8 @@ import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 /** The subject of a notice: an approval, a call whose outcome is unknown, or a run. */
 export type NoticeKind = 'approval' | 'call' | 'run'
 /**
- * A claim says that a Slack account belongs to a member. Its message contains a code, which the member types in as a
- * proof.
+ * A claim says that a Slack account belongs to a member. The message of a claim contains a code. The member types in
+ * this code to prove that the account is theirs.
  */
 export type MessageKind = NoticeKind | 'claim'
 export type NotificationChannel = 'slack' | 'mail' | 'webhook'
@@ -36,8 +36,8 @@ export interface NotificationsTable {
   /** The id of a person or of a webhook. */
   recipient: string
   /**
-   * The id of the row that has the `state`, the attempts, the `place` and the errors of the message. Several rows can
-   * share a message.
+   * The id of the row that stands for the message. Several rows can share a message, and only that row's `state`,
+   * attempts, `place` and errors count.
    */
   message_id: string
   /** `RUN/STEP` if one message may be about several items of a step, else null. */

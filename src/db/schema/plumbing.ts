@@ -26,7 +26,7 @@ export interface IdempotencyKeysTable {
   locked_until: Date | null
   response_status: number | null
   response_body: string | null
-  /** Whether the change that the request makes is committed. The answer to the request may not be stored yet. */
+  /** True once the change of the request is committed. The answer to the request is stored later. */
   acted: Generated<boolean>
   /** The result of the change as sealed JSON, until the answer is stored. */
   made: string | null
@@ -40,8 +40,8 @@ export interface ProcessHeartbeatsTable {
 }
 
 /**
- * Counts the requests in the time window that began at `started_at`. A process takes a whole block of requests, and
- * `taken` counts all requests of the block at once.
+ * Counts the requests in the time window that began at `started_at`. A process leases a block of requests before it
+ * uses them, and `taken` includes the whole block from then on.
  */
 export interface RequestWindowsTable {
   organization_id: string
@@ -63,7 +63,7 @@ export interface MemoryUsageTable {
 
 /**
  * Counts how often a worker began to load the values of a call. The row is deleted when a load ends. So a high count
- * means that these loads probably crashed their workers.
+ * means that loads did not end, probably because they crashed their workers.
  */
 export interface CallStartsTable {
   run_id: string
@@ -74,8 +74,8 @@ export interface CallStartsTable {
 }
 
 /**
- * The task queue of organizations that have no workers of their own. The table has one row. Each API process writes it
- * at its start.
+ * The task queue of all organizations that have no workers of their own. The table has one row, which each API process
+ * writes when it starts.
  */
 export interface DefaultTaskQueueTable {
   single: Generated<boolean>

@@ -24,8 +24,8 @@ export interface StepError {
   /** Whether the same call could succeed later. */
   retryable?: boolean
   /**
-   * If an output did not fit in memory: this many bytes must be free before the output is read again. People never see
-   * this number.
+   * Set if an output did not fit in memory: this many bytes must be free before the output is read again. It is not
+   * shown to people.
    */
   bytes?: number
 }
@@ -153,7 +153,10 @@ export interface EffectsTable {
   past_outcomes: DefaultJson<readonly PastOutcome[]>
   intent_at: Date | null
   sent_at: Date | null
-  /** The connection through which the call was sent, and its address; null if they are unknown or nothing was sent. */
+  /**
+   * The connection through which the call was sent, and the connection's address; null if they are unknown or nothing
+   * was sent.
+   */
   sent_with: Generated<string | null>
   finished_at: Date | null
   duration_ms: number | null
@@ -237,7 +240,10 @@ export interface ApprovalsTable {
   /** The earlier approval that this one replaced. `held_again` is the reason for the replacement. */
   supersedes_id: string | null
   held_again: string | null
-  /** How often the state that the approvers saw changed before the call was made. */
+  /**
+   * How many times the call was held again, because the state that its approvers saw was no longer the same. Each new
+   * approval of the call continues the count.
+   */
   state_changes: Generated<number>
 }
 

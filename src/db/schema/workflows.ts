@@ -23,7 +23,10 @@ export interface WorkflowVersionsTable {
   message: Generated<string>
   deployed_by: string
   deployed_at: Generated<Date>
-  /** For a rollback: the version that was current before. `rolled_back_to` is the version that was deployed again. */
+  /**
+   * If a rollback made this version: the version that was current before. `rolled_back_to` is the older version that
+   * was deployed again.
+   */
   rolled_back_from: Generated<number | null>
   rolled_back_to: Generated<number | null>
 }

@@ -7,8 +7,9 @@ import type { PresentCaller } from './recheck.ts'
 
 /**
  * Records that the acting person receives the mail of the account's address. In the same transaction, the first proof
- * ends what was made before: sign-in sessions, second factors, unfinished sign-ins and API keys. Another person may
- * have signed up with this address and made them (docs/decisions/0045). Only the session with `keptToken` stays.
+ * ends everything that was made with the account before: sign-in sessions, second factors, unfinished sign-ins and API
+ * keys. The reason is that another person may have signed up with this address (docs/decisions/0045). Only the session
+ * with `keptToken` stays.
  */
 export async function proveAddress(db: Db, userId: string, keptToken: string | null): Promise<void> {
   await db.transaction().execute(async (trx) => {
@@ -57,8 +58,8 @@ export async function requireProvenAddress(tx: Pick<ChainTx, 'trx'>, userId: str
 
 /**
  * Throws `conflict` if the caller's address is not confirmed now, or was not confirmed when the caller's rights were
- * read (see `runAs`). The second condition is needed because a `proveAddress` may commit after that read: it ends the
- * caller's sign-in session, which was still valid when it was read.
+ * read (see `runAs`). The second condition is needed because a `proveAddress` may commit between the read and this
+ * check. It ends the caller's sign-in session, but the read has still found this session valid.
  */
 export async function requireProvenCaller(
   tx: Pick<ChainTx, 'trx'>,
@@ -70,7 +71,7 @@ export async function requireProvenCaller(
 
 export const addressNotProven = (): DomainError => new DomainError('conflict', confirmFirst)
 
-/** The reason of a denial because the person's address is not confirmed. */
+/** The reason of a refused run or a denied call if the person's address is not confirmed. */
 export const addressNotConfirmed = 'address not confirmed'
 
 export const confirmFirst =

@@ -142,7 +142,8 @@ export function forget({ remembered }: KeyLookup, header: string | undefined): v
 }
 
 /**
- * Returns what is remembered of a key, for at most one second. After that second, the memory of the key is empty again.
+ * Returns the entry of a key, which is used for one second. Makes an empty entry if the key has none, or if the second
+ * is over.
  */
 function memoryOf({ remembered }: KeyLookup, hash: string): Remembered {
   const now = performance.now()

@@ -27,7 +27,8 @@ export interface PresentCaller extends Caller {
   /** The time when the caller's key ends. null if the key never ends, or if the person is signed in and uses no key. */
   readonly keyExpiresAt: Date | null
   /**
-   * Whether the person still has a second factor, and the sign-in session was opened or the key was confirmed with one.
+   * True if the sign-in session was opened, or the key was confirmed, with a second factor, and the person still has
+   * one.
    */
   readonly hasFactor: boolean
   /** Whether the organization requires a second factor. */
@@ -39,8 +40,8 @@ export interface PresentCaller extends Caller {
 /**
  * Runs one operation of a caller under the lock of the organization's chain. Every operation that needs a role must go
  * through this function. The caller may have lost the role, key or sign-in session since the request arrived. So the
- * transaction checks the caller's rights again. After the audit entry that takes a role or key away, its former holder
- * can change nothing. The check is sent with the first statement of `work`, and its result is awaited before the
+ * transaction checks the caller's rights again. Once the chain has the entry that takes a role or key away, the former
+ * holder can change nothing. The check is sent with the first statement of `work`, and its result is awaited before the
  * commit. If `work` needs the result for its own decision, it calls `now`.
  *
  * Throws `unauthenticated` if the key or sign-in session has ended, and `not_found` if the person is no longer a

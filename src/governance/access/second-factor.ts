@@ -49,7 +49,7 @@ const isForAgents = (scope: string | null): boolean => scope === 'agents:authori
 
 /**
  * Throws `mfa_required`, with instructions and a link, if a required second factor is lacking. If `needs.factor` is
- * true, also throws for every API key, even if no factor is lacking.
+ * true, the call needs a sign-in session, so the function throws for every API key.
  */
 export function requireFactor(
   config: Config,

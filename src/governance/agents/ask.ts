@@ -191,7 +191,7 @@ const nowhere = (): AgentDecision =>
 /**
  * Denies a request that cannot be parsed. Such a request belongs to no agent session, so the denial is written to the
  * audit log of the key's organization. It is written only if the person may ask in this organization and storage is
- * left, so that others cannot fill the audit log. `why` never quotes the request.
+ * left, so that a person without this right cannot fill the audit log. `why` never quotes the request.
  */
 export async function denyUnreadable(
   context: Pick<Context, 'combiner'>,

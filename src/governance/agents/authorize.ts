@@ -55,7 +55,7 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
     [session, asking].some((each) => wouldExceedLabels(each.labels, labels))
   if (refusal === null && answered !== null && mayRepeat(tx, answered, op)) {
     if (answered.verdict !== 'allow') return answerAgain(session, answered)
-    // The same call was allowed before. But the adapter may now have sent annotations that bring further labels.
+    // The same call was allowed before. But annotations that the adapter has sent since then may add labels.
     const more = classifyIn(op.call, answered.labels, tx.policy.settings).outputLabels
     if (!hasNoRoomFor(more)) {
       carry(more)
@@ -65,9 +65,9 @@ function authorizeCall(tx: ChainTx, ledger: AgentLedger, op: AuthorizeOp): Agent
 
   const earlier = answered?.verdict === 'allow' ? answered : (shared?.prior ?? answered)
   const held = earlier?.verdict === 'allow' ? earlier.labels : session.labels
-  // If the hook and the gateway ask about one call in two sessions, `asking` is the gateway's session. The labels of
-  // this session come only from calls through the gateway. This call goes through the gateway too, so these labels also
-  // apply to it.
+  // If the hook and the gateway ask about one call in two sessions, `asking` is the gateway's session. This session has
+  // labels from earlier calls through the gateway. The call goes through the gateway too, so it carries these labels in
+  // addition to those of the hook's session.
   const labels = asking === session ? held : unionLabels(held, asking.labels)
   const { sideEffect, outputLabels, words } = classifyIn(op.call, labels, tx.policy.settings)
   const question: Question = {

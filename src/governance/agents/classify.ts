@@ -24,8 +24,8 @@ export interface ReadCall {
   readonly because: string | null
   readonly annotations: ToolAnnotations
   /**
-   * The arguments as rules see them; null if a path climbs above the root. The call's hash and its approval use the
-   * original arguments.
+   * The arguments as rules see them; null if a path climbs above the root or contains a NUL character. The call's hash
+   * and its approval use the original arguments.
    */
   readonly params: JsonObject | null
 }
@@ -56,9 +56,9 @@ export function readCall(tool: string, input: JsonObject, annotations: ToolAnnot
 }
 
 /**
- * An unknown tool counts as write, never as read. Some clients write a protocol tool as `mcp_<server>_<tool>` or
- * `MCP:<tool>`. It is unclear which part of such a name is the server's name. If the name contains a verb of sending,
- * the tool counts as egress.
+ * Classifies a tool whose name is unknown. The tool counts as write, never as read. There is one exception: some
+ * clients write a protocol tool as `mcp_<server>_<tool>` or `MCP:<tool>`, and it is unclear which part is the server's
+ * name. If such a name contains a verb of sending, the tool counts as egress.
  */
 function unknownTool(name: string): AgentTool {
   const own = /^mcp[_:](.+)$/is.exec(name)?.[1]
@@ -91,7 +91,10 @@ function readCommand(code: 'bash' | 'powershell', given: Json | undefined) {
   return code === 'powershell' ? classifyPowerShell(command) : classifyCommand(command)
 }
 
-/** A command as text. An array of words is quoted again, so each word stays one word. */
+/**
+ * Returns a command as text; null if it is neither text nor an array of words. The words of an array are quoted, so
+ * that each word stays one word.
+ */
 function textOf(command: Json | undefined): string | null {
   if (typeof command === 'string') return command
   if (!Array.isArray(command)) return null

@@ -144,5 +144,5 @@ const noRoom = (over: Exceeded) =>
     expiresAt: null,
   }) as const
 
-/** The risk of a call by its side effect, with the same levels as for a workflow's tools. */
+/** An agent's tool declares no risk, so the side effect of a call decides the call's risk. */
 const riskOf = { read: 'medium', write: 'medium', egress: 'high' } as const

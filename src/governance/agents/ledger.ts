@@ -157,7 +157,7 @@ export const replayMinutes = 10
 const mostPriors = 32
 
 /**
- * Reads the agent sessions, earlier decisions on the same calls, their approvals, and the present roles of askers and
+ * Reads the agent sessions, earlier decisions on the same calls, their approvals, and the current roles of askers and
  * voters. Also reads which keys and sign-in sessions of the askers are still valid.
  */
 export async function loadAgentLedger(reader: ChainReader, keys: readonly CallKey[]): Promise<AgentLedger> {

@@ -13,7 +13,7 @@ export interface AgentSessionView {
   readonly agent: { readonly name: string; readonly kind: string }
   readonly organization_id: string
   readonly user_id: string
-  /** The person's present email address; null if the account was deleted. */
+  /** The person's current email address; null if the account was deleted. */
   readonly user_email: string | null
   readonly status: SessionStatus
   readonly labels: readonly string[]

@@ -20,8 +20,9 @@ export function hashOfCall(tool: string, canonicalParams: string): string {
 }
 
 /**
- * Whether an earlier answer may be returned again. After a change of a rule, policy or setting the call is decided
- * again. An allowed call is also decided again if its adapter now reports another side effect or a changed definition.
+ * Whether an earlier answer may be returned again. A held call is always decided again, and so is every call after a
+ * change of a rule, policy or setting. An allowed call is also decided again if its side effect is now another one, or
+ * if its adapter reports that the tool's definition has changed.
  */
 export function mayRepeat(tx: ChainTx, prior: PriorDecision, { call }: AuthorizeOp): boolean {
   if (prior.verdict === 'require_approval' || prior.policy_version !== tx.policy.version) return false

@@ -35,8 +35,8 @@ export function unrecorded(reason: string, explanation: string): AgentDecision {
 }
 
 /**
- * Milliseconds. In this time, a process writes at most one audit entry that says that an organization is over its
- * storage limit.
+ * Milliseconds. For an organization over its storage limit, a process writes at most one audit entry about the limit in
+ * this time.
  */
 const noteEveryMilliseconds = 3_600_000
 

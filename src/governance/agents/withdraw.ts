@@ -5,8 +5,8 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 
 /**
  * Withdraws the session's pending approvals, and its approved approvals that are not used yet. If the session goes on,
- * its agent asks again (docs/decisions/0059). Requests that wait for these approvals are woken. Returns the number of
- * withdrawn approvals.
+ * the same calls need new approvals (docs/decisions/0059). HTTP requests that wait for the withdrawn approvals are
+ * answered. Returns the number of withdrawn approvals.
  */
 export const withdrawAll = (tx: ChainTx, sessionId: string): Promise<number> =>
   withdraw(tx, sql`session_id = ${sessionId}`)

@@ -10,7 +10,7 @@ import type { Sealer } from '../sealing/sealer.ts'
 export interface ApprovedState {
   /**
    * Id of the connection that the call would use; null if there was none. Absent if the tool needs no connection, and
-   * in older approvals.
+   * in approvals that an older version of Countersign stored.
    */
   readonly connection?: string | null
   /**

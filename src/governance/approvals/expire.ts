@@ -17,10 +17,9 @@ export function expireNow(tx: ChainTx, approval: ApprovalRecord): void {
 const mostExpired = 100
 
 /**
- * Expires approvals whose time is over (commit point `approval.expire`). For approvals of runs, a timer in Temporal
- * does the same. This function also expires approvals of agents' calls, and of runs that cannot act now. So the list
- * never shows a pending approval that nobody can approve. Organizations take turns. Returns the number of approvals
- * that were due.
+ * Expires approvals whose time is over (commit point `approval.expire`), so that the list shows no pending approval
+ * that nobody can approve. Runs have a timer in Temporal that does the same, but a run that cannot act now misses its
+ * timer. Agents' calls have no timer. Organizations take turns. Returns the number of approvals that were due.
  */
 export async function expireDue(context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>): Promise<number> {
   const { rows: due } = await readDueApprovals(isOverSql(sql`clock_timestamp()`), mostExpired).execute(

@@ -19,9 +19,9 @@ export function requirementNow(tx: ChainTx, decided: Decided): Requirement {
 }
 
 /**
- * The state of an approval at the moment when a call or run wants to use it. `user` identifies this call or run with
- * the same text as `used_by`. The votes must satisfy the rules of this moment. If the approval was requested from
- * owners, the voters must be owners, even if the rules ask for less now.
+ * The state of an approval at the moment when a call or run wants to use it. `user` identifies this call or run,
+ * written as in `used_by`. The votes must satisfy the rules of this moment. An approval that was requested from owners
+ * still needs the votes of owners if the rules now ask for admins only.
  */
 export function stateAtUse(
   { tx, ledger }: { readonly tx: ChainTx; readonly ledger: { readonly roles: ReadonlyMap<string, Role> } },

@@ -36,7 +36,7 @@ interface Cause {
   readonly runId: string | null
 }
 
-/** The service itself as an actor. It is the actor of an expiry that no person and no other program has caused. */
+/** The service itself as an actor. It is the actor of an expiry if `expireApproval` gets no other actor. */
 export const approvalsActor: Actor = { type: 'system', id: 'approvals' }
 
 /**
@@ -196,7 +196,10 @@ export function markUsed({ tx, ledger }: ApprovalWriter, approval: ApprovalRecor
   ledger.dirtyApprovals.add(approval)
 }
 
-/** Sets the approval of a whole run to `pending` again, because rules or roles have become stricter. */
+/**
+ * Sets the approval of a whole run to `pending` again, because its votes are no longer enough: rules or settings are
+ * stricter now, or the role of a voter has changed.
+ */
 export function reopenApproval(
   { tx, ledger }: ApprovalWriter,
   approval: ApprovalRecord,
@@ -231,8 +234,8 @@ export function announceWithdrawn(tx: ChainTx, withdrawn: readonly Named[]): voi
 }
 
 /**
- * Wakes the call or run that waits for a decided approval. An agent's call is not woken, because agents poll. `by` is
- * the id of the person who decided; operators see it in Temporal.
+ * Wakes the run, or the call of a run, that waits for a decided approval. Does nothing for an agent's call, because the
+ * agent's client polls for the decision. `by` is the id of the person who decided; operators see the id in Temporal.
  */
 export function wakeRun(
   tx: ChainTx,

@@ -105,7 +105,7 @@ const writers = new Set(['write', 'write_file', 'create_file'])
  * The preview of a change that an agent's client makes to a file. The service sees only the texts that the client
  * sends. A tool ignores parameters that it does not know. So an agent could add parameters that describe a harmless
  * change. Therefore the tool's name decides which parameters are shown as the change. Our hook sends an edit in both
- * spellings: if their texts differ, no change is shown.
+ * spellings (`edits`). If the two spellings have different texts, no change is shown.
  */
 function changeOf(tool: string | null, params: JsonObject): Pick<Preview, 'diff' | 'note'> {
   const name = tool?.toLowerCase() ?? ''

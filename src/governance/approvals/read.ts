@@ -33,7 +33,7 @@ export interface ApprovalView {
   /** The name of the agent that wants to make the call; null for a run. */
   readonly agent_name: string | null
   readonly workflow_id: string | null
-  /** The present name of the workflow. */
+  /** The current name of the workflow. */
   readonly workflow_name: string | null
   readonly tool: string | null
   /** The `summary` of the step in its definition. */

@@ -76,7 +76,7 @@ export type NewDecision = Omit<DecisionsTable, 'matched_rules' | 'label_sources'
 export const isoTime = (time: string | null): string | null =>
   time === null ? null : new Date(time).toISOString()
 
-/** An approval's votes with the present roles of the voters. */
+/** An approval's votes with the current roles of the voters. */
 export const withRoles = (approval: ApprovalRecord, roles: ReadonlyMap<string, Role>): VoteWithRole[] =>
   approval.votes.map((vote) => ({ ...vote, role: roles.get(vote.user_id) ?? null }))
 

@@ -18,7 +18,7 @@ export interface VoteWithRole {
 
 /**
  * Returns the requirement that an approval must satisfy now. The number of votes is the stored number or the
- * organization's present threshold, whichever is larger. The present setting decides whether the requester's own vote
+ * organization's current threshold, whichever is larger. The current setting decides whether the requester's own vote
  * counts.
  */
 export const requirementOf = (

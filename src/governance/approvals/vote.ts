@@ -38,8 +38,8 @@ export async function vote(context: Acting, request: VoteRequest): Promise<void>
     const due = isDue(approval, tx.now)
     const ended = endedRefusal({ ...approval, isDue: due })
     if (due) {
-      // Return the error and do not throw it: the expiry must commit although the vote is refused.
       expireNow(tx, approval)
+      // Return the error and do not throw it: the expiry must commit although the vote is refused.
       return ended
     }
     if (ended !== null) throw ended

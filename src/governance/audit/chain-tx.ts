@@ -105,8 +105,8 @@ export class ChainTx implements ChainReader {
   }
 
   /**
-   * Adds rows to the counts against which later operations of this transaction check the limits. The stored counters
-   * are not changed here, because triggers change them.
+   * Adds bytes and approvals that a trigger will count. Later operations of this transaction include these amounts when
+   * they check the limits. The stored counters are not changed here.
    */
   expects(added: { readonly bytes?: number; readonly approvals?: number }): void {
     this.#expected += added.bytes ?? 0
@@ -158,7 +158,7 @@ export class ChainTx implements ChainReader {
   }
 
   /**
-   * Stores a message to Temporal. The relay sends it right after the commit, and tries again until the message is
+   * Stores a message for Temporal. The relay sends it right after the commit, and tries again until the message is
    * delivered.
    */
   deliver(kind: Database['outbox']['kind'], runId: string, payload: Record<string, unknown> = {}): void {

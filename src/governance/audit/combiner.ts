@@ -9,11 +9,11 @@ import type { LoadedPolicy, LoadPolicy } from './policy-cache.ts'
 export type { BatchKind } from './batch.ts'
 
 /**
- * The only interface that appends to an organization's chain. Each process has one lane per organization, with one
- * transaction in flight.
+ * The only interface that appends to an organization's chain. Each process has one lane per organization, with at most
+ * one transaction in flight.
  *
- * A lane is *idle* when no operation waits, and *draining* while a transaction is in flight. Operations that arrive
- * meanwhile wait, and share the next transaction. Each transaction locks `chain_head` before anything else. Under the
+ * A lane is *idle* when no operation waits, and *draining* while a transaction is in flight. Operations that arrive in
+ * this time wait, and share the next transaction. Each transaction locks `chain_head` before anything else. Under the
  * lock, the transaction reloads the policy if the policy's version has changed. Then it runs the operations in the
  * order of their arrival, writes, and commits. Operations are answered only after the commit. Neighbouring operations
  * of one family (batch.ts) read and write together. Each operation sees the effects of earlier operations. After a

@@ -65,8 +65,8 @@ export const chainStart: ChainPosition = { seq: 0, hash: '0'.repeat(64) }
 
 /**
  * Makes the entry that follows `head`. Its `seq` is one more than that of `head`, its `prev_hash` is the hash of
- * `head`, and its `hash` is the SHA-256 of its canonical bytes. The metadata contains the policy version in force, so
- * verify can detect a decision that was made by outdated rules.
+ * `head`, and its `hash` is the SHA-256 of its canonical bytes. The metadata contains the policy version in force. So
+ * the check of the chain (verify-entry.ts) can detect a decision that was made by outdated rules.
  */
 export function sealEntry(
   organizationId: string,

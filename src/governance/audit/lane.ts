@@ -131,7 +131,7 @@ export class Lane {
       this.#options.onCommitted(tx)
       this.#options.onEntries?.(tx.organizationId, tx.drafts)
     } catch (error) {
-      // Waiting requests and the relay also poll, so a lost notification only delays them.
+      // Waiting requests and the relay also poll. If they were not notified, they only notice the commit later.
       process.emitWarning(error instanceof Error ? error : String(error))
     }
   }

@@ -85,8 +85,8 @@ async function count(trx: Transaction<Database>, matching: RawBuilder<unknown>):
 }
 
 /**
- * Returns the positions of the entries from `since` until `until`. Also makes later statements of this transaction
- * prefer indexes.
+ * Returns the positions of the entries at or after `since` and before `until`. Also makes later statements of this
+ * transaction prefer indexes.
  */
 export async function stretchOf(
   trx: Transaction<Database>,

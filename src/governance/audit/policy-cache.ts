@@ -113,8 +113,8 @@ export async function loadPolicy(
     organizationId,
   )
   const settings = readSettings(organization.settings)
-  // The service validates rules before it saves them. If a restricting rule still cannot be evaluated, it counts as
-  // matching.
+  // The service validates rules before it saves them. If a saved rule that restricts calls cannot be evaluated
+  // nevertheless, it counts as matching.
   const rules = compileRows(savedRules, former?.rules, (id, body) =>
     compileRule({ ...(body as RuleBody), id }),
   )

@@ -6,10 +6,11 @@ import type { Log } from '../../shared/log.ts'
 const needed = ['audit_events_no_edit', 'audit_events_no_truncate'] as const
 
 /**
- * Checks that both triggers exist and are set to ENABLE ALWAYS. If a trigger is missing or weaker, logs an error that
- * says how to repair it. A trigger is weaker after a superuser has disabled it and enabled it again: a database session
- * with `session_replication_role = replica` can then bypass it. Returns the names of missing and weaker triggers. Never
- * throws, because `/health` already reports a database that does not answer.
+ * Checks that both triggers exist and are set to ENABLE ALWAYS. If a trigger is missing or has another setting, logs an
+ * error that says how to repair it. A trigger loses ENABLE ALWAYS if a superuser disables it and then enables it: a
+ * database session with `session_replication_role = replica` can then bypass it. Returns the names of the missing
+ * triggers and of those with another setting. Never throws, because `/health` already reports a database that does not
+ * answer.
  */
 export async function checkAuditTriggers(db: Db, log: Log): Promise<string[]> {
   try {

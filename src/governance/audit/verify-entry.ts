@@ -95,12 +95,16 @@ export class ChainChecker {
 
   /**
    * Reads the policy version from the entry's text without parsing it. Returns null if the text differs from what
-   * `sealEntry` writes, or if the entry is not linked as expected. The caller then parses the entry. The found parts
-   * belong to the entry itself, and not to a string or object inside it, for three reasons:
+   * `sealEntry` writes, or if the entry is not linked as expected. The caller then parses the entry.
    *
-   * - Each part contains a quote, and a string contains no unescaped quote.
-   * - No brace opens between `metadata` and the version.
-   * - The only closing brace after the owner is the final brace of the entry.
+   * Searches for three parts: `metadata`, the policy version, and `organization_id` with `prev_hash` (the owner).
+   * Strings and nested objects of an entry may contain similar texts. These are not mistaken for the parts, for three
+   * reasons:
+   *
+   * - A part cannot be inside a string: it contains quotes, and quotes inside a string are escaped.
+   * - No object opens between `metadata` and the version, so the version is not in an object inside `metadata`.
+   * - After the start of the owner, the only closing brace is the last character, so the owner is directly in the
+   *   entry.
    */
   #readSealed(canonical: string): number | null {
     const metadata = (this.#metadata = place(canonical, metadataText, this.#metadata, 0))

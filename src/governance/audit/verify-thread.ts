@@ -10,9 +10,9 @@ const threadFile = new URL(
 )
 
 /**
- * Memory limits of the thread. A verification needs less. The process that contains the thread also decides calls, and
- * the limits protect it from running out of memory. Rows are short-lived, so a larger young generation would only
- * contain more garbage.
+ * Memory limits of the thread. They are higher than a verification needs. The process that contains the thread also
+ * decides calls, and the limits keep this process from running out of memory. Rows are short-lived, so a larger young
+ * generation would only contain more garbage.
  */
 const memory = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 }
 

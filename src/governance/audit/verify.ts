@@ -12,9 +12,10 @@ interface QueuedVerification {
 }
 
 /**
- * While the process serves other organizations, a chain is not verified again for this many times the duration of its
- * verification, but for at most `longestRest` milliseconds. A verification uses one processor core. So repeated
- * requests for one chain use at most a fifth of a core, unless a verification takes longer than 7.5 s.
+ * While the process serves other organizations, a chain rests after its verification. During the rest, it is not
+ * verified again. The rest takes `restFactor` times as long as the verification, but at most `longestRest`
+ * milliseconds. A verification uses one processor core. So repeated requests for one chain use at most a fifth of a
+ * core, unless a verification takes longer than 7.5 s.
  */
 const restFactor = 4
 const longestRest = 30_000

@@ -262,8 +262,9 @@ async function expiredOr(context: Refreshing, row: ConnectionRow, error: unknown
 }
 
 /**
- * Returns why a call gets no access token: the connection was revoked (`gone`), or its credential has expired. Throws
- * TokenServerAway if the connection is still active, because then its credential was replaced meanwhile.
+ * Returns why a call gets no access token: the connection was revoked (`gone`), or its credential has expired. If the
+ * connection is still active, its credential was replaced meanwhile. Then throws TokenServerAway, because the call may
+ * work later.
  */
 async function changedMeanwhile(db: Db, { id }: ConnectionRow): Promise<NoAccess> {
   const row = await db.selectFrom('connections').select('status').where('id', '=', id).executeTakeFirst()

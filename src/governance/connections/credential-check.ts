@@ -69,8 +69,8 @@ export function readCredential(
 }
 
 /**
- * Checks an address in a credential that is not an address of the service itself. Throws `validation_error` if the
- * operator has not named this address in CONNECTION_HOSTS.
+ * Checks an address that a credential contains and that is not an address of the service itself. Throws
+ * `validation_error` if the operator has not named this address in CONNECTION_HOSTS.
  */
 function requireNamed(
   hosts: readonly NamedHost[],

@@ -4,8 +4,9 @@ import type { ConnectionRow } from './connection-view.ts'
 
 /**
  * Marks a connection as expired, because the service no longer accepts its credential. Calls with this connection fail
- * with `connection_expired` until somebody connects again. Changes nothing if the connection was replaced or revoked
- * meanwhile, or if its generation is not `generation`. If `generation` is null, the generation is not compared.
+ * with `connection_expired` until somebody connects again. `generation` identifies the refused credential: each new
+ * credential of the connection has a higher number. Changes nothing if the connection was replaced or revoked
+ * meanwhile, or has another generation. If `generation` is null, the generation is not compared.
  */
 export async function expireConnection(
   context: Pick<Acting, 'combiner'>,

@@ -295,5 +295,5 @@ async function answered<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Returns the server's error code. Any other text is replaced, because it may repeat a secret. */
+/** Returns the server's error code. A text of another form is replaced, because it may repeat a secret. */
 const wordOf = (code: string): string => (/^[a-z_]{1,60}$/.test(code) ? code : 'an unknown error')

@@ -10,9 +10,10 @@ const mostQuickSeconds = 10
 
 /**
  * A run works on at most this many items of a step at the same time if the step's calls are short (`isShort`). Such a
- * call takes milliseconds, so more items at once save no time. While another organization is busy, only two such calls
- * of an organization run at once, and each waiting call costs Temporal an activity. This number is stored in the run's
- * input. So runs in progress replay, even if a later version changes the number.
+ * call takes milliseconds, so a larger number would save no time. But it would cost: while another organization is
+ * busy, only two such calls of an organization run at once, and each call that waits takes an activity in Temporal. The
+ * number is stored in the run's input. So runs in progress replay with the same number after a later version has
+ * changed it.
  */
 const shortItemsAtOnce = 10
 

@@ -85,7 +85,8 @@ export function createWorkflowEngine(client: Client): WorkflowEngine {
             // If a worker dies, another worker takes over its quick calls after this time. A wake-up waits at most this
             // long for a quick call in progress.
             workflowTaskTimeout: '5s',
-            // The run's calls inherit this key. Temporal alternates between calls with different keys.
+            // The run's calls inherit this key. Temporal alternates between calls with different keys, so organizations
+            // take turns.
             priority: { fairnessKey: request.organizationId },
             staticSummary: `${request.workflowName}, version ${request.version}`,
             ...(request.input.searchAttributes ? { typedSearchAttributes: attributesOf(request) } : {}),

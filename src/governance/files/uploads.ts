@@ -21,7 +21,7 @@ export const createUploads = (): Uploads => ({
   parsers: new LoadBudget(4),
 })
 
-/** Milliseconds that an upload waits for its turn. The uploads before it take less time to arrive. */
+/** An upload waits at most this many milliseconds for its turn. The uploads before it take less time to arrive. */
 const patience = 150_000
 
 /** Reserves memory for a file of this size. Throws `unavailable` if none becomes free in time. */

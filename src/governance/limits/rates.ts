@@ -26,9 +26,9 @@ export interface Taken {
  */
 export interface Rates {
   /**
-   * Counts one request. Agents' questions (`authorize`) and their other reports (`reports`) have separate buckets with
-   * the same limit. Changes of the quota (`quota`) have a separate bucket of 30 a minute, so an owner can always raise
-   * a limit that is too low. A refused request is not counted.
+   * Counts one request. Questions of agents (`authorize`) and other requests of agents (`reports`) have separate
+   * buckets with the same limit. Changes of the quota (`quota`) have a separate bucket of 30 a minute, so an owner can
+   * always raise a limit that is too low. A refused request is not counted.
    */
   take(organizationId: string, limits: Limits, kind: Kind): Promise<Taken>
   /** Gives unused requests back to the database. So the requests are not lost when the process stops. */

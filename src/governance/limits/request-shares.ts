@@ -39,8 +39,9 @@ export const mostWaiting = 1_000
  */
 const restFactor = 8
 /**
- * For the pause, a request's duration counts only up to this many times the thread's work for the request. A small
- * request takes long if the thread works for other requests meanwhile, but this must not make the pause longer.
+ * Limits the duration of a request that counts for the pause: at most this many times as long as the thread worked for
+ * the request. In the rest of the duration, the thread worked for other requests, and this must not make the pause
+ * longer.
  */
 const mostWaited = 8
 /** The longest pause, in milliseconds. */
@@ -90,8 +91,8 @@ export interface Place {
 }
 
 /**
- * One request. As soon as its kind is known, `admit` counts it as one of the requests that the process works on for the
- * organization.
+ * One request. `admit` is called as soon as the kind of the request is known. When `admit` resolves, the process works
+ * on the request.
  */
 export interface Entry {
   /** Resolves when the request may be worked on. Throws the errors of `Shares.enter`. Only the first call waits. */
@@ -184,8 +185,8 @@ export function createShares(
     if (!isContended()) return 0
     if (size === 'refusal') return refusalRest
     if (!isUnfair || (size !== 'large' && !isBusy())) return 0
-    // The database does most of the work of a `look`, and an organization now has only one `look` at a time. So the
-    // whole time of the `look` counts.
+    // The database does most of the work of a `look`, and the thread does little. So the whole time of the `look`
+    // counts.
     const counted = size === 'look' ? took : Math.min(took, worked * mostWaited)
     return Math.min(counted * restFactor, longestRest)
   }

@@ -14,13 +14,13 @@ export interface Exceeded {
 
 export interface RunCapacity {
   /**
-   * The limit that refuses the new run; null if no limit does. It also refuses a run that needs no slot yet because it
-   * first waits for its approval.
+   * The limit that refuses the new run; null if no limit does. This limit also refuses a run that needs no slot yet,
+   * because the run first waits for its approval.
    */
   readonly refused: Exceeded | null
   /** `taken` if the run may start now; `queued` if it must wait for a slot. */
   readonly slot: 'taken' | 'queued'
-  /** The limit that refuses a run that needs a slot now, because the queue is full; null if the queue has room. */
+  /** If the queue is full: the limit that refuses a run which needs a slot now. null if the queue has room. */
   readonly queueIsFull: Exceeded | null
 }
 

@@ -49,8 +49,8 @@ const smallEntry = 16 * 1024
 
 /**
  * Returns `Growth.bytes` for a change whose audit entry contains the changed value: 0 for a small entry, else the
- * entry's characters. Audit entries stay for ever. So without this limit, many changes of one value could fill the
- * disk.
+ * entry's characters. Audit entries stay for ever. So if large entries did not count, many changes of one value could
+ * fill the disk.
  */
 export const grownEntry = (characters: number): number => (characters <= smallEntry ? 0 : characters)
 

@@ -3,9 +3,9 @@ import { takeDueLanes } from '../../db/queries/notifications/take-lanes.ts'
 import type { Db } from '../../db/schema/index.ts'
 
 /*
- * Each organization has a lane: the right to send its messages in Slack. Only one process has a lane at a time. So the
- * service's limits per organization hold, no two processes send one message, and slow answers from Slack to one
- * organization delay no other organization.
+ * Each organization has a lane: the right to send its messages in Slack. Only one process has a lane at a time. So this
+ * process can keep Slack's limits for the organization, and no two processes send one message. Slow answers from Slack
+ * to one organization delay no other organization.
  * `turn` identifies one use of a lane. A turn that is not renewed ends by itself.
  */
 
@@ -22,8 +22,8 @@ export interface Turn {
 }
 
 /**
- * Takes the lanes of organizations with due messages. Takes no lane of the organizations in `own`. All turns that this
- * call begins get the id `turn`.
+ * Takes the lanes of organizations with due messages. `own` names the organizations whose lanes this process already
+ * has; these are not taken. All turns that this call begins get the id `turn`.
  */
 export async function takeLanes(
   db: Db,

@@ -34,8 +34,8 @@ export interface SentMessage {
 
 /** Reads the message with this id. Returns null if the message was removed. */
 export async function readSentMessage(db: Db, id: string): Promise<SentMessage | null> {
-  // `wanted` is read first, then the subjects. If a subject changes between the two reads, the database counts one more
-  // change, which this message already shows. That costs only one more check of the message.
+  // `wanted` is read first, then the subjects. A subject may change between the two reads. The message then already
+  // shows this change, but `wanted` does not count it yet. So the message is only checked once more.
   const row = await db
     .selectFrom('notifications as n')
     .innerJoin('organizations as o', 'o.id', 'n.organization_id')

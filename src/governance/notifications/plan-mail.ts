@@ -73,7 +73,7 @@ function mailsTo({ userId, delaySeconds }: Reader, subject: Subject, now: number
     subject: subject.id,
     round: subject.round,
     recipient: userId,
-    // Items of one step share a mail, as they share a message in Slack.
+    // All items of one step share a mail. In Slack, only many items share a message (plan-slack.ts).
     groupKey: subject.itemIndex === null ? null : `${subject.runId}/${subject.stepId}`,
     afterSeconds: Math.max(0, (at - now) / 1_000),
   })

@@ -8,8 +8,8 @@ import type { Subject, SubjectState } from './subjects.ts'
 export const mostSingleItems = 5
 
 /**
- * The requester gets a message if an approval ends in one of these states. Otherwise, the requester has withdrawn the
- * call, or a new approval has replaced the old one.
+ * The requester gets a message if an approval ends in one of these states. The other ends need no message: the
+ * requester has withdrawn the call, or a new approval has replaced the old one.
  */
 const toldEnds: ReadonlySet<SubjectState> = new Set(['approved', 'rejected', 'expired'])
 

@@ -16,7 +16,7 @@ import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects
  * subject and event, even after a crash.
  */
 
-/** One pass handles at most this many organizations, and at most this many notices of each. */
+/** One pass handles at most `mostOrganizations` organizations, and at most `mostNotices` notices of each. */
 const mostOrganizations = 50
 const mostNotices = 200
 /** One statement inserts at most this many rows. */

@@ -4,7 +4,7 @@ import type { MessageKind, NotificationChannel } from '../../db/schema/notificat
 import type { GovernanceSettings } from '../../policy/settings.ts'
 import type { Subject } from './subjects.ts'
 
-/** A message to one recipient, before its row is written. */
+/** A row of `notifications` before it is written: one event of one subject, for one recipient. */
 export interface NewNotification {
   readonly channel: NotificationChannel
   /** `approval.created`, `approval.decided`, `outcome.unknown`, … */

@@ -95,8 +95,8 @@ export async function markDone(db: Db, { id, wanted }: Named): Promise<void> {
 }
 
 /**
- * Checks whether the turn still has its organization's lane. A process that lost its lane must not overwrite the
- * records of other processes.
+ * SQL: whether the turn still has its organization's lane. A process that lost its lane must not overwrite the records
+ * of other processes.
  */
 const isTurn = ({ organizationId, turn }: Turn) =>
   sql<boolean>`exists (select from notification_lanes

@@ -13,7 +13,7 @@ import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects
 
 /**
  * Sends one mail. Awaits `beforeDot` before it sends the final dot of SMTP, because the mail may arrive once the dot is
- * sent. Rejects unless the mail server has certainly accepted the mail.
+ * sent. Resolves only if the mail server has certainly accepted the mail, and rejects otherwise.
  */
 export type SendReminder = (
   mail: ServiceText & { readonly to: string },
@@ -35,7 +35,7 @@ export const mostOfHour = 300
  * another worker sends the mail after this time.
  */
 const leaseSeconds = 300
-/** The maximum number of attempts to send a mail, if it was certainly not sent before. */
+/** Each mail gets at most this many attempts. It is tried again only if the last attempt certainly did not send it. */
 export const mostAttempts = 5
 
 /**

@@ -159,8 +159,8 @@ export async function acceptInvitation(
       .where('id', '=', found.id)
       .executeTakeFirstOrThrow()
     const made = { organization_id: tx.organizationId, role: row.role }
-    // `markActed` comes before the checks, because another request with this idempotency key may have accepted the
-    // invitation meanwhile.
+    // Another request with this idempotency key may have accepted the invitation meanwhile. `markActed` then throws.
+    // The call comes first, because the checks below would answer with a wrong error.
     await once?.markActed(tx.trx, made)
     const inviter = await roleUnderLock(tx, row.invited_by)
     if (statusOf(row, tx.now) !== 'pending' || inviter !== 'owner') throw noInvitation()

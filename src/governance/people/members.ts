@@ -66,8 +66,8 @@ export async function changeRole(
 /**
  * Removes a member. Members may remove themselves, and owners may remove anybody. Throws the errors of `changeRole`,
  * and `insufficient_role` if the caller is not an owner and names another person. The member's keys stay, but have no
- * access to this organization (docs/decisions/0012). The pending and the unused approvals of the member's agents are
- * withdrawn, and the member's personal connections are revoked.
+ * access to this organization (docs/decisions/0012). Approvals of the member's agents are withdrawn if they are
+ * pending, or approved and not used yet. The member's personal connections are revoked.
  */
 export async function removeMember(context: Acting, caller: Caller, userId: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx, now) => {

@@ -81,8 +81,9 @@ async function reserve(
 ): Promise<string> {
   const { mustBeConfirmed, organizationsPerPerson: most } = config.people
   return db.transaction().execute(async (trx) => {
-    // Takes the exclusive lock of the person's row at once. If two transactions took a shared lock first, they would
-    // block each other. The second transaction waits here, and then sees the organization of the first.
+    // Takes the exclusive lock of the person's row at once. If each of two transactions first took the shared lock,
+    // neither could then take the exclusive lock. The second transaction waits here, and then sees the organization of
+    // the first.
     await sql`select from users where id = ${userId} for no key update`.execute(trx)
     if (mustBeConfirmed) await requireProvenAddress({ trx }, userId)
     const { rows } = await takeUnusedOrganization({ userId, name, unusedAfter }).execute(trx)
@@ -175,8 +176,8 @@ async function addOwner(
   },
 ): Promise<OrganizationView> {
   return context.combiner.run(id, 'org.change', async (tx) => {
-    // This check comes first and locks the person's row. So a first proof of the address, which ends sessions, has
-    // committed before the next check, or waits for this transaction.
+    // This check comes first and locks the person's row. A first proof of the address ends sessions. It has committed
+    // before the next check, or it waits for this transaction.
     if (!personal && context.config.people.mustBeConfirmed) await requireProvenAddress(tx, userId)
     if (sender !== null) await requireStillValid(context, tx, sender)
     const { numInsertedOrUpdatedRows } = await tx.trx

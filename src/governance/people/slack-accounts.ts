@@ -90,7 +90,8 @@ export async function linkSlackAccount(
 }
 
 /**
- * Unlinks a member's Slack account. Changes nothing if no account is linked. Throws the errors of `linkSlackAccount`.
+ * Unlinks a member's Slack account. Changes nothing if no account is linked. Throws `insufficient_role`, and
+ * `not_found` for a non-member.
  */
 export const unlinkSlackAccount = (context: Acting, caller: Caller, userId: string): Promise<void> =>
   runAs(context, caller, 'org.change', async (tx, now) => {

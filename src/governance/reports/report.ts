@@ -13,7 +13,7 @@ import { createdSince, startOf, type Period } from './period.ts'
  * approver may not have read the call.
  */
 const quick = 10
-/** A report names at most this many people, and at most this many rules. */
+/** A report names at most `mostPeople` people. Each of its lists of rules has at most `mostRules` rules. */
 const mostPeople = 10
 const mostRules = 10
 

@@ -8,9 +8,9 @@ const labelsOf = (body: AnyBody | null): readonly string[] =>
   body !== null && 'add_labels' in body && body.status === 'active' ? body.add_labels : []
 
 /**
- * Checks a change of a label rule from `before` to `after`. Throws `validation_error` if the organization's active
- * label rules would then together add more than `mostLabels` labels. A change that does not increase this number is
- * allowed even above the limit. Call this function under the chain's lock.
+ * Checks a change of a label rule from `before` to `after`. Throws `validation_error` if all active label rules of the
+ * organization together would add more than `mostLabels` labels after the change. A change that does not increase the
+ * number of labels is allowed even above the limit. Call this function under the chain's lock.
  */
 export async function refuseManyLabels(
   tx: ChainTx,

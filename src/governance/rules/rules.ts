@@ -152,8 +152,8 @@ function update(
 }
 
 /**
- * Counts the bytes of the body without its status. The word `inactive` is longer than `active`, but it must always be
- * possible to make a rule inactive, even above a limit.
+ * Counts the bytes of the body without its status. A rule can always be made inactive, even above a limit, so the
+ * longer word `inactive` must not count.
  */
 const sizeOf = (body: AnyBody): number => Buffer.byteLength(JSON.stringify({ ...body, status: '' }))
 

@@ -22,7 +22,7 @@ export async function readGovernance(db: Db, organizationId: string): Promise<Go
  * Changes the named settings. An object (`category_flags`, `external_tools`) is replaced as a whole. Every process
  * applies the settings from the next decision on. The audit entry contains the old and new value of each changed
  * setting. Throws `conflict` if the caller turns on `require_mfa` without a second factor, or with a sign-in session or
- * API key that was made without a second factor. The setting would lock this caller out.
+ * API key that was made without a second factor, because the setting would lock this caller out.
  */
 export async function changeGovernance(
   context: Acting,

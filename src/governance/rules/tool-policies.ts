@@ -148,8 +148,8 @@ export async function changeToolPolicy(
         .executeTakeFirst()
       if (row === undefined) throw notFound('tool policy', tool)
       refuseNoEffect(tool, row, `; or delete the policy with \`DELETE ${pathOf(caller, tool, patch.role)}\``)
-      // Blocking a tool must be possible even above the limit `storage_mb`. A long audit entry would be refused there,
-      // so the entry contains long limits only if they were changed.
+      // Blocking a tool must be possible even above the limit `storage_mb`. But above this limit, a long audit entry is
+      // refused. So the entry contains long limits only if they were changed.
       return saved(tx, caller, 'updated', row, { showsLong: patch.restrictions !== undefined })
     },
   })

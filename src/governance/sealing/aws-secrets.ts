@@ -76,8 +76,8 @@ async function checkRights(client: ReturnType<typeof lazyClient>, prefix: string
     () => 'ok',
     (error: unknown) => problemOf('ListSecrets', error),
   )
-  // AWS answers that a secret does not exist only to callers with the right to read it. So this answer proves the
-  // right.
+  // If a caller has no right to read a secret, AWS does not tell whether the secret exists. So the answer that the
+  // secret does not exist proves the right.
   const read = await readSecret(client, `${prefix}health-check`).then(
     () => 'ok',
     (error: unknown) => (error instanceof SecretGone ? 'ok' : problemOf('GetSecretValue', causeOf(error))),

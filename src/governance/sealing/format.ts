@@ -180,7 +180,7 @@ function decrypt(key: Buffer, headerBytes: number, authenticated: Buffer, sealed
 
 /**
  * Returns the opened bytes if they are authentic. GCM gives out all bytes before `final` checks the tag, so no caller
- * may use them earlier.
+ * may use the bytes before this function has returned them.
  */
 function authentic(decipher: DecipherGCM, plain: Buffer): Buffer {
   try {

@@ -20,7 +20,10 @@ export class WrongKey extends Error {
  * new key and then waits longer than this time.
  */
 export const leaseMilliseconds = 10_000
-/** If the newest key was read longer ago than this, its next use reads the newest key again in the background. */
+/**
+ * If the newest key was read longer ago than this, `current` returns it once more, and looks for a newer key in the
+ * background.
+ */
 const refreshMilliseconds = 3_000
 
 export interface KeyringOptions {
@@ -38,8 +41,8 @@ export interface KeyringOptions {
  */
 export interface Keyring {
   /**
-   * Returns the key for new values, as the database contained it at most `leaseMilliseconds` ago. If the database has
-   * no key, makes the first one. Throws WrongKey.
+   * Returns the key for new values: the newest key of the database, as read at most `leaseMilliseconds` ago. If the
+   * database has no key, makes the first one. Throws WrongKey.
    */
   current(): Promise<DataKey>
   /** Returns the key with this id. Throws UnsealError. */

@@ -7,7 +7,7 @@ import { openKept, type Sealer } from './sealer.ts'
 
 /** One statement lists at most this many rows. */
 const pageRows = 1_000
-/** One statement reseals at most this many rows. Their values have at most about this many bytes together. */
+/** One statement reseals at most `groupRows` rows. Together, their values have at most about `groupBytes` bytes. */
 const groupRows = 50
 const groupBytes = 4 * 1024 * 1024
 /** After a group, the process pauses for as long as the group took, but at most this long. */

@@ -54,9 +54,9 @@ export interface Rotation {
  * within seconds (`leaseMilliseconds`).
  *
  * - Throws `conflict` if another call is running.
- * - Throws `conflict` with `installationKey`, if the data keys are already wrapped with DATA_ENCRYPTION_KEY and no old
- *   key is set.
- * - Throws WrongKey, or another error if no installation key opens a data key.
+ * - Throws WrongKey if no installation key opens the newest data key.
+ * - If `installationKey` is true: throws `conflict` if all data keys are already wrapped with DATA_ENCRYPTION_KEY and
+ *   no old key is set. Throws another error if no installation key opens one of the older data keys.
  */
 export async function rotateKey(context: Rotating, options: RotationOptions): Promise<Rotation> {
   const client = await context.pool.connect()

@@ -7,7 +7,7 @@ import { pruneStarts } from '../runs/values/load-starts.ts'
 
 /**
  * Records that this process lives. `/health` checks that a worker has a recent row. If the database refuses this write,
- * `/health` of the same process reports that too.
+ * `/health` of this process reports the refusal.
  */
 export async function beat(
   context: Pick<Context, 'config' | 'db' | 'writeTrouble'>,
@@ -36,9 +36,13 @@ export async function leave(context: Pick<Context, 'config' | 'db'>): Promise<vo
 }
 
 /**
- * Deletes idempotency keys of runs after `keptHours`, and counts of started calls of ended runs. Also deletes heartbeat
- * rows of dead processes, authorizations of connections that nobody finished in time, and claims of Slack accounts
- * after a day.
+ * Deletes what is no longer needed:
+ *
+ * - idempotency keys of runs, after `keptHours`;
+ * - for ended runs, the counts of their started calls;
+ * - heartbeat rows of dead processes;
+ * - authorizations of connections that nobody finished in time;
+ * - claims of Slack accounts, after a day.
  */
 export async function prune(db: Db): Promise<void> {
   await sql`

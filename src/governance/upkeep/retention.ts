@@ -9,7 +9,7 @@ const batch = 50
 
 /**
  * Removes old data. The cutoff is RETENTION_DAYS days before now. If RETENTION_DAYS is 0, only `removeUnkept` removes
- * data.
+ * data. Otherwise this function also removes:
  *
  * - inputs, sealed parameters, outputs, results and events of runs that ended before the cutoff;
  * - uploaded files that no run has used since the cutoff;

@@ -7,11 +7,11 @@ import { notifyChannel, openListener, type Listener } from './listener.ts'
  * Wakes the subscribers that wait for a change of a run or an approval, in every process.
  *
  * After a commit, `touch` wakes the subscribers of this process at once, and the subscribers of other processes by
- * NOTIFY. One statement carries all collected ids. It is sent 20 ms after the previous statement. If a run has ended,
- * it is sent after 4 ms, because a caller may wait for this end. The statement runs outside the deciding transaction,
- * because NOTIFY in that transaction would make all commits of the database wait for each other. Notifications can be
- * lost. So each process also reads the event counters of all awaited runs once a second. A wake-up only means that the
- * subscriber must read again.
+ * NOTIFY. One statement carries all collected ids. It is sent at least 20 ms after the previous statement. If a run has
+ * ended, it is sent sooner, after at least 4 ms, because a caller may wait for this end. The statement is not in the
+ * transaction of the change, because NOTIFY in that transaction would make all commits of the database wait for each
+ * other. Notifications can be lost. So each process also reads the event counters of all awaited runs once a second. A
+ * wake-up only means that the subscriber must read again.
  */
 export interface Notifier {
   /**

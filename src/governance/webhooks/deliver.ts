@@ -12,7 +12,7 @@ import type { WebhookRow } from './webhook-view.ts'
 /*
  * One worker at a time sends the deliveries of a webhook. The worker leases the webhook, sends its due deliveries one
  * after another, and ends the lease. The lease of a dead worker ends by itself. Another worker then sends all
- * unrecorded deliveries, some of them for the second time, with the same `webhook-id`.
+ * deliveries that were not recorded as sent. Some of these are sent for the second time, with the same `webhook-id`.
  *
  * After a failure the whole webhook pauses. So an address that never answers costs only one attempt for each pause,
  * even if many messages wait. A process sends for a limited number of webhooks at the same time. At most a few of these
@@ -40,7 +40,9 @@ export const mostDeliveries = 20
 const sendingMilliseconds = 5_000
 /** Seconds until the webhook can be leased again after an internal error of the service. */
 const pauseAfterError = 60
-/** The length of a lease. A worker needs less time to send under one lease, including its last attempt. */
+/**
+ * The length of a lease. A worker needs less time, even if its last attempt begins at the end of `sendingMilliseconds`.
+ */
 const leaseSeconds = (sendingMilliseconds + 3 * attemptMilliseconds) / 1_000
 /** If an answer takes longer than this many milliseconds, the webhook counts as slow. */
 const slowMilliseconds = 3_000

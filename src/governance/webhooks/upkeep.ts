@@ -26,8 +26,8 @@ export async function removeOldDeliveries(db: Db): Promise<void> {
                  ) as d limit ${batch})`,
     ),
   )
-  // An event also has no deliveries if its webhooks were deleted before the deliveries were written. Such an event is
-  // removed too.
+  // Removes events whose deliveries were removed above. Also removes events without deliveries because their webhooks
+  // were deleted before the deliveries were written.
   await inBatches(async () => {
     const { numAffectedRows = 0n } = await sql`
       delete from webhook_events where id in (

@@ -148,7 +148,7 @@ function requireState(entry: EntryRow | undefined, name: Move): void {
   throw new DomainError('bad_transition', refusals[name][state])
 }
 
-/** Error messages, by move and present state. */
+/** Error messages, by move and current state. */
 const refusals: Readonly<Record<Move, Readonly<Record<RegistryState | 'draft', string>>>> = {
   approve: {
     draft: '',

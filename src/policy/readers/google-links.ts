@@ -3,8 +3,8 @@ import { normalHost } from './hosts.ts'
 /** Maximum length of a link. Longer texts are not read as links to files, so that long texts stay cheap. */
 const longestLink = 4096
 
-// Matches the start of a link, up to the end of its host and port. The scheme is optional. User info and odd slashes
-// are read only after a scheme, as browsers do.
+// Matches the start of a link, up to the end of its host and port. The scheme is optional. After a scheme, there may be
+// any number of slashes and backslashes, and user info, as in browsers.
 const linkStart = /^\s*(?:https?:[\\/]*(?:[^\s/\\?#]*@)?|[\\/]{2,})?([^\s/\\?#@:]+)(?::\d*)?(?=[/\\?#])/i
 const fileHosts = new Set([
   ...['docs', 'drive', 'sheets', 'slides', 'spreadsheets', 'drive.usercontent'].map(

@@ -81,7 +81,10 @@ export function placeWithin(kind: PlaceKind, text: string, budget: Budget): stri
 export class WantedPlaces {
   readonly #texts: readonly string[]
   readonly #isNegative: boolean
-  /** Whether the rule restricts more calls if its texts name more places. */
+  /**
+   * Whether one more place in the texts makes the rule stricter. This is so for the places of a rule that denies or
+   * holds, and for the exceptions of a rule that allows.
+   */
   readonly #isWide: boolean
   readonly #wholes = new Map<PlaceKind, ReadonlySet<string>>()
   readonly #parts = new Map<PlaceKind, ReadonlySet<string>>()

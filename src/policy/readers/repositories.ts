@@ -13,7 +13,7 @@ const unseen = /[\p{C}\p{Default_Ignorable_Code_Point}]/gu
 const owner = '[a-z\\d](?:[a-z\\d-]{0,38})'
 const name = '[\\w.-]{1,100}'
 const plain = new RegExp(`^(${owner})/(${name})$`, 'i')
-/** A link of github.com without user info, port or odd slashes; the rest after the repository is plain ASCII. */
+/** A link of github.com, without user info and port. The rest after the repository is plain ASCII. */
 const link = new RegExp(`^(?:https://)?(?:www\\.)?github\\.com/(${owner})/(${name})([/?#][!-~]*)?$`, 'i')
 
 /**
@@ -54,8 +54,8 @@ export function asGithubLink(text: string): string {
 const linkOfAnyHost = /^(https?:\/\/)?([^/?#\\]+)\/([^/?#\\]+\/.*)$/is
 
 /**
- * The issue, pull request, file and branch that a link names inside a repository. null: the link has a `%` that encodes
- * nothing.
+ * The issue, pull request, file and branch that a link names inside a repository. `path` or `ref` is null if this part
+ * of the link has a `%` that encodes nothing.
  */
 export interface LinkedInside {
   readonly number?: number

@@ -7,8 +7,8 @@ import { soundText } from './document.ts'
 export const mostRows = 10_000
 export const mostColumns = 200
 /**
- * Maximum number of cells of one table. An input of a run may have 100,000 values, and the cells and rows of a table
- * together are fewer.
+ * Maximum number of cells of one table. The inputs of a run may have 100,000 values. Cells and rows both count as
+ * values, and a table has at most 90,000 of them.
  */
 export const mostCells = 80_000
 /** Maximum number of characters of all rows as JSON. Each row repeats the names of the columns. */

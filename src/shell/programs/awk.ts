@@ -25,8 +25,8 @@ export const awk: Program = (args, shell, _, name) => {
       'version help posix traditional csv re-interval optimize no-optimize sandbox characters-as-bytes use-lc-numeric bignum gen-pot lint lint-old dump-variables debug profile pretty-print non-decimal-data trace',
   })
   const options = read.options.map(([option, value]) => [letters[option] ?? option, value] as const)
-  // After an unknown letter, it is uncertain which word is its value and which is the program. So any argument can be
-  // the program.
+  // After an unknown option, it is uncertain which word is the option's value and which is the program. So any argument
+  // can be the program.
   const unsure = read.unsure || has(read, 'W')
   if (!unsure && has(read, 'S', 'sandbox')) return
   const sources = options.flatMap(([option, value]) => (option === 'e' ? [value ?? ''] : []))
@@ -68,8 +68,7 @@ const noValue = /(?<![A-Za-z_])(print|printf|return|else|do|in|case|exit|delete)
 const beforeCondition = /(?<![A-Za-z_])(if|while|for) ?$/
 
 /**
- * Splits an awk program into its code and its string literals. `code` has no literals, regular expressions and
- * comments.
+ * Splits an awk program into its code and its string literals. `code` has no literals, regular expressions or comments.
  */
 function apart(source: string): { code: string; texts: string[] } {
   const texts: string[] = []

@@ -8,8 +8,8 @@ const byName = (names: string, program: Program): Record<string, Program> =>
 
 /** Readers for make and cmake, for programs that run named tasks, and for compilers. */
 export const buildTools: Readonly<Record<string, Program>> = {
-  // `make` with any target counts as harmless, because it is a build. But text in the command that make evaluates
-  // counts as a script.
+  // `make` with any target counts as harmless, because it is a build. It counts as a script if its arguments or its
+  // input contain code for make, such as `--eval` or `$(shell ...)`.
   ...byName('make gmake', make),
   cmake: (args, shell) => {
     if (args.some((arg) => arg.startsWith('-P'))) shell.note('script', '`cmake` runs a script')

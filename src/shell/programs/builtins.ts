@@ -124,7 +124,7 @@ export const builtins: Readonly<Record<string, Program>> = {
     if (name !== undefined) assignsTo([name], shell)
   },
   // With the option `nocasematch`, patterns in `${x/a/b}` ignore case. A definition of `BASHOPTS` records that the
-  // option may be set. No assignment can do this, because `BASHOPTS` is read-only in bash.
+  // option may be set. Commands cannot assign `BASHOPTS`, so the definition has no other meaning.
   shopt: (args, shell) => {
     if (args.some((arg) => arg === 'nocasematch' || !isPlain(arg))) shell.sets('BASHOPTS')
   },

@@ -44,8 +44,8 @@ function valuesRun(name: string, args: readonly string[]): string[] {
       return [attached === '' ? next : attached]
     }),
   )
-  // The options of these programs also have harmless values. strace pipes its output to a program only after `|` or
-  // `!`. gdb and lldb run shell commands only after the words below.
+  // strace pipes its output to a program only if the value begins with `|` or `!`. gdb and lldb run shell commands only
+  // after the words below. All other values are harmless.
   if (name === 'strace') return found.flatMap((value) => /^[|!](.*)$/s.exec(value)?.[1] ?? [])
   if (name === 'gdb' || name === 'lldb')
     return found.flatMap((value) => /^\s*(?:!|shell\b|platform shell\b|pipe\b)(.*)$/s.exec(value)?.[1] ?? [])

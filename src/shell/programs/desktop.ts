@@ -23,7 +23,7 @@ const opener: Program = (args, shell) => {
     shell.note('script', 'it opens a program')
 }
 
-/** Reads the arguments of a program that sends data only if one of these options names another machine. */
+/** Makes a reader for a program that sends data only if an option of `letters` or `long` names another machine. */
 const withHost =
   (letters: string, long: string): Program =>
   (args, shell, _, name) => {

@@ -58,8 +58,8 @@ export const otherMachine = (address: string): boolean =>
   !/^\w+:\/\/([^/@]*@)?(localhost|127\.0\.0\.1|\[::1\])([:/]|$)/.test(address)
 
 /**
- * Reads the value of a compiler variable such as `CC`. Any command is allowed there, so the value counts only if this
- * command sends data out.
+ * Reads the value of a compiler variable such as `CC`. Builds set many commands there, so the value never counts as a
+ * script. It counts as egress if its command sends data out.
  */
 export function sendsInBuilds(value: string, shell: Shell): void {
   if (shell.attempt(() => shell.code(asCode(value))) === 'egress')

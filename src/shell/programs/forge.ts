@@ -50,7 +50,7 @@ export const gh: Program = (args, shell) => {
   if (group === 'codespace' || group === 'cs')
     return shell.note('egress', '`gh codespace` works on another machine')
   const pattern = Object.hasOwn(reads, group) ? reads[group] : undefined
-  // The subcommand is an extension or an alias.
+  // An unknown subcommand may be an extension or an alias.
   if (pattern === undefined)
     return shell.note('script', '`gh` may have an extension or alias that runs anything')
   const words = starts(rest, /^(-R|--repo|--hostname)$/).map((index) => rest[index] ?? '')

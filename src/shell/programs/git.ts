@@ -196,7 +196,7 @@ function runs(subcommand: string, rest: readonly string[], shell: Shell): void {
 }
 
 /**
- * Reads a text that git runs as a command. Unless `only` is true, the text also counts as a script. `only` is for
+ * Reads a text that git runs as a command. The text also counts as a script. `only` leaves this out for
  * `rebase --exec`, which usually runs tests.
  */
 function ranBy(code: string, shell: Shell, only = false): void {
@@ -214,7 +214,8 @@ function addresses(subcommand: string, rest: readonly string[], shell: Shell): v
   const asks = /^(fetch|pull|ls-remote)$/.test(subcommand)
   const explicit = asks && rest.some((word) => address.test(word))
   for (const [at, word] of rest.entries()) {
-    // The server gets the value of `-o`. If the command contains an address, that server also gets the requested names.
+    // The value of `-o` is sent to the server. If an argument is the address of a server, the other arguments (names of
+    // branches and tags) count as sent to this server.
     const option = asks && /^(-o|--server-o[a-z-]*)$/.test(rest[at - 1] ?? '')
     const attached = asks && /^(-o.|--server-o[a-z-]*=)/s.test(word)
     if (word.includes(output) && (option || attached || (explicit && !word.startsWith('-'))))

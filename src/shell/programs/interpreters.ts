@@ -21,8 +21,8 @@ export const shellProgram: Program = (args, shell, call, name) => {
 }
 
 /**
- * The index of the text of `-c` in the arguments; undefined if there is none. Options can be bundled, or stand between:
- * `-lc`, `-o pipefail -c`, `-c -- text`.
+ * The index of the text of `-c` in the arguments; undefined if there is none. Other options can be bundled with `-c`,
+ * or stand before or after `-c`: `-lc`, `-o pipefail -c`, `-c -- text`.
  */
 function codeArgument(args: readonly string[]): number | undefined {
   let wanted = false

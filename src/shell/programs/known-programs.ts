@@ -181,8 +181,8 @@ function known(file: string): string | undefined {
 }
 
 /**
- * Judges a command whose name is only known when it runs. If a pattern matches the name of a program that sends data
- * out, the command is judged as a call of that program.
+ * Judges a command whose name is only known when it runs. It counts as a script. If the name is a pattern that matches
+ * the name of a program that sends data out, the command counts as egress.
  */
 function hiddenName(head: string, shell: Shell): void {
   shell.note('script', 'which program runs is only known when it runs')

@@ -7,8 +7,8 @@ const valued =
   /^(--(prefix|workspace|filter|dir|cwd|registry|userconfig|globalconfig|cache|loglevel|otp|tag|access|mutex|use-yarnrc|modules-folder|reporter|package|node-options|script-shell|store-dir)|-w|-C|-F)$/
 
 /**
- * Subcommands that the JavaScript package managers have themselves. The list contains publishing only for completeness,
- * because publishing is detected earlier.
+ * Subcommands of the JavaScript package managers themselves. Any other subcommand may be the name of a package script.
+ * The list contains publishing only for completeness, because publishing is detected earlier.
  */
 const own: Readonly<Record<string, RegExp>> = {
   npm: /^(publish|unpublish|deprecate|install|i|in|ins|add|ci|clean-install|install-test|it|cit|uninstall|un|remove|rm|r|unlink|update|up|upgrade|udpate|outdated|ls|list|ll|la|view|v|info|show|audit|pack|version|verison|config|c|get|set|cache|prune|dedupe|ddp|find-dupes|why|explain|search|s|find|doctor|root|prefix|bin|help|help-search|fund|query|pkg|ping|whoami|profile|repo|docs|home|bugs|issues|edit|link|ln|login|logout|adduser|add-user|token|team|org|hook|star|unstar|stars|completion|shrinkwrap|sbom|diff|dist-tag|dist-tags|owner|access|undeprecate|rebuild|rb|llms?)$/,
@@ -99,8 +99,8 @@ function isTestTool(name: string, rest: readonly string[]): boolean {
 }
 
 /**
- * Reads the arguments of a program that has a runner behind a subcommand: `uv run`, `poetry run`, `bundle exec`. Of the
- * other subcommands, only those in the table of senders count.
+ * Reads the arguments of a program that has a runner behind a subcommand: `uv run`, `poetry run`, `bundle exec`. Any
+ * other subcommand counts as harmless, unless the table of senders lists it.
  */
 export const runnerBehind =
   (subcommands: readonly string[]): Program =>

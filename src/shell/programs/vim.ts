@@ -49,7 +49,7 @@ const first = (read: Read, letter: string): number => read.options.findIndex(([o
 
 /**
  * The index of the option `-e` or `-E`, or Infinity without such an option. After this option, `-s` means silent, and
- * the editor reads commands from its input. `ex` always does so, and therefore gets -1.
+ * the editor reads commands from its input. `ex` always reads commands from its input, and therefore gets -1.
  */
 function linesFrom(read: Read, name: string): number {
   if (name === 'ex') return -1
@@ -110,7 +110,7 @@ function behindRange(command: string, from: number): number {
 /**
  * The index after a pattern between delimiters, or after `\/` and similar, which repeat the last pattern. An option of
  * the editor decides whether brackets have a meaning. If the end of the pattern depends on this option, the pattern is
- * not skipped. The text there then matches no command.
+ * not skipped. Its text is then read as a command that the tables do not list, and counts as a script.
  */
 function behindPattern(command: string, from: number): number {
   let at = from

@@ -52,8 +52,8 @@ function command({ command, source }: Site, state: State, shell: Shell): void {
   const { args } = command
   const words = [command.name, ...args.filter((arg) => arg.type === 'Word')]
   const call = { input: inputOf(command, source, state), files: filesOf(command, state) }
-  // The parser reads `x=...` after `alias` as an assignment. This also holds after `export`, but `collect` has already
-  // read those assignments.
+  // After `alias`, the parser gives `x=...` as an assignment, and not as a word. So these assignments are added to the
+  // words here. After `export` this is not needed, because `collect` has already read those assignments.
   const assigned = command.name.value === 'alias' ? args.filter((arg) => arg.type === 'Assignment') : []
   const texts = assigned.map(
     ({ name, value }) => `${name}=${assignedValues(value, state)[0]?.join(' ') ?? ''}`,

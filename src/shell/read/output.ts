@@ -19,7 +19,7 @@ export function outputOf(
   const [name = '', ...args] = expand([command.name, ...command.args.filter((arg) => arg.type === 'Word')])
   if (!args.every(isPlain)) return undefined
   if (name === 'echo') return echoed(args)
-  // Other formats can build any text from pieces, so their output counts as unknown.
+  // A format that `plainFormat` does not match can build any text from pieces, so its output counts as unknown.
   if (name === 'printf') return plainFormat.test(args[0] ?? '') ? printed(args) : undefined
   if (name === 'cat' || name === 'tee')
     return args.every((arg) => arg === '-') || name === 'tee' ? input?.(command) : undefined

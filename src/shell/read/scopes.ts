@@ -5,7 +5,7 @@ import { newScope, type Scope, spend, type State } from './state.ts'
  * Tracks whether a variable has its assigned value at the place where it is used:
  * - `(x=ls)`, `x=ls true` and `echo | x=ls` set x only inside themselves.
  * - `false && x=ls` and branches may leave x unset.
- * - An assignment further down does not count yet.
+ * - An assignment that comes after the use does not count.
  * Without this, `x=ls true; $x curl y` would be read as `ls`.
  */
 

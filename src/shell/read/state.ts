@@ -63,9 +63,9 @@ export interface Scope {
   readonly outer: Scope | undefined
   /** Whether the part is in a function's body. A function also sees assignments made before its call. */
   readonly inFunction: boolean
-  /** Variables that have been set in this part, up to the present place. */
+  /** Variables that have been set in this part, before the place that `collect` is visiting. */
   readonly sure: Set<string>
-  /** Variables that may have been set in this part, up to the present place. */
+  /** Variables that may have been set in this part, before the place that `collect` is visiting. */
   readonly perhaps: Set<string>
 }
 
@@ -90,8 +90,8 @@ export interface State {
    */
   readonly unset: Map<string, 'sure' | 'perhaps' | 'called'>
   /**
-   * Variables whose value is being computed. The number of a variable says how many of its definitions may be used for
-   * this.
+   * Variables whose value is being computed, each with the number of definitions before the current one. If a value
+   * contains the variable itself (`x=a$x`), only these definitions are used.
    */
   readonly resolving: Map<string, number>
   /** The values of `$1`, `$2` and so on, inside a function or the text of `sh -c`. undefined if they are unknown. */

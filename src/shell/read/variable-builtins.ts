@@ -61,8 +61,8 @@ export function defineByBuiltin(
       for (const arg of args) unsets(arg, state, bind)
       return
     case 'shopt':
-      // A word with a variable or a pattern may become `nocasematch`. BASHOPTS is not defined in `body`, because no
-      // program reads this setting.
+      // A word with a variable or a pattern may become `nocasematch`. BASHOPTS is not defined in `body`, because a
+      // definition there would count as a script: programs run code by this variable (tables/environment.ts).
       if (words.some(({ value, text }) => value === 'nocasematch' || /[$`*?[{]/.test(text)))
         define(state, newBody(), 'BASHOPTS', { append: false, values: () => [[unknown]], builtin: true })
       return

@@ -4,8 +4,8 @@ import { searched } from '../tables/environment.ts'
 import { type State, spend, type Value } from './state.ts'
 
 /**
- * The values of variables that are set before the command. If such a folder is unknown, only the slash at its beginning
- * is known.
+ * The values of variables that are set before the command. For an unknown folder, only the slash at the beginning is
+ * given.
  */
 const preset: Readonly<Record<string, string>> = {
   '0': 'bash',
@@ -13,7 +13,8 @@ const preset: Readonly<Record<string, string>> = {
   SHELL: 'bash',
   IFS: ' ',
   HOME: `/${unknown}`,
-  // A relative folder counts as one in which the command may have made files. An absolute path would not.
+  // The command may have made programs in its working folder. So the value is a relative path: a relative folder
+  // in `PATH` counts as a script, and most absolute folders do not.
   PWD: '.',
   OLDPWD: `/${unknown}`,
   TMPDIR: '/tmp',

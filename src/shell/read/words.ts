@@ -86,14 +86,14 @@ const withoutWhatIsUnknown = (part: Piece): Piece => ({ ...part, text: withoutUn
 const joined = (readings: readonly Pieces[]): string[] =>
   readings.map((pieces) => pieces.map(({ text, cut }, at) => (cut && at > 0 ? ` ${text}` : text)).join(''))
 
-/** Every combination of one alternative per column (word). If a column makes too many, `instead` replaces it. */
+/** Every combination of one alternative per column (word). A column with too many results becomes `instead`. */
 function product<T>(columns: readonly (readonly (readonly T[])[])[], instead: readonly T[]): T[][] {
   let all: T[][] = [[]]
   for (const readings of columns) all = extended(all, readings, instead)
   return all
 }
 
-/** Appends the alternatives to each combination. A single one is appended in place: copying long words is slow. */
+/** Appends each alternative to each combination. A single alternative needs no copies, which is faster. */
 function extended<T>(all: T[][], readings: readonly (readonly T[])[], instead: readonly T[]): T[][] {
   const kept = readings.length * all.length > mostAlternatives ? [instead] : readings
   const [only] = kept
@@ -230,7 +230,7 @@ function parameterReadings(
   const [first = '', second = ''] = operandsOf(operation).map((word) => textsOf(word, state)[0] ?? unknown)
   // `${a[@]:1:2}` and `${@:2}` take elements, not characters.
   const lists = which === '@' || which === '*'
-  // The option `nocasematch` may be set, and it changes which texts match.
+  // If `BASHOPTS` is defined, the option `nocasematch` may be set. It is then unknown which texts match.
   const change = (text: string): string =>
     operation.type === 'Replace' && state.definitions.has('BASHOPTS')
       ? unknown

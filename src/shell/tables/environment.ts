@@ -22,8 +22,8 @@ export const runsCode: ReadonlySet<string> = new Set(
 )
 
 /**
- * Like `runsCode`, for variables of whose names only the beginning or the end is fixed: settings of git, functions of
- * bash, runners of cargo.
+ * Like `runsCode`, for variables whose names have a part that varies: settings of git, functions of bash, runners of
+ * cargo.
  */
 export const runsCodeLike = /^(GIT_CONFIG_(KEY|VALUE)_|BASH_FUNC_|CARGO_TARGET_\w+_RUNNER$)/
 

@@ -2,8 +2,8 @@
 const bash = 'BASH_CMDS|BASH_ALIASES'
 const ofBash = new RegExp(`^(${bash})$`)
 /**
- * Arrays in which zsh stores the meaning of command names. Other variables often have these names too. So only setting
- * an element counts.
+ * Arrays in which zsh stores the meaning of command names. Scripts often use these names for variables of their own. So
+ * only setting an element counts, and not setting the whole variable.
  */
 const ofZsh = /^(functions|g?aliases|saliases|commands)$/
 

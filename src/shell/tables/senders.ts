@@ -4,8 +4,8 @@
  */
 
 /**
- * Programs that send data out with any arguments. Their names are clear enough to be searched in text that cannot be
- * parsed.
+ * Programs that send data out with any arguments. Their names seldom mean something else. So these names are also
+ * searched in text that cannot be parsed.
  */
 const unmistakable = `
   curl wget wget2 aria2c axel httpie xh xhs curlie lynx w3m elinks lwp-request lwp-download yt-dlp youtube-dl
@@ -22,8 +22,8 @@ const unmistakable = `
   slackcat matrix-commander mega-put megaput kioclient kioclient5 gvfs-copy cadaver`
 
 /**
- * Programs that send data out, but have names that are also usual words or parts of addresses. They count only as
- * commands.
+ * Programs that send data out, but have names that are also usual words or parts of addresses. These names count only
+ * as the name of a command, and are not searched in text that cannot be parsed.
  */
 const ambiguous = `http https links fetch mail nail ab hey wrk siege finger lt bore gist ntfy np hping3`
 
@@ -34,9 +34,9 @@ export const senders: ReadonlySet<string> = new Set(certain)
 export const sendingPrograms: readonly string[] = [...certain, ...list(ambiguous)]
 
 /**
- * Subcommands that send data out. Each entry lists the words of these subcommands, without options. Programs whose
- * effect depends on operands or options (git, gh, aws, npm and others) have their own readers, which use these entries
- * too.
+ * Subcommands that send data out. Each entry lists the words of these subcommands, without options. Some programs have
+ * readers of their own, because their effect also depends on operands or options (git, npm, gcloud and others). These
+ * readers use the entries too.
  */
 const sending: Readonly<Record<string, string>> = {
   // version control
@@ -180,8 +180,9 @@ const sending: Readonly<Record<string, string>> = {
 }
 
 /**
- * Further subcommands of programs whose effect depends on operands. They are clear enough to be searched in text that
- * cannot be parsed.
+ * More subcommands, in addition to `sending`. The readers of their programs judge many of them by their operands. In
+ * text that cannot be parsed, the operands are unknown, so there each of these subcommands counts as sending: its words
+ * are clear enough to search for.
  */
 const telling: Readonly<Record<string, string>> = {
   gh: 'pr create|pr new|pr comment|pr review|issue create|issue comment|gist create|release create|release upload|api post|workflow run',
@@ -217,7 +218,7 @@ export const givenPaths: ReadonlyMap<string, readonly (readonly [readonly string
   ]),
 )
 
-/** Subcommands of `aws` that store their arguments in the cloud, even if only as a name. */
+/** Subcommands of `aws` that store their arguments in the cloud, e.g. as the name of a resource. */
 export const keeps = /^(create|update|modify|tag|set|add|register|import|change)-/
 
 const taken = (table: Readonly<Record<string, string>>): [string, readonly (readonly string[])[]][] =>
@@ -226,7 +227,10 @@ const taken = (table: Readonly<Record<string, string>>): [string, readonly (read
 /** The table `sending`, with each subcommand split into words. */
 export const sendingPaths: ReadonlyMap<string, readonly (readonly string[])[]> = new Map(taken(sending))
 
-/** The tables `sending` and `telling` together, for text of which only the words are known. */
+/**
+ * The tables `sending` and `telling` together, with each subcommand split into words. They are used for text that
+ * cannot be parsed, where only single words are searched (scan.ts).
+ */
 export const tellingPaths: ReadonlyMap<string, readonly (readonly string[])[]> = new Map([
   ...taken(sending),
   ...taken(telling).map(([program, paths]): [string, readonly (readonly string[])[]] => [

@@ -110,7 +110,7 @@ async function resultOf(
     const { outcome } = await call({ runId: run.runId, stepId: step.id, itemIndex })
     return { kind: 'done', outcome }
   } catch (error) {
-    // A worker that stops cancels its local activities, although nobody cancelled the run.
+    // A worker that stops cancels its local activities, although nobody cancelled the run. Such a call is made again.
     if (isCancellation(error) && CancellationScope.current().consideredCancelled) throw error
     // The SDK wraps failures of ordinary activities only.
     return readFailure(error instanceof ActivityFailure ? error.cause : error)

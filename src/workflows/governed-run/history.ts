@@ -9,8 +9,8 @@ import type { WaitingCalls } from './waiting-calls.ts'
  */
 const longEnough = 1_500
 /**
- * While calls are in flight, a run cannot leave a Temporal history that is already long enough, so the history grows.
- * Once it is this many times as long as it was then, no further call starts.
+ * While calls are in flight, a run cannot leave its Temporal history. So a history that is long enough keeps growing.
+ * Once it is this many times as long as when it became long enough, no further call starts.
  */
 const patience = 2
 

@@ -46,8 +46,8 @@ export interface ItemRunner {
 }
 
 /**
- * Runs the remaining items, each as soon as it has a place. Returns the outcome that ends the step badly, or null. An
- * item that ends the run cancels the others.
+ * Runs the remaining items, each as soon as it has a place. Returns the bad outcome of the step; null if there is none.
+ * An item that ends the run cancels the other items.
  */
 export async function runItems(
   step: SkeletonStep,

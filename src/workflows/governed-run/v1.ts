@@ -191,7 +191,7 @@ class Run {
 
   /**
    * Makes one call. The call may be held and resumed several times. Returns null if the run may continue. The call of
-   * an item starts only with a place in its `window`.
+   * an item starts only when the item has a place in `window`.
    */
   async #call(step: SkeletonStep, itemIndex: number | null, window?: Window): Promise<BadOutcome | null> {
     this.#open += 1

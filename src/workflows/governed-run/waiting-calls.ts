@@ -3,7 +3,7 @@ import { slotKey, type WaitReason, type Wake } from '../../contract/messages.ts'
 import { nameOf } from './operator-view.ts'
 
 /**
- * The numbers of wake-ups that had come at some moment: for the call itself (`own`), and for a slot of its run
+ * Two counts of wake-ups, both taken at the same moment: for the call itself (`own`), and for a slot of its run
  * (`slot`).
  */
 export interface WakeCounts {
@@ -60,7 +60,7 @@ export class WaitingCalls {
     return { own: count(key), slot: count(slotKey) }
   }
 
-  /** Waits for a wake-up that came after `seen` was counted, or for the call's deadline. */
+  /** Resolves after a wake-up that is not yet counted in `seen`, or at the call's deadline. */
   async until(key: string, call: WaitReason, seen: WakeCounts): Promise<void> {
     const now = this.wakeCounts(key)
     if (now.own > seen.own || (call.kind === 'slot' && now.slot > seen.slot)) return
@@ -129,8 +129,8 @@ export class WaitingCalls {
 }
 
 /**
- * The database's clock decides whether an approval has expired. So the run asks slightly later than `expiresAt`, but
- * not within the next second.
+ * The database's clock decides whether an approval has expired. So the run asks slightly later than `expiresAt`, and at
+ * the earliest in one second.
  */
 function untilOf({ expiresAt }: WaitReason): number {
   if (expiresAt === null) return Infinity

@@ -16,9 +16,7 @@ export interface Calendar {
   readonly invited: string[]
   /** If set, the calendar does not report that an id is taken, and creates another event. Google does so sometimes. */
   readonly forgetsIds?: true
-  /**
-   * This many reads of an event show its video meeting as `pending`, after the answer to the request that creates it.
-   */
+  /** After an event was created, this many reads of the event show its video meeting as `pending`. */
   readonly pendingReads?: number
 }
 

@@ -24,8 +24,8 @@ export const searchCode: ToolBody<'github_search_code'> = async (call, context) 
   const github = await githubOf(call, context, 'github_search_code')
   const within = repo === undefined ? undefined : repositoryAt(repo, github.pages)
   const only = within === undefined ? null : `${within.owner}/${within.repo}`
-  // GitHub searches every repository that a search names, and rules on `repo` have decided only about the repository in
-  // `repo`.
+  // GitHub would also search every other repository that `query` names. Rules on `repo` have decided only about the
+  // repository in `repo`.
   if (only !== null && scope?.names.some((name) => name !== only) === true)
     throw invalidParams(
       '`query` names another repository or an owner: leave it out of `query`, or leave out `repo`',

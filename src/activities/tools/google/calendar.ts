@@ -93,7 +93,7 @@ async function withMeeting(
       event = read
     }
   } catch {
-    // A cancellation is also ignored here. The event exists, so the outcome is known anyway.
+    // The event exists, so the outcome is known. A failure or a cancellation changes nothing about that.
   }
   return event
 }
@@ -134,8 +134,9 @@ const revisionOf = (account: string | null, start: number): string =>
   `${new Date(start).toISOString()} ${account ?? ''}`
 
 /**
- * Plans when the event of these parameters starts, as of now. `approved` is the revision that the approvers saw. If the
- * parameters name no start, the start in `approved` is used again, unless that time has passed.
+ * Returns when the event would start if the call were made now. If the parameters name no start, the start in
+ * `approved` is used while it lies in the future. Otherwise the start is on the next business day. `approved`: the
+ * revision that the approvers saw.
  */
 export async function plannedEvent(
   google: Google,

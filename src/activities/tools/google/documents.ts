@@ -11,8 +11,8 @@ import { fileIdAt } from './place.ts'
 
 /*
  * A document is made by uploading its text to Drive. One request makes the file with its text, its folder and the mark
- * of the call. The mark is a property that only this client of Google's APIs sees. Drive does not let us choose the id
- * of a document.
+ * of the call. Drive does not let us choose the id of a document. So a document is found by its mark, a property that
+ * only this client of Google's APIs sees.
  */
 
 const { documents } = docs('v1')

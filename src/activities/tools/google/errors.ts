@@ -78,9 +78,9 @@ function reasonsOf(json: unknown): readonly string[] {
 }
 
 /**
- * Converts Google's refusal to the error of the tool. Status 409 says that the thing to be made exists already. So the
- * service may have carried out a request that must not be sent twice. `expired` makes the error for a refused
- * credential.
+ * Converts Google's refusal to the error of the tool. Status 409 says that the thing to be made exists already. Perhaps
+ * an earlier attempt of the call has made it. So for a request that must not be sent twice, the outcome is then
+ * unknown. `expired` makes the error for a refused credential.
  */
 export async function refusalOf(
   { status, json, headers }: Answer,
@@ -107,7 +107,7 @@ const refusedValues = (status: number): Said => [
   `Google does not take these values (answer ${status}): check them`,
 ]
 
-/** For a request without a usable answer. */
+/** Returns the error of a request without a usable answer. */
 export function unansweredOf(error: unknown, sending: Sending): unknown {
   // Google's client wraps an error of our `fetch` in an error that holds the whole request.
   const inner = (error as { cause?: unknown } | null)?.cause ?? error

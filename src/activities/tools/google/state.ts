@@ -38,8 +38,8 @@ const aFolder = z.object({
 const mostNamed = 10
 
 /**
- * The people, groups and domains that can read a file or folder. `hidden`: the account may not see this. `no right`:
- * the connection lacks the right to ask. null: more than 1,000 people, groups or domains can read it.
+ * The people, groups and domains that can read a file or folder. `hidden`: the account may not see who can read it.
+ * `no right`: the connection lacks the right to ask. null: more than 1,000 people, groups or domains can read it.
  */
 type Sharing = readonly Permission[] | null | 'hidden' | 'no right'
 

@@ -63,7 +63,8 @@ export const findComment: FinderOf<'jira_comment'> = async (call, context, look)
     // Jira may give fewer comments than were asked for, so a short page need not be the last page. The newest comments
     // come first. So after a comment that is older than the call, no comment of the call can follow.
     if (seen >= total || recent.length < comments.length)
-      // A file of this name may be the file of this call, even if the call's comment was not made.
+      // No marked comment was found. A new file with this name may still be from this call: the call attaches the file
+      // first, and may have stopped before it made the comment.
       return { kind: attached !== null && (await hasFile(attached.name)) ? 'unclear' : 'absent' }
     if (comments.length === 0) break
   }

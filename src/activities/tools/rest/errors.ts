@@ -14,8 +14,8 @@ export interface RestErrors extends Service {
   /** An answer with status 401 and these words refuses the action, and not the credential. The answer counts as 403. */
   readonly forbidden?: RegExp
   /**
-   * Returns the names of the fields that a refusal blames. The names may be shown, so names that the service invents
-   * are left out.
+   * Returns the names of the fields that a refusal blames. People see these names, and a service could write any text
+   * there. So only names that are known to be names of fields are returned.
    */
   fieldsIn?(answer: unknown): readonly string[]
 }

@@ -18,7 +18,7 @@ export interface FoundPage {
 export interface SearchProvider {
   /** The maximum number of results of one request; null: the service decides. */
   readonly most: number | null
-  /** Whether the service gives further pages. */
+  /** Whether the service gives more pages than the first one. */
   readonly hasPages: boolean
   /** `page` counts from 0. */
   request(query: string, page: number, count: number): SearchRequest

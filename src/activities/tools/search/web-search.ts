@@ -13,8 +13,8 @@ export const mostBytes = 4 * 1024 * 1024
 
 /**
  * Asks for pages of results until there are enough, but for at most `mostSearches` pages. If a later page than the
- * first fails and could be retried, the list ends before that page. The call is not repeated, because services allow
- * few searches in a second and count each of them.
+ * first fails with a retryable error, the list ends before that page. The call is not repeated for this page, because
+ * services allow few searches in a second and count each of them.
  */
 export const searchWeb: ToolBody<'web_search'> = async (call, context) => {
   const { query, limit = defaultsOf.web_search.limit } = call.params

@@ -66,8 +66,8 @@ async function completed(
 const alreadyThere: ReadonlySet<string> = new Set(['already_in_channel', 'cant_invite_self'])
 
 /**
- * Returns whether Slack has accepted the request. Returns false if Slack would refuse the request again. The new
- * channel exists all the same, so the call does not fail.
+ * Returns true if Slack has accepted the request, or if the person is in the channel already. Returns false if Slack
+ * would refuse the request again. The new channel exists in all cases, so the call does not fail.
  */
 async function accepted(request: Promise<unknown>): Promise<boolean> {
   try {
@@ -109,8 +109,9 @@ export const findChannel: FinderOf<'slack_create_channel'> = async (call, contex
   const found =
     listed.find(({ purpose }) => purpose.includes(markOf(call))) ?? listed.find((each) => isUnmarked(each))
   if (found === undefined) {
-    // A channel belongs to somebody else if it is older than the call by any clock, or if another call has made and
-    // marked it. If each channel of this name belongs to somebody else, Slack has refused this call.
+    // A channel belongs to somebody else if another call has made and marked it, or if it is more than an hour older
+    // than this call. Clocks differ by at most an hour (marker.ts). If each channel of this name belongs to somebody
+    // else, Slack has refused this call.
     const isOthers = ({ created, purpose, creator }: Channel): boolean =>
       created < since || (creator === self && hasMark(purpose))
     return { kind: listed.every(isOthers) ? 'absent' : 'unclear' }

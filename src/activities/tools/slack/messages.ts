@@ -48,7 +48,8 @@ const mostPlaces = 5
 export const findMessage: FinderOf<'slack_send_message'> = async (call, context, look) => {
   const place = placeAt(call.params.channel)
   const account = place.kind === 'requester' ? await accountOf(call, context, '`@me`') : null
-  // The message may have gone to an account that was linked earlier.
+  // The present account may have been linked after the call was sent. Then the message may have gone to another
+  // account.
   if (account !== null && isNewerThan(account, look)) return { kind: 'unclear' }
   const slack = await slackOf(call, context, 'slack_send_message')
   const ids = await conversations()

@@ -74,8 +74,8 @@ export async function accountOf(
 const readSeconds = 60
 
 /**
- * Whether the account may have been linked after the earlier attempt read the linked account. Then that attempt may
- * have used another account.
+ * Whether the account may have been linked after the earlier attempt had asked which account is linked. Then that
+ * attempt may have used another account.
  */
 export const isNewerThan = (account: LinkedAccount, { sentSecondsAgo }: Look): boolean =>
   account.linkedSecondsAgo < sentSecondsAgo + readSeconds

@@ -65,7 +65,8 @@ export const findComment: FinderOf<'trello_comment'> = async (call, context, loo
     return { kind: 'done', output: { id: found.id, url: `${url}#comment-${found.id}` } }
   }
   if (listed.length === mostLooked) return { kind: 'unclear' }
-  // A file with this name may be from this call, which may have stopped before its comment.
+  // No marked comment was found. A new file with this name may still be from this call: the call attaches the file
+  // first, and may have stopped before it made the comment.
   return { kind: attached !== null && (await hasFile(attached.name)) ? 'unclear' : 'absent' }
 
   async function hasFile(name: string): Promise<boolean> {

@@ -3,8 +3,8 @@ import type { Verdict } from '../../../policy/types.ts'
 import { askers, type DecidedCall, type FinishedCall } from './find-finished-call.ts'
 
 /**
- * Notes the outcome on every decision that allowed the call with the client's id `toolUseId`. Returns the newest
- * decision on the call. A decision in the call's own session is preferred to decisions in other sessions.
+ * Notes the outcome on every decision that allowed the call with the client's id `toolUseId`. Returns one decision on
+ * the call: the newest of the call's own session, or else the newest of other sessions.
  */
 export const noteOutcomeOfId = (
   { userId, sessionId, paramsHash, outcome }: FinishedCall,

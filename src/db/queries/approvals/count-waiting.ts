@@ -4,7 +4,8 @@ import type { Risk } from '../../schema/runs.ts'
 
 /**
  * The number of waiting approvals, of one group or of all (`is_total`). A group has one kind, one rule, one requester
- * or one risk level, and only the fields of this value are set. For all approvals, all these fields are null.
+ * or one risk level. Only the fields about this one value are set, and all others are null. In the row of all
+ * approvals, all these fields are null.
  */
 export interface WaitingCount {
   readonly kind: ApprovalKind | null

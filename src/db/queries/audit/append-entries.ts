@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Part of a statement: appends entries to the audit log. The values of a column are joined with line breaks, which
- * canonical JSON does not contain. So each column is one text parameter, which needs no quoting as an array.
+ * Part of a statement: appends entries to the audit log. The values of a column are joined to one text with line
+ * breaks, which canonical JSON does not contain. One text parameter needs no quoting, which an array would need.
  */
 export const appendEntries = (
   entries: readonly { readonly canonical: string; readonly hash: string }[],

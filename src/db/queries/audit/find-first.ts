@@ -2,7 +2,7 @@ import { sql, type RawBuilder } from 'kysely'
 
 /**
  * Finds, with a binary search, the position of the first entry at or after `time`. Returns `end` if there is no such
- * entry. `time` is text in ISO 8601, of fixed width and in UTC, so comparing texts compares times.
+ * entry. `time` is in ISO 8601, of fixed width and in UTC, so the order of such texts is the order of the times.
  */
 export const firstEntryFrom = ({
   organizationId,

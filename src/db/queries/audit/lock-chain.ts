@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Locks the head of an organization’s audit chain, and changes PostgreSQL settings for this transaction. The clock is
- * read outside the locking subquery, so it is read after the wait for the lock.
+ * Locks the head of an organization’s audit chain, and changes PostgreSQL settings for this transaction. `now` is
+ * selected outside the locking subquery, so that it is the time after the wait for the lock.
  */
 export const lockChain = <Head>({
   organizationId,

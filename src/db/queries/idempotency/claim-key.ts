@@ -11,7 +11,7 @@ interface Use {
 }
 
 /**
- * Claims an idempotency key for a request: inserts the row of the key, or takes over an existing row in one of two
+ * Claims an idempotency key for a request. Inserts the row of the key, or takes over an existing row in one of two
  * cases:
  *
  * - The row is older than `keptFor` and is not locked.

@@ -1,7 +1,10 @@
 import { sql, type RawBuilder } from 'kysely'
 
 export interface Counted {
-  /** The time when the oldest run that still counts was accepted; null unless the hourly limit is reached. */
+  /**
+   * When the run at position `nthNewest` was accepted; null if the last hour has fewer runs. The next run can be
+   * accepted an hour after this time.
+   */
   leaving: Date | null
   spent: number
   next_month: Date
@@ -11,7 +14,8 @@ export interface Counted {
 
 /**
  * Counts an organization’s taken slots and the runs that wait for one. Adds up the cost of this calendar month (UTC).
- * Finds when the run with the index `nthNewest` in the last hour was accepted; the newest run has the index 0.
+ * Reads when one run of the last hour was accepted (`leaving`): the run at position `nthNewest`, where the newest run
+ * has position 0.
  */
 export const countRuns = ({
   organizationId,

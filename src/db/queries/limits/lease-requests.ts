@@ -9,8 +9,8 @@ interface Leased {
 }
 
 /**
- * Gives the unused requests of an earlier lease back to their time window, and leases a block of the present window.
- * The block is the window's remaining requests divided by `parts`, at most `largestBlock`.
+ * Gives the unused requests of the previous lease back to their time window, and leases a block of the present window.
+ * The block is the number of requests that the window has left, divided by `parts`, and at most `largestBlock`.
  */
 export const leaseRequests = ({
   organizationId,

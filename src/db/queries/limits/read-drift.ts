@@ -1,6 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
-/** Reads how much higher an organization’s counters are than the sum of its rows. */
+/**
+ * Reads the error of an organization’s counters: how much higher they are, with the rows of `storage_moves`, than a new
+ * count of all its rows.
+ */
 export const readStorageDrift = (
   organizationId: string,
 ): RawBuilder<{ readonly bytes: number; readonly pending: number }> => sql`

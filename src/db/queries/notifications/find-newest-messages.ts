@@ -2,7 +2,7 @@ import { sql, type RawBuilder } from 'kysely'
 
 /**
  * Reads the newest message of a group for each recipient. `waits` is true if an item of the message still waits for a
- * person. `is_open` is true if further items can be added to the message. Locks the messages, so that no other
+ * person. `is_open` is true if other items can be added to the message. Locks the messages, so that no other
  * transaction removes them.
  */
 export const newestMessagesOf = ({

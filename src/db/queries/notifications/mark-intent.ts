@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Records that from now on the message may have been sent, and renews the lease of the lane. Records this only if the
- * holder `turn` still has the lease and the message has not changed.
+ * Records that the message may have been sent from now on, and renews the lease of the lane. Does nothing if the holder
+ * `turn` has lost the lease, and records nothing if the message has changed.
  */
 export const markMessageIntent = ({
   organizationId,

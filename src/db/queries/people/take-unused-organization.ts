@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * An interrupted request of a person can leave an organization without members. Finds such an organization, renames it
- * and returns it, so that it is used again.
+ * If a request that makes an organization is interrupted, it can leave an organization without members. Finds such an
+ * organization of this person, renames it and returns it, so that the person's next request uses it.
  */
 export const takeUnusedOrganization = ({
   userId,

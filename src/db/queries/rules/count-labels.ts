@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Counts the different labels that an organization's active label rules add. `then` is the count if the rule `id` adds
- * the labels `before`. `now` is the count if this rule adds the labels `after`.
+ * Counts the different labels that an organization's active label rules add, before and after a change of the rule
+ * `id`. `then` is the count if this rule adds the labels `before`. `now` is the count if it adds the labels `after`.
  */
 export const countAddedLabels = ({
   organizationId,

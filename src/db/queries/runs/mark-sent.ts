@@ -1,9 +1,9 @@
 import { openIntentText } from './open-intent.ts'
 
 /**
- * Marks a call as sent if it may act now and its connection is active. The answer `yes`, `changed`, `superseded` or
- * `disconnected` says whether it was marked. The parameters are those of `openIntentText`. Parameter 7 is the
- * connection's id and address; null if the call uses no connection.
+ * Marks a call as sent if it may act now and its connection is active. The column `answer` is `yes` if the call was
+ * marked. Otherwise it is the reason: `changed`, `superseded` or `disconnected`. The parameters are those of
+ * `openIntentText`. Parameter 7 is the connection's id and address; null if the call uses no connection.
  */
 export const markSentText = `
   with open as (${openIntentText}), call as (

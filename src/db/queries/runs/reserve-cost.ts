@@ -4,8 +4,9 @@ import { sql, type RawBuilder } from 'kysely'
  * Adds `most`, the highest possible cost of an attempt, to the cost of its run. Does so only under two conditions:
  *
  * - The attempt may still act (`may_act`).
- * - The cost fits into the budget (`limit`) of the month in which the run was accepted. `reserved` tells whether the
- *   cost was added.
+ * - The cost fits into the budget (`limit`) of the month in which the run was accepted.
+ *
+ * `reserved` tells whether the cost was added.
  */
 export const reserveCostOfAttempt = ({
   organizationId,

@@ -13,8 +13,8 @@ export interface OpenRun {
 }
 
 /**
- * Takes up to `most` open runs that no worker has checked for `minAgeSeconds`, and marks them as checked. So several
- * workers share the work. Each run has at most `mostWoken` wake keys.
+ * Takes up to `most` open runs that no worker has checked for `minAgeSeconds`, and marks them as checked. So each
+ * worker takes other runs. Each run has at most `mostWoken` wake keys.
  */
 export const takeOpenRuns = ({
   most,

@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { ApprovalKind } from '../../../contract/status.ts'
 
-/** The item of one kind that has waited longest for a person. */
+/** The approval or unknown outcome of one kind that has waited longest for a person. */
 export interface LongestWait {
   readonly kind: ApprovalKind | 'resolution'
   /** null for an unknown outcome. */

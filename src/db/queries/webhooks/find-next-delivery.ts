@@ -8,7 +8,7 @@ export interface DueDelivery {
 }
 
 /**
- * Reads the delivery of a webhook that has been due for the longest time. Returns no row if no delivery is due or the
+ * Reads the webhook's delivery that has been due for the longest time. Returns no row if no delivery is due or the
  * webhook is not active.
  */
 export const nextDueDelivery = (webhookId: string): RawBuilder<DueDelivery> => sql`

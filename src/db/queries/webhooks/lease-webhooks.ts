@@ -4,7 +4,8 @@ const isFree = sql`(leased_until is null or leased_until <= clock_timestamp())`
 
 /**
  * Leases due webhooks, the longest waiting first. One organization has at most `mostOfOrganization` leases at a time.
- * If `isAiling` is true, leases only webhooks with failures or slow answers, else only the others.
+ * If `isAiling` is true, leases only webhooks whose last attempt failed or was answered slowly. Otherwise leases only
+ * the other webhooks.
  */
 export const leaseDueWebhooks = ({
   isAiling,

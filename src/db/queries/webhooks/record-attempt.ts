@@ -22,7 +22,10 @@ export const recordDeliveryAttempt = ({
   readonly isSlow: boolean
   /** Seconds of delay that the receiver asked for. */
   readonly retryAfter: number
-  /** Seconds until the next attempt, by the number of failed attempts; the last value repeats. */
+  /**
+   * Seconds until the next attempt. The first value applies after the first failed attempt, and so on. The last value
+   * repeats.
+   */
   readonly retries: readonly number[]
 }): RawBuilder<{ readonly failures: number; readonly waits: number }> => {
   const ended = delivered ? sql`clock_timestamp()` : sql`null`

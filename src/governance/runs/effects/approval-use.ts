@@ -92,8 +92,8 @@ function endedBy(call: LockedCall, approval: ApprovalRecord, state: ApprovalStat
   if (state === 'withdrawn')
     return { kind: 'ended', outcome: 'cancelled', reason: 'its approval was withdrawn' }
   if (state !== 'expired') return null
-  // An approval that was given must also be used before it expires. It expires at its time even if no process was
-  // running then.
+  // An approval that was given can expire too: it must be used before its time is over. This also holds if no process
+  // was running at that time.
   const reason =
     approval.status === 'approved' ? 'its approval expired before it was used' : 'nobody approved it in time'
   if (approval.status === 'pending')
@@ -102,8 +102,8 @@ function endedBy(call: LockedCall, approval: ApprovalRecord, state: ApprovalStat
 }
 
 /**
- * Releases a held call that no rule holds now. An earlier rejection or expiry still ends the call. A pending
- * approval is withdrawn. Returns null if the call may run.
+ * Releases a held call that no rule holds now. If its approval was rejected, withdrawn or not given in time, the call
+ * still ends. A pending approval is withdrawn. Returns null if the call may run.
  */
 export function releaseHold(
   call: LockedCall,

@@ -12,9 +12,9 @@ export interface DecideAgainOp {
 
 /**
  * Decides a call again just before it acts (commit point `effect.decide`). This is needed if one of these has changed
- * since the earlier decision: the rules, the requester's role, or the thing that the call would change. The call can
- * still use its approval. Returns null if another attempt has taken over. If the process crashes after the call was
- * allowed, the call's row is in `intent`, and the next attempt decides the call again.
+ * since the earlier decision: the rules, the requester's role, or the thing that the call would change. An approval
+ * that the call has used can let the call through again. Returns null if another attempt has taken over. If the process
+ * crashes after the call was allowed, the call's row is in `intent`, and the next attempt decides the call again.
  */
 export const decideAgain = ledgerKind(
   'effect.decide',

@@ -68,8 +68,8 @@ export type StepVerdict =
       readonly failures: number
       readonly basis: Basis
       /**
-       * Seconds since an earlier attempt may have acted. The tool then looks for the effect of that attempt, or repeats
-       * the call with the same key. null: the tool makes the call without looking.
+       * Seconds since the time when an earlier attempt may have acted. The tool then looks for the effect of that
+       * attempt, or repeats the call with the same key. null: the tool makes the call without looking.
        */
       readonly sentSecondsAgo: number | null
       /** The id and the address of the connection that the earlier attempt used; null: unknown, or nothing was sent. */
@@ -170,7 +170,7 @@ function judge(call: DecidingCall): StepVerdict {
     const explanation = `${decided.explanation} Its approval \`${effect.approval_id}\` lets this one call through.`
     return begin(call, { ...decided, explanation }, effect.approval_id)
   }
-  // No rule holds the call now, but an earlier rejection or expiry still ends it.
+  // No rule holds the call now. But if its approval was rejected, withdrawn or not given in time, the call still ends.
   const stopped = releaseHold(call, decided)
   if (stopped?.kind === 'waits') return held(stopped)
   if (stopped !== null) return finish(call, stopped.outcome, stopped.reason)
@@ -215,11 +215,12 @@ export function callOf(op: StepOp): Call {
 function begin(call: DecidingCall, decided: Decided, approvalId: string | null = null): StepVerdict {
   const { tx, ledger, run, effect, op } = call
   const wasWaiting = effect.state === 'held' || effect.state === 'unknown_outcome'
-  // In this state, the call is only decided after a person has chosen `retry`.
+  // A call with an unknown outcome is decided only after a person has chosen `retry`.
   if (effect.state === 'unknown_outcome') noteOutcome(effect, 'unknown_outcome')
   effect.attempt += 1
   effect.state = 'intent'
-  // A person who chose `retry` has looked for the call already, so the next attempt does not look for it.
+  // If `sent_at` is set, this attempt first looks for the effect of an earlier attempt, or repeats the call with its
+  // key. A person who chose `retry` has looked already, so `sent_at` is then removed.
   const canBeFound = op.tool.repeat === 'findable' || effect.sent_with !== null
   if (!canBeFound || effect.resolved_outcome === 'retry') effect.sent_at = effect.sent_with = null
   effect.resolved_outcome = null

@@ -170,7 +170,8 @@ function saveOnEffect(call: LockedCall, how: Settlement, ended: boolean): void {
   if (how.errorDetail !== undefined) countStoredBytes(call, how.errorDetail.bytes)
   effect.resolved_outcome = null
   effect.wants_slot = false
-  // If a tool fails temporarily after its point of no return, nothing was done. So the mark `sent_at` is removed.
+  // After its point of no return, a tool reports a temporary failure only if it knows that nothing was done. So the
+  // mark `sent_at` is removed.
   if (how.state === 'retry') effect.sent_at = effect.sent_with = null
   if (how.state === 'unknown_outcome') effect.sent_at ??= tx.now.toISOString()
   if (how.output !== undefined) {
@@ -185,7 +186,7 @@ function saveOnEffect(call: LockedCall, how: Settlement, ended: boolean): void {
 /** A call's row stores at most this many outcomes of earlier attempts. */
 const mostPastOutcomes = 50
 
-/** Adds the outcome of the present attempt to `past_outcomes`, before another attempt begins. */
+/** Adds the outcome of the current attempt to `past_outcomes`, before another attempt begins. */
 export function noteOutcome(effect: EffectRecord, outcome: PastOutcome['outcome']): void {
   if (effect.decision_id === null) return
   const past = [...effect.past_outcomes, { decision_id: effect.decision_id, outcome }]
@@ -196,8 +197,8 @@ function moveStep({ tx, ledger, effect }: LockedCall, how: Settlement, ended: bo
   const step = ledger.step(effect.run_id, effect.step_id)
   if (step === undefined) return
   if (how.state === 'retry') {
-    // The call is made again. Until its next outcome, the step shows the error of this attempt.
     if (effect.item_index >= 0) return
+    // The call is made again. Until its next outcome, the step shows the error of this attempt.
     step.error = how.error ?? null
     ledger.dirtySteps.add(step)
     return

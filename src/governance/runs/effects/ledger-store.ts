@@ -37,7 +37,7 @@ export function ledgerKind<Op extends { readonly key: EffectKey; readonly after?
   }
 }
 
-/** Reads runs, the named calls with their steps and approvals, and the present roles of requesters and voters. */
+/** Reads runs, the named calls with their steps and approvals, and the current roles of requesters and voters. */
 export async function loadLedger(reader: ChainReader, keys: readonly EffectKey[]): Promise<Ledger> {
   const rows = await reader.send(
     readRunLedger<RunState, EffectRecord, StepRecord, ApprovalRecord>(reader.organizationId, keys),

@@ -26,7 +26,7 @@ export interface RunState {
   waiting: number
   /** The run's slot (limits/slots.ts). */
   slot: Slot | null
-  /** The cost that the run's calls reported, in currency units. */
+  /** The costs that the run's calls have reserved or reported, in currency units. */
   cost: number
   /**
    * Counts of the run's calls that are not in this ledger: calls in progress, and calls that want a slot
@@ -55,10 +55,7 @@ export interface EffectRecord {
   past_outcomes: readonly PastOutcome[]
   intent_at: string | null
   sent_at: string | null
-  /**
-   * The connection and its address through which the call was sent; null: the connection is unknown, or nothing was
-   * sent.
-   */
+  /** The id and the address of the connection through which the call was sent; null: unknown, or nothing was sent. */
   sent_with: string | null
   finished_at: string | null
   duration_ms: number | null
@@ -107,7 +104,10 @@ export class Ledger {
   readonly newEffects: EffectRecord[] = []
   readonly newApprovals: NewApproval[] = []
   readonly newDecisions: NewDecision[] = []
-  /** Counts of the organization's slots. They are only read if a run of the ledger has no slot. */
+  /**
+   * The numbers of the organization's runs that have a slot, and that wait for one. They are only read if a run of the
+   * ledger has no slot.
+   */
   slots = { taken: 0, waiting: 0 }
 
   step(runId: string, stepId: string): StepRecord | undefined {

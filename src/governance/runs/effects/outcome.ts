@@ -35,7 +35,7 @@ export interface OutcomeOp {
         readonly state: 'completed'
         /** JSON text. */
         readonly output: SealedText
-        /** The labels that the tool declares for its output, and labels of this value. */
+        /** The labels that the tool declares for every output, and labels of this one output. */
         readonly labels: readonly Label[]
         /** The call as label rules see it. These rules can add labels to the output. */
         readonly call: Call
@@ -63,7 +63,7 @@ export type Outdated = 'outdated'
 export interface OwnWrite {
   readonly trx: Transaction<Database>
   readonly limits: Limits
-  /** The present role of the person who started the run; null if that person is no longer a member. */
+  /** The current role of the person who started the run; null if that person is no longer a member. */
   readonly role: Role | null
   /** Adds an audit entry about the run to the same transaction. */
   append(entry: Omit<AuditDraft<'memory.set'>, 'actor' | 'workflowId' | 'runId'>): void
@@ -208,8 +208,8 @@ export type MayAct = 'yes' | 'changed' | 'superseded' | 'disconnected'
 
 /**
  * Whether the decision of this attempt still holds. The check sees every freeze, rule and cancellation that was
- * committed before it. It is the check for calls that were decided ahead (activities/decided-ahead.ts). It is enough
- * for them, because such a call can run twice without harm, or acts only in the transaction that saves its outcome.
+ * committed before the check. It is used for calls that were decided ahead (activities/decided-ahead.ts). For these
+ * calls it is enough: they can run twice without harm, or act only in the transaction that saves their outcome.
  */
 export async function stillHolds(
   { db }: Pick<Context, 'db'>,

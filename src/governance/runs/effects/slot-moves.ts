@@ -33,8 +33,8 @@ export function takeSlot({ tx, ledger, run }: LockedRun): boolean {
     return true
   }
   if (run.slot === null) slots.waiting += 1
-  // A run that makes a call has a Temporal workflow already. A granted slot wakes that workflow, so the slot is `waits`
-  // and not `queued`.
+  // A run that makes a call has a Temporal workflow already. With `waits`, a granted slot wakes this workflow. With
+  // `queued`, it would start a workflow.
   run.slot = 'waits'
   return false
 }
@@ -48,8 +48,7 @@ export function giveSlotsBack(ledger: Ledger): boolean {
   for (const run of ledger.runs.values()) {
     if (run.slot === 'waits') moved = true
     if (!isIdle(ledger, run)) continue
-    // A run is not idle while one of its calls wants a slot. So if one call waits for a person, the run keeps a slot
-    // that another of its calls waits for.
+    // In an idle run, calls wait for a person, and no call wants a slot. So no call loses the slot that it waits for.
     run.slot = null
     ledger.dirtyRuns.add(run)
     moved = true

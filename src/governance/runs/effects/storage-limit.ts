@@ -46,8 +46,8 @@ export function callFitsRun(run: RunState, known: EffectRecord | undefined, op: 
 
 /**
  * Returns the limit of the organization that stops the call now; null if no limit stops the call. A call in progress is
- * never stopped. For `storage_mb`, an output that did not fit at an earlier attempt counts too. `pending_approvals`
- * only stops a new call that would be held.
+ * never stopped. If an output did not fit into `storage_mb` at an earlier attempt, this limit stops the call until
+ * there is room for the output. `pending_approvals` only stops a new call that would be held.
  */
 export function organizationLimitReached(
   tx: ChainTx,

@@ -36,8 +36,9 @@ export async function cancelRun(
         'insufficient_role',
         'you need the role `admin` to cancel a run of another person',
       )
-    // Mark the idempotency key here too: a repeated request must succeed even if the run has ended since.
     const isDone = run.status === 'cancelled' || !runEnded(run.status)
+    // An earlier request has cancelled the run. Mark the idempotency key of this request too, so that a repetition of
+    // this request succeeds even if the run has ended by then.
     if (run.cancel_requested_at !== null && isDone) return request.once?.markActed(tx.trx)
     if (runEnded(run.status))
       throw new DomainError('bad_transition', `the run has ended: it is \`${run.status}\``)

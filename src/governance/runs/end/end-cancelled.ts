@@ -11,8 +11,8 @@ import { endRun } from './finish.ts'
 /** One pass ends at most this many runs, and organizations take turns. The next pass is a second later. */
 const passSize = 50
 /**
- * After this many milliseconds, a pass ends no further run of an organization. So the next pass begins soon, and ends
- * new runs of other organizations too.
+ * A pass ends runs of one organization for at most this many milliseconds. So the next pass begins soon, and runs of
+ * other organizations that have become due meanwhile do not wait long.
  */
 const passMilliseconds = 500
 /** Milliseconds until this process tries again to end a run that it could not end. */
@@ -24,8 +24,8 @@ const mostFailed = 1_000
 const graceSeconds = 2
 
 /**
- * Like `graceSeconds`, for a run with a call that may have taken effect. Such a run ends within 5 s of its
- * cancellation.
+ * Like `graceSeconds`, for a run with a call that may have taken effect. With the time until the next pass, such a run
+ * ends within 5 s of its cancellation.
  */
 const graceOfActedSeconds = 3
 
@@ -48,7 +48,7 @@ export async function isIdle(tx: ChainTx, runId: string): Promise<boolean> {
 
 type Ending = Pick<Context, 'combiner' | 'db' | 'sparseLog'>
 interface Pass {
-  /** The present time, as an SQL expression. */
+  /** The current time, as an SQL expression. */
   readonly now?: RawBuilder<unknown>
   /** The runs that this process could not end. If absent, every pass tries all of them again. */
   readonly failed?: FailedRuns
@@ -76,7 +76,7 @@ export class FailedRuns {
 
   /** Runs whose next try is not due yet. */
   waiting(): string[] {
-    // The map is in the order of its times, because `note` always appends.
+    // `note` always appends, so the times in the map ascend. The loop stops at the first run that is not due.
     for (const [runId, tryAt] of this.#tryAt) {
       if (tryAt > this.#clock()) break
       this.#tryAt.delete(runId)

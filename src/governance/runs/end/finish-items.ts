@@ -99,7 +99,8 @@ async function giveUp(
 /**
  * Ends a `for_each` step whose items have ended (commit point `step.finish`). The step gets the labels of all items. If
  * there are more than `mostLabels` labels, only the first labels are stored (`cutLabels`), and every call that uses the
- * step's output fails. The items are read before the lock is taken, because ended items do not change.
+ * step's output fails. The items are read before the lock is taken. If an item has changed when the lock is held, all
+ * items are read again.
  */
 async function finish(context: Finishing, runId: string, stepId: string): Promise<void> {
   const run = await context.db

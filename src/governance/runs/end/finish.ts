@@ -58,8 +58,8 @@ export async function finishRun(
     }
     if (input.status === 'cancelled' || (input.status === 'completed' && run.cancel_requested_at !== null))
       return end('cancelled', await whyCancelled(tx, run))
-    // Countersign's Temporal workflow reports `completed` only if every step allows it. So here another program has
-    // used the run's id.
+    // Countersign's Temporal workflow reports `completed` only if every step allows it. So this report is from another
+    // program, which has started a workflow with the run's id.
     if (input.status === 'completed' && !(await everyStepAllows(context, fixed, steps)))
       return end('failed', 'the workflow ended before its steps had', { error_code: 'ended_early' })
     if (resolved.problem !== null) return end('failed', resolved.problem, { error_code: 'unresolved_result' })

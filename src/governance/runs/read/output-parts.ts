@@ -109,7 +109,8 @@ export function shownOutputs(
   return entriesInParts(async function* () {
     for await (const steps of pages()) {
       const sizes = await readSizes(context.db, runId, steps)
-      // A step or item that ended badly has the output null, as in templates. A `for_each` without items has `[]`.
+      // Every ended step is shown, even without a stored output. A step or item that ended badly then has null, as in
+      // templates. A `for_each` without items has `[]`.
       const shown = steps.flatMap((step) =>
         step.finished_at === null ? [] : [{ step, size: sizes.get(step.step_id) ?? none }],
       )

@@ -15,7 +15,7 @@ export interface RunView {
   readonly id: string
   readonly execution_id: string
   readonly workflow_id: string
-  /** The workflow's present name; null for an agent's session. */
+  /** The workflow's current name; null for an agent's session. */
   readonly workflow_name: string | null
   readonly workflow_version: number
   readonly organization_id: string
@@ -74,7 +74,7 @@ export interface StepView {
   readonly depends_on: readonly string[]
   /** Counts of a `for_each` step's items. Items that have not begun have no state. null before they are counted. */
   readonly items: ItemCounts | null
-  /** The items of a `for_each` step with an unknown outcome: `resolve` takes these indexes as `item_index`. */
+  /** The indexes of a `for_each` step's items with an unknown outcome. `resolve` takes them as `item_index`. */
   readonly unresolved_items: readonly number[]
   readonly verdict: Verdict | null
   readonly attempts: number
@@ -95,7 +95,7 @@ export interface ItemCounts {
   readonly states: Readonly<Partial<Record<EffectState, number>>>
 }
 
-/** A run is shown with outputs of at most this many bytes each. `GET .../steps/{step}/output` returns all outputs. */
+/** A run is shown with outputs of at most this many bytes each. `GET .../steps/{step}/output` returns larger ones. */
 export const shownOutputBytes = 256 * 1024
 
 const iso = (date: Date | null): string | null => date?.toISOString() ?? null
@@ -235,10 +235,11 @@ export async function requireStep(
   return step
 }
 
-/** One read returns at most this many steps with `mostItems` items in all, because it also reads waiting items. */
+/** One read returns at most this many steps. */
 const mostSteps = 200
 /** The position before the first step, whose position is 0. */
 const noStep = -1
+/** The steps of one read together have at most this many items, unless it is a single step. */
 const mostItems = 200_000
 
 export type Step = Selectable<RunStepsTable>

@@ -55,7 +55,7 @@ export interface ReceiptDecision {
   /** Time when the allowed call began; null if this decision did not allow the call, or allowed an earlier attempt. */
   readonly executed_at: string | null
   /**
-   * The present state of the call. For an earlier attempt: `failed`, `unknown_outcome`, or `superseded` if that attempt
+   * The current state of the call. For an earlier attempt: `failed`, `unknown_outcome`, or `superseded` if that attempt
    * ended without an outcome. null for an agent's call that was not reported.
    */
   readonly outcome: string | null
@@ -183,9 +183,9 @@ function receiptDecision(
             supersedes_id: each.supersedes_id,
             held_again: each.held_again,
           },
+    held_at: each.held_at?.toISOString() ?? null,
     // `effect_decision` is the newest decision on the call. Only this decision has `executed_at`: earlier decisions
     // allowed earlier attempts, or held the call.
-    held_at: each.held_at?.toISOString() ?? null,
     executed_at: each.effect_decision === each.id ? (each.intent_at?.toISOString() ?? null) : null,
     outcome: each.session_id === null ? outcomeOf(each) : seen(each),
     decided_at: each.decided_at.toISOString(),

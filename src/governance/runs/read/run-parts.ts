@@ -46,9 +46,9 @@ export type RunFields = RunHead &
 const allSteps: StepsWanted = { limit: undefined, cursor: null }
 
 /**
- * Reads a run of this organization; null if there is no such run. Its lists are read while the caller takes them. If
- * `wanted` has a limit or a cursor, the result has only these steps and their outputs. A page may be shorter than the
- * limit.
+ * Reads a run of this organization; null if there is no such run. The run's lists are read while the caller takes them.
+ * If `wanted` has a limit or a cursor, the result has only the steps of that page, and their outputs. A page may be
+ * shorter than the limit.
  */
 export async function readRunFields(
   context: Pick<Context, 'db' | 'isTemporalAway' | 'sealer' | 'runCaches'>,

@@ -7,7 +7,7 @@ import { countingVotes, requirementOf, type VoteWithRole } from '../../approvals
 import type { Context } from '../../context.ts'
 
 /*
- * Computes the present `status_reason` of runs. The things for which a run waits change with each vote and each item.
+ * Computes the current `status_reason` of runs. The things for which a run waits change with each vote and each item.
  * So they are counted when somebody asks for the run, and are not stored.
  */
 
@@ -30,7 +30,7 @@ interface Present {
   readonly waiting_since: Date | null
 }
 
-/** The runs of one organization, each with its present `status_reason`. */
+/** The runs of one organization, each with its current `status_reason`. */
 export async function withPresentReasons<R extends Run>(
   context: Pick<Context, 'db' | 'isTemporalAway'>,
   runs: readonly R[],

@@ -41,8 +41,8 @@ export interface AcceptRequest extends InputsOfRequest {
   /** A repeated request of the same person with the same key gets the same run, even if the first answer was lost. */
   readonly idempotencyKey?: string | undefined
   /**
-   * Marks the request as done in the same transaction, so that a repeated request gets this run and not a later
-   * refusal.
+   * Marks the request as done in the same transaction, so that a repetition of the request gets this run, even if a new
+   * request would be refused by then.
    */
   readonly once?: Once | null | undefined
 }

@@ -21,7 +21,7 @@ type Run = Selectable<RunsTable>
 
 /**
  * Starts a run that waited for its own approval, or returns why the run still waits (commit point `run.enter`). The run
- * is judged again by the present rules. If a step would now certainly be denied, the run is denied. If the rules now
+ * is judged again by the current rules. If a step would now certainly be denied, the run is denied. If the rules now
  * need more votes, the run waits for these votes.
  */
 export async function enterRun(
@@ -38,7 +38,8 @@ export async function enterRun(
   return context.combiner.run(found.organization_id, 'run.enter', async (tx): Promise<EnterResult> => {
     const run = await tx.trx.selectFrom('runs').selectAll().where('id', '=', runId).executeTakeFirstOrThrow()
     if (runEnded(run.status) || run.cancel_requested_at !== null) return { state: 'ended' }
-    // A run never begins to wait for its own approval after it was accepted.
+    // A run waits for its own approval from the beginning or never. So if the run still waits now, it also waited at
+    // the first read, and `accepted` is not null.
     return run.status === 'awaiting_approval' && accepted !== null
       ? enterByApproval(tx, run, accepted)
       : { state: 'go' }
@@ -64,7 +65,8 @@ async function enterByApproval(tx: ChainTx, run: Run, accepted: AcceptedRun): Pr
   const expiresAt = isoTime(approval.expires_at)
   const waits = (waitsFor: HeldFor): EnterResult => ({ state: 'wait', waitsFor, expiresAt })
   if (state !== 'usable') {
-    // Rules or roles are stricter now, so the approval becomes pending again and waits for more votes.
+    // If the approval was given, its votes are no longer enough: rules or settings are stricter now, or a voter's role
+    // has changed. So the approval becomes pending again.
     if (approval.status === 'approved') {
       const counting = countingVotes(votes, approval.requested_by, required)
       reopenApproval(writeAtOnce(tx), approval, { actor: runActor(run), counting, needed: required.needed })

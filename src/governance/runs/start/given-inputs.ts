@@ -67,8 +67,8 @@ interface Referred {
  * Checks the inputs of a run before the run is accepted, and fills in defaults. With `mayLack`, the inputs belong to a
  * preview and need not be complete. An input with the key `from_run` refers to the output of a completed step, in a run
  * that the caller can see. Such an input gets the labels of that output; `inputLabels` adds more. Throws
- * `validation_error` with an issue for each bad input. The message is the same for a missing run, an invisible run and
- * a run of another organization.
+ * `validation_error` with an issue for each bad input. The message is the same for a missing run, a run of another
+ * organization and any other run that the caller cannot see.
  */
 export async function givenInputs(
   context: Pick<Context, 'db' | 'sealer'>,
@@ -113,7 +113,8 @@ export async function givenInputs(
 }
 
 /**
- * Throws `validation_error` with an issue for each input that refers to an output, as if the caller could not see it.
+ * Throws `validation_error` with an issue for each input that refers to an output, as if the caller could not see the
+ * output.
  */
 export function refuseReferences(inputs: JsonObject): never {
   throw refusal(referencesIn(inputs).map(unseen))

@@ -36,7 +36,7 @@ async function inputsOf(reader: Reader, runId: string): Promise<JsonObject | nul
   }
 }
 
-/** Plans the run by the present rules and settings, and by the requester's present role. */
+/** Plans the run by the current rules and settings, and by the requester's current role. */
 export async function planAgain(tx: ChainTx, { run, frozen, inputs }: AcceptedRun): Promise<PlannedRun> {
   const member = await tx.trx
     .selectFrom('memberships')

@@ -123,8 +123,8 @@ function runsWords(runs: Tri): PreviewedStep['runs'] {
 }
 
 /**
- * Chooses at most `most` rules. Enforced rules have priority, then certain rules, then the strictest rules. The result
- * keeps the original order of the rules.
+ * Chooses at most `most` rules. Enforced rules have priority, then rules that certainly match, then the strictest
+ * rules. The result keeps the original order of the rules.
  */
 function decidingFirst(rules: readonly ShownRule[], most: number): readonly ShownRule[] {
   if (rules.length <= most) return rules

@@ -46,8 +46,9 @@ export interface RunApprovalPreview {
   readonly required: boolean
   /** `possible`: some runs would wait and others would not. The unknown inputs decide. */
   readonly certainty: Certainty
-  /** The least risk that a run can have, and the highest. */
+  /** The lowest risk that a run can have. */
   readonly risk_level: RiskLevel
+  /** The highest risk that a run can have. */
   readonly highest_risk_level: RiskLevel
   /** The reasons of the risk that apply to every run. */
   readonly reasons: readonly string[]
@@ -59,7 +60,7 @@ export interface RunApprovalPreview {
 }
 
 /**
- * The policy's present answer about a run that the caller would start. Nothing is recorded. Throws `not_found` for an
+ * The policy's current answer about a run that the caller would start. Nothing is recorded. Throws `not_found` for an
  * unknown workflow or version. Throws `validation_error` for a definition that could not be saved, or for bad inputs.
  */
 export async function previewRun(

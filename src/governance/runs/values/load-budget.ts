@@ -33,8 +33,9 @@ export class LoadBudget {
   readonly #total: number
   /** The organizations, in the order in which they take turns. */
   readonly #organizations = new Map<string, Organization>()
-  /** The number of loads in progress, and their reserved bytes without the bytes of values that stay in use. */
+  /** The number of loads in progress. */
   #loads = 0
+  /** The bytes that the loads in progress have reserved. Loaded values that stay in use do not count. */
   #bytes = 0
   #alone = false
 
