@@ -26,8 +26,8 @@ export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: 
       return result === 0 ? failed : result
     },
     // The unknown rest of the text may contain a recipient that matches, so `no` becomes `maybe`.
-    prefix(prefix, hole) {
-      const result = matcher.prefix(prefix, hole)
+    prefix(prefix, hole, budget) {
+      const result = matcher.prefix(prefix, hole, budget)
       return result === no ? maybe : result
     },
   }

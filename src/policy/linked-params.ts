@@ -33,7 +33,10 @@ export function withLinked(tool: string, source: CallSource, params: Partial): P
   const missing = names.filter((name) => own(name) === null)
   if (repo instanceof Hole) {
     if (!mayBeLink(repo.prefix ?? '')) return params
-    return { ...params, ...Object.fromEntries(missing.map((name) => [name, new Hole(null, repo.from)])) }
+    return {
+      ...params,
+      ...Object.fromEntries(missing.map((name) => [name, new Hole(null, { from: repo.from })])),
+    }
   }
   const linked = typeof repo === 'string' ? linkedInside(asGithubLink(repo)) : {}
   const found = missing.flatMap((name) => {

@@ -64,7 +64,7 @@ function fillInParam(value: Partial, email: string | null): Partial {
 
 function fillInOne(value: Partial, email: string | null): Partial {
   if (typeof value === 'string') return inText(value, email)
-  return value instanceof Hole && value.prefix !== null ? inPrefix(value.prefix, value.from, email) : value
+  return value instanceof Hole && value.prefix !== null ? inPieces(value, value.prefix, email) : value
 }
 
 function inText(text: string, email: string | null): string | Hole {
@@ -74,7 +74,7 @@ function inText(text: string, email: string | null): string | Hole {
   for (const { start, end } of addressItems(text)) {
     if (text.slice(start, end) !== word) continue
     filled += text.slice(at, start)
-    if (email === null) return new Hole(filled, word)
+    if (email === null) return new Hole(filled, { from: [word], isWhole: text.trim() === word })
     filled += email
     at = end
   }
@@ -83,11 +83,20 @@ function inText(text: string, email: string | null): string | Hole {
 
 /**
  * Replaces each `me` in the known beginning of a text. If the last item could still become `me` together with the
- * unknown rest, only the text before this item counts as known.
+ * unknown rest, only the text before this item counts as known. In the later pieces, all that could be a `me` or a part
+ * of one counts as unknown.
  */
-function inPrefix(prefix: string, from: string | null, email: string | null): Hole {
-  const last = addressItems(prefix).at(-1) ?? { start: 0, end: 0 }
-  const mayBeMe = word.startsWith(prefix.slice(last.start, last.end))
-  const filled = inText(mayBeMe ? prefix.slice(0, last.start) : prefix, email)
-  return filled instanceof Hole ? filled : new Hole(filled, from)
+function inPieces(hole: Hole, prefix: string, email: string | null): Hole {
+  const item = addressItems(prefix).at(-1) ?? { start: 0, end: 0 }
+  const mayBeMe = word.startsWith(prefix.slice(item.start, item.end))
+  const filled = inText(mayBeMe ? prefix.slice(0, item.start) : prefix, email)
+  const last = hole.after.length - 1
+  const after = hole.after.flatMap((piece, index) => piece.split(index === last ? meAtEnd : meInside))
+  if (!(filled instanceof Hole)) return hole.with(filled, { after })
+  return new Hole(filled.prefix, { after, from: [...filled.from, ...hole.from] })
 }
+
+/** Finds what could be a `me` or a part of one in a piece of a text, where other text may stand around the piece. */
+const meInside = /(?:(?<=^|[\s,;])me|^e)(?=$|[\s,;])|(?<=^|[\s,;])m$/
+/** The same for a piece at the end of a text. */
+const meAtEnd = /(?:(?<=^|[\s,;])me|^e)(?=$|[\s,;])/

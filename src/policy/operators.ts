@@ -24,10 +24,10 @@ export interface Matcher {
   readonly isNegative: boolean
   leaf(leaf: Leaf, budget: Budget): number
   /**
-   * Like `leaf`, for a text of which only the prefix is known. Returns whether at least one element of the whole text
-   * will match: yes, no or maybe.
+   * Like `leaf`, for a text of which only the prefix and later pieces (`hole.after`) are known. Returns whether at least
+   * one element of the whole text will match: yes, no or maybe.
    */
-  prefix(prefix: string, hole: Hole): Tri
+  prefix(prefix: string, hole: Hole, budget: Budget): Tri
 }
 
 /**
@@ -87,12 +87,12 @@ function membership(values: readonly Scalar[], isNegative: boolean, isRestrictiv
       if (place === null) return one(isRestrictive)
       return one(places.wholes(leaf.kind).has(place) !== isNegative)
     },
-    prefix(prefix, hole) {
-      // Only a part of the text is known. The whole text may be a link to a listed place, or a text that
-      // cannot be read as a place.
+    prefix(_, hole) {
+      // Only a part of the text is known. The whole text may be a link to a listed place, or a text that cannot be read
+      // as a place.
       if (hole.kind !== null && places.hasTexts) return maybe
       for (const { text, isId } of texts)
-        if (text.startsWith(prefix) || (isId && hole.mayBecomeLink)) return maybe
+        if (hole.mayBecome(text) || (isId && hole.mayBecomeLink)) return maybe
       return tri(isNegative)
     },
   }
@@ -114,8 +114,18 @@ function containment(values: readonly Scalar[], isRestrictive: boolean): Matcher
       if (leaf.kind === null) return failed
       return byPlace(leaf, leaf.kind, leaf.inList ? equal : includes, places, isRestrictive, budget)
     },
-    // The value may stand in a list. There, `contains` means equality, which a prefix alone cannot decide.
-    prefix: () => maybe,
+    prefix(_, hole, budget) {
+      // In a list, `contains` means equality, which the known pieces alone cannot decide.
+      if (hole.inList) return maybe
+      for (const piece of hole.pieces) {
+        for (const { value, folded } of wanted) {
+          budget.spendOnText(piece)
+          if (typeof value === 'string' && (piece.includes(value) || piece.includes(String(folded))))
+            return yes
+        }
+      }
+      return maybe
+    },
   }
 }
 
@@ -195,8 +205,8 @@ function domains(
       }
       return result
     },
-    prefix(prefix) {
-      return settledHosts(prefix)?.some((host) => matches(withDomains(host))) === true ? yes : maybe
+    prefix(_, hole, budget) {
+      return budget.once(hole.outline, readSettledHosts).some(matches) ? yes : maybe
     },
   }
 }
@@ -209,6 +219,10 @@ function domainOf(text: string): string {
 
 function readHosts(text: string, budget: Budget): readonly ReadHost[] {
   return hostsIn(text, budget).map(withDomains)
+}
+
+function readSettledHosts(outline: string, budget: Budget): readonly ReadHost[] {
+  return settledHosts(outline, budget).map(withDomains)
 }
 
 /**
@@ -245,13 +259,13 @@ export function quantify(matcher: Matcher, found: Found, isRestrictive: boolean,
     for (const leaf of found.defaults) if ((matcher.leaf(leaf, budget) & matched) !== 0) return yes
   let result: Tri = (bits & unsure) !== 0 ? maybe : no
   for (const hole of found.holes) {
-    const each = matchHole(matcher, hole)
+    const each = matchHole(matcher, hole, budget)
     if (each > result) result = each
   }
   if (result !== no || !matcher.isNegative) return result
   return tri(bits === 0 && found.holes.length === 0)
 }
 
-function matchHole(matcher: Matcher, hole: Hole): Tri {
-  return hole.prefix === null ? maybe : matcher.prefix(hole.prefix, hole)
+function matchHole(matcher: Matcher, hole: Hole, budget: Budget): Tri {
+  return hole.prefix === null ? maybe : matcher.prefix(hole.prefix, hole, budget)
 }

@@ -86,10 +86,11 @@ function openPart(planned: Planned, { source, path }: CompiledCondition, { param
     )
     return deciding(namesOf(planned, [...new Set(ids)], wanted), 'carries it', 'any_of')
   }
-  const { leaves, holes } = find(params, path)
+  const { leaves, holes, mayBeMissing } = find(params, path)
   const names = unknownNames(holes)
   const [only] = holes
-  const isWhole = holes.length === 1 && leaves.length === 0 && (only?.prefix ?? '') === ''
+  // Other text around the unknown value, or a path into it, may decide too. Then the value alone is not what matches.
+  const isWhole = holes.length === 1 && leaves.length === 0 && only?.isWhole === true && !mayBeMissing
   return isWhole ? deciding(names, verbOf(source), 'any_of') : deciding(names, 'makes it so', 'any_of')
 }
 
@@ -107,7 +108,7 @@ function deciding(names: readonly string[], verb: string, which: (typeof labelCo
 }
 
 const unknownNames = (holes: readonly Hole[]): string[] => [
-  ...new Set(holes.flatMap(({ from }) => (from === null ? [] : [quote(from)]))),
+  ...new Set(holes.flatMap(({ from }) => from.map(quote))),
 ]
 
 const labelDeciders = (planned: Planned, wanted: ReadonlySet<Label>): string[] =>

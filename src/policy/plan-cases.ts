@@ -65,7 +65,7 @@ interface Item {
 function itemsOf(step: PlanStep, scope: PlanScope): Item[] {
   if (step.forEach === undefined) return [{ occurs: yes }]
   const list = fillIn(step.forEach, scope)
-  const unknownItem = { occurs: maybe, item: new Hole(null, 'item') } as const
+  const unknownItem = { occurs: maybe, item: new Hole(null, { from: ['item'], isWhole: true }) } as const
   if (!isList(list)) return [unknownItem]
   const items = list.slice(0, mostItems).map((item, index) => ({ occurs: yes, item, index }) as const)
   return list.length > mostItems ? [...items, unknownItem] : items

@@ -1,5 +1,5 @@
 import type { Builtins } from './builtins.ts'
-import { type Reference, type WithPath, isTemplate, parseText, pathAt } from './template-syntax.ts'
+import { type Part, type Reference, type WithPath, isTemplate, parseText, pathAt } from './template-syntax.ts'
 import { TemplateError, descend, missingInput, textFor } from './templates.ts'
 import type { TextBudget } from './text-budget.ts'
 import type { Json, JsonObject } from './types.ts'
@@ -38,23 +38,56 @@ function fillInText(text: string, scope: PlanScope): Partial {
   const parts = parseText(text)
   const [only] = parts
   if (parts.length === 1 && only !== undefined && typeof only !== 'string') return lookUp(only, scope)
-  let known = ''
+  const filled = new TextPieces()
   for (const part of parts) {
     // If the text budget is used up, the text is too long to analyse. The run resolves it, or fails before any
     // decision.
-    const from = typeof part === 'string' ? null : nameOf(part)
-    if (scope.textBudget.isUsedUp) return new Hole(known, from)
-    // If a text refers to an input that is not given, the step fails before any decision. So an unknown value is safe.
-    if (typeof part !== 'string' && missingInput(part, scope.inputs) !== null) return new Hole(known, from)
-    const value = typeof part === 'string' ? part : lookUp(part, scope)
-    // Text after the first unknown part is left out, because its position is unknown.
-    if (value instanceof Hole) return new Hole(known + (value.prefix ?? ''), from)
-    if (!isKnown(value)) return new Hole(known, from)
-    const piece = typeof part === 'string' ? part : textFor(part, value)
-    if (!scope.textBudget.take(1 + piece.length)) return new Hole(known, from)
-    known += piece
+    const piece = scope.textBudget.isUsedUp ? null : pieceOf(part, scope)
+    const length = piece instanceof Hole ? piece.leastLength : (piece ?? '').length
+    if (piece === null || !scope.textBudget.take(1 + length)) {
+      filled.add(typeof part === 'string' ? new Hole(null) : unknown(part))
+      break
+    }
+    filled.add(piece)
   }
-  return known
+  return filled.joined()
+}
+
+function pieceOf(part: Part, scope: PlanScope): string | Hole {
+  if (typeof part === 'string') return part
+  // If a text refers to an input that is not given, the step fails before any decision. So an unknown value is safe.
+  if (missingInput(part, scope.inputs) !== null) return unknown(part)
+  const value = lookUp(part, scope)
+  if (value instanceof Hole) return value
+  return isKnown(value) ? textFor(part, value) : unknown(part)
+}
+
+/** Maximum number of references that a text with unknown parts names. */
+const mostNames = 100
+
+/** Joins the pieces of a text in which some parts are unknown. */
+class TextPieces {
+  /** The known pieces before the last unknown part. The first piece is the beginning of the text. */
+  readonly #before: string[] = []
+  #last = ''
+  readonly #from = new Set<string>()
+  add(piece: string | Hole): void {
+    if (typeof piece === 'string') {
+      this.#last += piece
+      return
+    }
+    this.#last += piece.prefix ?? ''
+    for (const each of piece.after) {
+      if (this.#before.length === 0 || this.#last !== '') this.#before.push(this.#last)
+      this.#last = each
+    }
+    for (const name of piece.from) if (this.#from.size < mostNames) this.#from.add(name)
+  }
+  joined(): string | Hole {
+    const [prefix, ...after] = this.#before
+    if (prefix === undefined) return this.#last
+    return new Hole(prefix, { after: [...after, this.#last], from: [...this.#from] })
+  }
 }
 
 function lookUp(reference: Reference, scope: PlanScope): Partial {
@@ -62,7 +95,7 @@ function lookUp(reference: Reference, scope: PlanScope): Partial {
     case 'today':
     case 'yesterday':
     case 'now':
-      return scope.builtins?.[reference.kind] ?? new Hole('', reference.kind)
+      return scope.builtins?.[reference.kind] ?? new Hole('', { from: [reference.kind], isWhole: true })
     case 'input': {
       if (!scope.areInputsComplete && !Object.hasOwn(scope.inputs, reference.name)) return unknown(reference)
       const value = givenInput(scope.inputs, reference.name)
@@ -80,7 +113,7 @@ function lookUp(reference: Reference, scope: PlanScope): Partial {
 }
 
 const nameOf = ({ text }: Reference): string => text.slice(2, -2).trim()
-const unknown = (reference: Reference): Hole => new Hole(null, nameOf(reference))
+const unknown = (reference: Reference): Hole => new Hole(null, { from: [nameOf(reference)], isWhole: true })
 
 /**
  * Follows a path into a known value. If the path is missing, the step fails before any decision. So the result may be

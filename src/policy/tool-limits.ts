@@ -121,7 +121,7 @@ function lengthChecks(
       const value = valueOf(params, param)
       if (typeof value === 'string') return value.length > longest ? yes : no
       if (!(value instanceof Hole)) return no
-      return (value.prefix ?? '').length > longest ? yes : maybe
+      return value.leastLength > longest ? yes : maybe
     },
   }))
 }

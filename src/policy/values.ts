@@ -1,36 +1,9 @@
 import type { Budget } from './budget.ts'
-import { comparable, couldBecomeGoogleLink } from './readers/google-links.ts'
+import { Hole } from './hole.ts'
+import { comparable } from './readers/google-links.ts'
 import { type PlaceKind, placeWithin } from './readers/places.ts'
 
-/**
- * An unknown part of a parameter. `prefix`: the part is a text that starts with this prefix. Without a prefix, the part
- * can be any value, or be absent.
- */
-export class Hole {
-  readonly prefix: string | null
-  /** The template reference whose value is unknown, without its braces. Explanations show it. */
-  readonly from: string | null
-  /**
-   * The kind of place that the parameter names, e.g. a repository. null: the parameter names no place, or the kind is
-   * not known yet.
-   */
-  readonly kind: PlaceKind | null
-  #mayBecomeLink: boolean | null = null
-  constructor(prefix: string | null, from: string | null = null, kind: PlaceKind | null = null) {
-    this.prefix = prefix
-    this.from = from
-    this.kind = kind
-  }
-  /** Returns the same unknown part, in a parameter that names a place of this kind. */
-  in(kind: PlaceKind | null): Hole {
-    return kind === null ? this : new Hole(this.prefix, this.from, kind)
-  }
-  /** Whether this part could become a Google link. Computed once for all rules. */
-  get mayBecomeLink(): boolean {
-    this.#mayBecomeLink ??= couldBecomeGoogleLink(this.prefix ?? '')
-    return this.#mayBecomeLink
-  }
-}
+export { Hole } from './hole.ts'
 
 /** JSON that may have unknown parts (`Hole`). The parameters of a concrete call have no unknown parts. */
 export type Partial =
@@ -206,7 +179,7 @@ function take(value: Partial, depth: number, kind: PlaceKind | null, found: Foun
 }
 
 function isThere(value: Partial): boolean | 'maybe' {
-  if (value instanceof Hole) return value.prefix ? true : 'maybe'
+  if (value instanceof Hole) return value.leastLength > 0 ? true : 'maybe'
   if (!isList(value)) return value !== null && value !== ''
   const elements = value.map(isThere)
   if (elements.includes(true)) return true
@@ -223,7 +196,7 @@ function flatten(
 ): void {
   if (depth > deepest) throw new RangeError('parameters are nested too deeply')
   if (value === null) return
-  if (value instanceof Hole) found.holes.push(value.in(kind))
+  if (value instanceof Hole) found.holes.push(value.in(kind, inList))
   else if (typeof value === 'string') {
     found.leaves.push({ value: comparable(value), raw: value, inList, isIncidental, kind, place: undefined })
   } else if (typeof value !== 'object')

@@ -155,6 +155,11 @@ export const template: fc.Arbitrary<Json> = fc.oneof(
     'https://{{"evil.net"}}/{{s0}}',
     '{{"b@evil.net"}}',
     '{{"{{input.a}}"}}{{s1}}',
+    '{{s0}}hello',
+    '{{input.a}}, b@evil.net',
+    '{{s1}}, me, {{input.b}} <a@acme.com>',
+    '{{item}}{{s0}} FILE1',
+    `{{input.b}}${'hello '.repeat(17)}`,
   ),
 )
 

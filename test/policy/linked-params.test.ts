@@ -100,8 +100,8 @@ describe('a rule', () => {
 
 test('an unknown `repo` leaves open what it names, unless it is certainly no link', () => {
   const linked = (prefix: string | null) =>
-    withLinked('github_comment', 'workflows', { repo: new Hole(prefix, 'input.a'), body: 'b' })
+    withLinked('github_comment', 'workflows', { repo: new Hole(prefix, { from: ['input.a'] }), body: 'b' })
   for (const prefix of [null, '', 'acme', 'https://github.com/acme/', 'git.acme.example/'])
-    expect(linked(prefix)).toMatchObject({ number: { prefix: null, from: 'input.a' } })
+    expect(linked(prefix)).toMatchObject({ number: { prefix: null, from: ['input.a'] } })
   expect(linked('acme/')).not.toHaveProperty('number')
 })

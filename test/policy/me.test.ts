@@ -57,9 +57,49 @@ describe('values that are not known yet', () => {
     expect(filled(new Hole(null))).toEqual(new Hole(null)))
 
   test('if the requester’s address is unknown, the text after it is unknown too', () => {
-    expect(filled('b@x.com, me, c@x.com', null)).toEqual(new Hole('b@x.com, ', 'me'))
-    expect(filled(new Hole('me, b@x.com'), null)).toEqual(new Hole('', 'me'))
+    expect(filled('b@x.com, me, c@x.com', null)).toEqual(new Hole('b@x.com, ', { from: ['me'] }))
+    expect(filled(new Hole('me, b@x.com'), null)).toEqual(new Hole('', { from: ['me'] }))
     expect(filled('b@x.com', null)).toBe('b@x.com')
+  })
+
+  test.each<[string[], string[]]>([
+    [[', b@x.com'], [', b@x.com']],
+    [[', me'], [', ', '']],
+    [['e, b@x.com'], ['', ', b@x.com']],
+    [[', m'], [', m']],
+    [
+      [', m', ''],
+      [', ', '', ''],
+    ],
+    [
+      ['x, me, b@x.com', 'e'],
+      ['x, ', ', b@x.com', '', ''],
+    ],
+    [
+      ['some men', 'em'],
+      ['some men', 'em'],
+    ],
+  ])('of the pieces %j after an unknown part, %j are known', (after, known) =>
+    expect(filled(new Hole('a@x.com, ', { after }))).toEqual(new Hole('a@x.com, ', { after: known })),
+  )
+
+  test('every completion of a text with known pieces has these pieces in their order', () => {
+    const text = fc
+      .array(fc.constantFrom('me', 'm', 'e', ',', ';', ' ', '"', '\\', 'x@y.z'), { maxLength: 5 })
+      .map((parts) => parts.join(''))
+    const pieces = fc.array(text, { minLength: 2, maxLength: 4 })
+    fc.assert(
+      fc.property(
+        pieces,
+        fc.array(text, { minLength: 4, maxLength: 4 }),
+        ([prefix = '', ...after], unknown) => {
+          const whole = [prefix, ...after].reduce((done, piece, at) => done + (unknown[at] ?? '') + piece)
+          const hole = filled(new Hole(prefix, { after })) as Hole
+          expect([hole, hole.mayBecome(String(filled(whole)))]).toEqual([hole, true])
+        },
+      ),
+      { numRuns: 10_000 },
+    )
   })
 
   test('every completion of a prefix starts with its known part', () => {

@@ -64,11 +64,20 @@ describe('a condition on a parameter', () => {
     ['on absence', { cc: '{{input.cc}}' }, on('cc', 'exists', false), '`cc` is missing if `input.cc` is'],
     ['inside a text', { to: 'a@acme.com, {{input.to}}' }, on('to', 'domain_not_in', ['acme.com']), '`to` is outside `acme.com` if `input.to` makes it so'],
     ['with several unknown values', { to: ['{{input.a}}', '{{input.b}}'] }, on('to', 'equals', 'a'), '`to` is `a` if `input.a` or `input.b` makes it so'],
+    ['that stands before other text', { to: '{{input.user}}@acme.com' }, on('to', 'domain_not_in', ['acme.com']), '`to` is outside `acme.com` if `input.user` makes it so'],
+    ['in two parts of a text', { to: '{{input.user}}@{{ input.domain }}' }, on('to', 'domain_not_in', ['acme.com']), '`to` is outside `acme.com` if `input.user` or `input.domain` makes it so'],
+    ['in many parts of a text', { text: '{{input.a}} {{input.b}} {{input.a}}{{read.output}} {{today}} {{now}}' }, on('text', 'contains', 'x'), '`text` contains `x` if `input.a`, `input.b`, `read.output` or 2 more makes it so'],
+    ['of a text that holds already', { text: '{{read.output}} SECRET' }, on('text', 'contains', 'SECRET'), '`text` contains `SECRET`'],
+    ['inside an unknown value', { to: '{{input.to}}' }, on('to.email', 'equals', 'a'), '`to.email` is `a` if `input.to` makes it so'],
+    ['on the word `me`', { to: 'me' }, on('to', 'equals', 'a@acme.com'), '`to` is `a@acme.com` if `me` is'],
+    ['on the word `me` beside other text', { to: 'me, {{input.to}}' }, on('to', 'equals', 'a@acme.com'), '`to` is `a@acme.com` if `me` or `input.to` makes it so'],
+    ['on an item inside a text', { to: '{{item}}, {{input.cc}}' }, on('to', 'contains', 'a'), '`to` contains `a` if `input.a` or `input.cc` makes it so'],
     ['on a date', { text: '{{today}}' }, on('text', 'equals', '2026-01-01'), '`text` is `2026-01-01` if `today` is'],
     ['on an item', { to: '{{item}}' }, on('to', 'equals', 'a'), '`to` is `a` if `item` is, if the step runs at all: its items are those of `input.list`'],
   ])('%s', (name, params, rule, words) => {
-    const more = name === 'on an item' ? { forEach: '{{input.list}}' } : {}
-    expect(tail(because(rule, send(params, more)))).toBe(words)
+    const items = { 'on an item': '{{input.list}}', 'on an item inside a text': ['b, {{input.a}}'] }
+    const forEach = Object.hasOwn(items, name) ? items[name as keyof typeof items] : undefined
+    expect(tail(because(rule, send(params, { forEach, people: ['to'] })))).toBe(words)
   }) // prettier-ignore
 
   test('two conditions, of which one holds', () => {

@@ -33,6 +33,25 @@ function resolvedOrNull(params: JsonObject, scope: Scope): Json | null {
 
 const plans = 1_300
 
+/** Texts before, between and after unknown parts, also such that an unknown part can quote them or join them. */
+const aroundUnknowns = [
+  '{{input.a}}, b@evil.net',
+  '{{input.a}}@evil.net',
+  '{{input.a}}b@evil.net {{input.b}}',
+  '{{input.a}} <b@evil.net>',
+  '"{{input.a}}, b@evil.net',
+  '({{input.a}} b@evil.net)',
+  '{{input.a}}, b@evil.net, {{input.b}}',
+  'b@evil.net{{input.a}}, a@acme.com',
+  '{{input.a}}hello',
+  'x{{input.a}}FILE1{{input.b}}',
+  '{{input.a}}, me',
+  '{{input.a}}e, b@evil.net',
+  'x, m{{input.a}}e',
+  '{{input.a}}, me, a@acme.com{{input.b}}',
+  '{{input.a}}, m{{input.b}}',
+]
+
 /** Fillings tried for each plan. */
 const fillings = 40
 
@@ -99,7 +118,24 @@ describe('the law of plan analysis', () => {
       '',
       'me',
     )
-    const filling: fc.Arbitrary<Json> = fc.oneof(text, fc.constantFrom<Json>(null, [], ['b@evil.net'], {}, 1))
+    const filling: fc.Arbitrary<Json> = fc.oneof(
+      text,
+      fc.constantFrom<Json>(null, [], ['b@evil.net'], {}, 1),
+      fc.constantFrom(
+        '"',
+        '\\',
+        '"x, ',
+        '(',
+        ')',
+        '<',
+        'm',
+        'e',
+        ', me',
+        'mailto:',
+        'https://acme.com/',
+        'a@acme.com ',
+      ),
+    )
     const unknown = fc.constantFrom<Json>(
       '{{input.a}}',
       '{{input.b}}',
@@ -117,6 +153,7 @@ describe('the law of plan analysis', () => {
       "{{'b@evil.net'}}, {{input.a}}",
       '{{"a@acme"}}.com{{input.a}}',
       "{{''}}{{input.b}}",
+      ...aroundUnknowns,
     )
     const either = fc.oneof(unknown, text)
     const to: fc.Arbitrary<Json> = fc.oneof(

@@ -103,7 +103,7 @@ describe('parameters', () => {
     ['known and inside', 'a@acme.com', 'allow', 'definite'],
     ['known and outside', 'b@evil.net', 'deny', 'definite'],
     ['unknown', '{{input.to}}', 'deny', 'possible'],
-    ['one of two known outside', 'b@evil.net, {{input.to}}', 'deny', 'possible'],
+    ['one of two known outside', 'b@evil.net, {{input.to}}', 'deny', 'definite'],
     ['a link whose host is known', 'https://evil.net/{{input.to}}', 'deny', 'definite'],
     ['a link whose host is inside', 'https://acme.com/{{input.to}}', 'deny', 'possible'],
     ['an output', '{{read.output.to}}', 'deny', 'possible'],

@@ -138,6 +138,8 @@ describe('values that are not known yet', () => {
     ['slack_send_message', { allowed_channels: ['@me'] }, { channel: unknown }, false],
     ['slack_send_message', { max_message_length: 4 }, { text: new Hole('fifth') }, true],
     ['slack_send_message', { max_message_length: 4 }, { text: new Hole('a') }, false],
+    ['slack_send_message', { max_message_length: 4 }, { text: new Hole('ab', { after: ['c', 'de'] }) }, true],
+    ['slack_send_message', { max_message_length: 4 }, { text: new Hole('ab', { after: ['cd'] }) }, false],
     ['mail_send', { allowed_domains: ['acme.com'] }, { to: unknown }, false],
     ['mail_send', { allowed_domains: ['acme.com'] }, { to: 'a@evil.test', cc: unknown }, true],
     ['mail_send', {}, { to: unknown }, null],

@@ -84,13 +84,24 @@ function isLoneLink(text: string, start: string): boolean {
 }
 
 /**
- * Returns the hosts that are certain in each text with this beginning; null if none is certain. A host is certain only
- * once the authority of the link has ended, e.g. with `/`.
+ * Returns hosts that `hostsIn` finds in each text with this outline (`Hole.outline`), whatever its unknown parts are. In
+ * a link at the start, the host is certain once its authority has ended, e.g. with `/`. After an `@`, a host is certain
+ * once a sign of `hostEnds` or the end of the text follows. It stays in one piece of the text then, and `hostsIn` reads
+ * the text after every `@` of a piece: also in quotes, comments and links.
  */
-export function settledHosts(prefix: string): Host[] | null {
-  const authority = /^https?:\/\/([A-Za-z0-9.-]+)(?::\d+)?[/?#]/i.exec(prefix)
-  return authority?.[1] === undefined ? null : [normalHost(authority[1])]
+export function settledHosts(outline: string, budget: Budget): Host[] {
+  budget.spend(outline.length >> 5)
+  const link = /^https?:\/\/([A-Za-z0-9.-]+)(?::\d+)?[/?#]/i.exec(outline)
+  const hosts = link?.[1] === undefined ? [] : [normalHost(link[1])]
+  for (const [, host = ''] of outline.matchAll(hostEnds)) {
+    budget.spend(2)
+    const read = normalHost(host)
+    if (isNamed(read)) hosts.push(read)
+  }
+  return hosts
 }
+
+const hostEnds = /@([A-Za-z0-9.-]+)(?=[\s,;<>()"']|$)/g
 
 /**
  * Splits a text at commas, semicolons and line breaks outside quotes. If a quote never closes, quotes have no effect.

@@ -9,6 +9,7 @@ import { CancellationScope, CancelledFailure } from '@temporalio/workflow'
  * activity is ever cancelled. Each of them ends soon: engine activities by themselves, and quick calls by their limit.
  */
 export async function uncancelled<T>(activity: () => Promise<T>): Promise<T> {
-  if (CancellationScope.current().consideredCancelled) throw new CancelledFailure('the run has been cancelled')
+  if (CancellationScope.current().consideredCancelled)
+    throw new CancelledFailure('the run has been cancelled')
   return CancellationScope.nonCancellable(activity)
 }

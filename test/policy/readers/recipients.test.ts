@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { isOwnedBy, isWithin, normalHost, ruleDomain } from '../../../src/policy/readers/hosts.ts'
 import { Budget, BudgetExceeded } from '../../../src/policy/budget.ts'
-import { hostsIn as read, settledHosts } from '../../../src/policy/readers/recipients.ts'
+import { hostsIn as read } from '../../../src/policy/readers/recipients.ts'
 import { cpuMilliseconds } from '../cpu-time.ts'
 
 const hostsIn = (text: string) => read(text, new Budget())
@@ -166,13 +166,6 @@ describe('hosts in a text', () => {
   ])('%j, %d times, is too large to read', (piece, times) => {
     expect(() => hostsIn(`x/${piece.repeat(times)}`)).toThrow(BudgetExceeded)
     expect(() => hostsIn(`x/${piece.repeat(times / 100)}`)).not.toThrow()
-  })
-
-  test('a prefix determines the host only once the authority has ended', () => {
-    expect(settledHosts('https://acme.com/')).toEqual(['acme.com'])
-    expect(settledHosts('https://acme.com')).toBeNull()
-    expect(settledHosts('https://acme.com:443@')).toBeNull()
-    expect(settledHosts('a@acme.com')).toBeNull()
   })
 })
 
