@@ -102,6 +102,7 @@ function parse(
     parser.on('field', (field, value, isNameCut, isCut) => {
       if (isNameCut || isCut) fail(new ApiError('too_large', 'a field of the form is too long'))
       else if (field === 'labels') form.labels.push(value)
+      else if (field === 'file') fail(namelessFile())
       else fail(unknownField(field))
     })
     parser.once('filesLimit', () => fail(new ApiError('bad_request', 'send one file in each request')))
@@ -179,6 +180,14 @@ function collect(
 
 const tooLarge = (): ApiError =>
   new ApiError('too_large', `a file has at most ${maxDocumentSize / 1024 / 1024} MiB: split it`)
+
+/** A part without a file name is a text for the form. */
+const namelessFile = (): ApiError =>
+  new ApiError(
+    'validation_error',
+    'the field `file` has no file name: send one, as `curl -F file=@NAME` does',
+    [{ path: 'file', message: 'has no file name' }],
+  )
 
 /** @param name undefined if a part of the form has no name. The parser's types do not mention this case. */
 function unknownField(name: string | undefined): ApiError {

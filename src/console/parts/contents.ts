@@ -118,11 +118,7 @@ function OneCall({ approval, isDone }: ContentsProps): ComponentChild {
           note !== null && !isDrawn ? h('p', { class: 'note' }, note) : null,
           preview?.diff === undefined
             ? null
-            : h(Diff, {
-                diff: preview.diff,
-                isAgents: approval.kind === 'agent_call',
-                isOpen: approval.status === 'pending',
-              }),
+            : h(Diff, { diff: preview.diff, isAgents: approval.kind === 'agent_call' }),
           note !== null && isDrawn ? h('p', { class: 'quiet small' }, note) : null,
           h(Parameters, { approval, params }),
           h('details', { class: 'exact' }, [

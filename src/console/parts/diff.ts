@@ -14,26 +14,21 @@ const around = 3
  * Returns words for the old text: its name, and a sentence for the case that there is none. Except for an agent's call,
  * the service read this text when the call was held, so it may be out of date.
  */
-function sidesOf(isAgents: boolean, isOpen: boolean) {
-  if (isAgents) return { before: 'the old text', nothing: '' }
-  return isOpen
-    ? { before: 'as it is now', nothing: 'There is nothing yet. ' }
-    : { before: 'as it was when the call was held', nothing: 'There was nothing. ' }
-}
+const sidesOf = (isAgents: boolean) =>
+  isAgents
+    ? { before: 'the old text', nothing: '' }
+    : { before: 'as it was when the call was held', nothing: 'There was nothing when the call was held. ' }
 
 /** The changes of the call, line by line. */
 export function Diff({
   diff: { before, after, skipped },
   isAgents,
-  isOpen,
 }: {
   readonly diff: PreviewDiff
   /** Whether the texts come from an agent. The service then does not know whether the old text is true. */
   readonly isAgents: boolean
-  /** Whether the call still waits for a decision. */
-  readonly isOpen: boolean
 }): ComponentChild {
-  const sides = sidesOf(isAgents, isOpen)
+  const sides = sidesOf(isAgents)
   return h('div', { class: 'diff' }, [
     skipped === 0
       ? null

@@ -106,6 +106,7 @@ describe('uploading', () => {
     ['no file', () => new FormData(), 422, 'field `file`'],
     ['a wrong label', () => formOf('a.txt', 'x', 'Not A Label'), 422, 'lower-case slug'],
     ['an unknown field', () => withField('colour'), 422, 'only the fields'],
+    ['a file without a name', () => withField('file'), 422, 'has no file name'],
     ['two files', () => withFile(), 400, 'one file in each request'],
   ])('a form with %s is refused', async (_what, form, status, words) => {
     const answer = await upload(form())
