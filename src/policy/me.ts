@@ -7,8 +7,8 @@ const word = 'me'
 export const peopleOf = { mail_send: ['to', 'cc', 'bcc'], calendar_create_event: ['attendees'] } as const
 
 /**
- * Whether a rule's value is `me`. No parameter ever equals `me`, because `me` becomes an address before rules see the
- * parameter.
+ * Whether a value in a rule's condition is the word `me`. Conditions on parameters that name people (`peopleOf`) may not
+ * use it: in a workflow's call, the requester's address replaces it before rules are evaluated.
  */
 export function isMe(value: unknown): boolean {
   return typeof value === 'string' && value.trim() === word

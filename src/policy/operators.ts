@@ -238,9 +238,8 @@ function withDomains(host: Host): ReadHost {
 
 /**
  * Combines the results of all elements. A restrictive rule matches if any element matches. An `allow` rule matches only
- * if all elements match. If the value is absent, negative operators match in a restrictive rule, and never in an
- * `allow` rule. Other operators of a restrictive rule then compare the value that the tool uses for the absent
- * parameter.
+ * if all elements match. If the value is absent, an `allow` rule does not match. In a restrictive rule, a negative
+ * operator then matches, and any other operator is tried on the tool's default value, if there is one.
  */
 export function quantify(matcher: Matcher, found: Found, isRestrictive: boolean, budget: Budget): Tri {
   let bits = 0

@@ -99,8 +99,8 @@ export function find(
 const noLeaves: readonly Leaf[] = []
 
 /**
- * The values that the tool uses for the parameters at this path that the call leaves out. These parameters still count
- * as missing, so that `exists` says whether the call gives them.
+ * If the call leaves out a parameter at this path, the tool uses a default. This function returns these defaults. The
+ * parameter still counts as missing, because `exists` must be true only for parameters that the call itself gives.
  */
 function defaultsAt(
   params: Partial,

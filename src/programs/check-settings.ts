@@ -17,8 +17,8 @@ export interface CheckedSettings {
 
 /**
  * Checks all settings, and the files and folders that they name, without starting anything. If DATABASE_URL is not set,
- * settings that `npm start` creates itself may be missing too: DATA_ENCRYPTION_KEY, and outside production
- * SESSION_SECRET_KEY.
+ * DATA_ENCRYPTION_KEY may be missing as well, because `npm start` then creates both. SESSION_SECRET_KEY may be missing
+ * outside production.
  */
 export function checkSettings(env: NodeJS.ProcessEnv): CheckedSettings {
   const wrong = [

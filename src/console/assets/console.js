@@ -241,8 +241,8 @@ function relativeWords(milliseconds) {
 }
 
 /**
- * Returns the time between now and then without a direction, such as "3 hours".
- * @param {number} milliseconds
+ * Returns the words for a length of time, such as "3 hours", without "in" or "ago".
+ * @param {number} milliseconds its sign is ignored
  */
 function lengthWords(milliseconds) {
   const [count, unit] = largest(Math.round(Math.abs(milliseconds) / 1_000))

@@ -38,9 +38,9 @@ const mostOrganizations = 1_000
 const mostMoves = 10_000
 
 /**
- * Triggers write changes of the counters to `storage_moves`. This function adds these rows to the counters and deletes
- * them, in one transaction for each organization. The transaction locks the organization's row of `chain_head` first,
- * like every other transaction.
+ * Adds the rows of `storage_moves` to the counters, and deletes them, in one transaction for each organization. Database
+ * triggers write these rows if they cannot change a counter directly. The transaction locks the organization's row of
+ * `chain_head` first, like every other transaction.
  */
 export async function gatherMoves(db: Db): Promise<void> {
   const { rows } = await sql<{ organization_id: string }>`

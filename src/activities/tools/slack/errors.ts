@@ -158,7 +158,7 @@ export async function errorOf(
   if (cause instanceof OutgoingError) return failures.unanswered(cause, sending)
   if (cause instanceof ToolError) return cause
   if (cause instanceof HttpFailure) return byStatus(cause, sending, seconds)
-  // The call was cancelled, or the client could not read the form of the answer.
+  // Only two cases are left: the call was cancelled, or the answer had a shape that Slack's library cannot read.
   if (sending === 'once') return failures.unknown()
   return error instanceof WebAPIRequestError ? cause : unreadable(sending)
 }

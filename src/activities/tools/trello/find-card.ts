@@ -69,8 +69,8 @@ async function leftBoard(
 }
 
 /**
- * Returns null if Trello does not show the card. Then it was deleted on another board, or the account may not see the
- * board that the card is on now.
+ * Returns null if Trello does not show the card. Then the card was moved to another board and deleted there, or the
+ * account may not see the board that the card is on now.
  */
 async function cardIfShown(trello: Rest, id: string): Promise<MarkedCard | null> {
   try {

@@ -50,7 +50,8 @@ export interface ResolveRequest {
 }
 
 /**
- * A request for several calls stores at most this many bytes of outputs. The same output is stored once for each item.
+ * A request may resolve several items with one output. Each item stores its own copy, and all copies together may have
+ * at most this many bytes.
  */
 export const mostResolvedBytes = 16 * 1024 ** 2
 

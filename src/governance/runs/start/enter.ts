@@ -65,8 +65,8 @@ async function enterByApproval(tx: ChainTx, run: Run, accepted: AcceptedRun): Pr
   const expiresAt = isoTime(approval.expires_at)
   const waits = (waitsFor: HeldFor): EnterResult => ({ state: 'wait', waitsFor, expiresAt })
   if (state !== 'usable') {
-    // If the approval was given, its votes are no longer enough: rules or settings are stricter now, or a voter's role
-    // has changed. So the approval becomes pending again.
+    // The approval is not usable. If people had already approved it, its votes are no longer enough, because rules or
+    // settings are stricter now, or a voter's role has changed. It then becomes pending again.
     if (approval.status === 'approved') {
       const counting = countingVotes(votes, approval.requested_by, required)
       reopenApproval(writeAtOnce(tx), approval, { actor: runActor(run), counting, needed: required.needed })
