@@ -3487,7 +3487,7 @@ A variable that is not set keeps the saved value, which is shown. An empty varia
   SERVICE_APPROVAL_WAIT= python3 service_hook.py install --dialect claude"""
 
 DOCTOR_NOTES = """the last line, and the exit code:
-  protected      0  every test passed, and settings of users or projects cannot switch it off (--managed)
+  protected      0  every test passed, and no way around it is known (--managed); today no client gets this
   works          0  every test passed, but a person who can write the user's files can still get around it
   not tried      0  every test passed, but the client is not on the PATH yet: see the lines with ??
   not proven     1  something could not be tested here: see the lines with ??
@@ -4550,28 +4550,50 @@ def texts_below(folder):
 
 # The command `doctor`: ways to get around the hook that a client leaves open (docs/agents-reference.md).
 
-# Known ways to get around a managed hook, which `install` cannot prevent.
+# Known ways to get around a managed hook, which `install` cannot prevent. Each client has some, so `doctor` calls none of
+# them protected.
 OPEN_WAYS = {
-    "claude": "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
-    "codex": "variables such as `BASH_ENV`, in the environment or in `.env` of a user's folder `.codex`, keep the shell from starting the hook",
-    "copilot": "a trusted repository's MCP servers start programs, and no hook is asked: name the allowed ones as `allowedMcpServers` in %s",
-    "opencode": "a repository's plugins run in opencode itself before any call, and nothing prevents that; tools and skills with commands need OPENCODE_DISABLE_PROJECT_CONFIG=1 and OPENCODE_DISABLE_EXTERNAL_SKILLS=1",
-    "gemini": "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",
+    "claude": (
+        "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
+    ),
+    "codex": (
+        "variables such as `BASH_ENV`, in the environment or in `.env` of a user's folder `.codex`, keep the shell from starting the hook",
+    ),
+    "copilot": (
+        "a trusted repository's language server (`.github/lsp.json`) starts a program, and the hook is asked only about the tool `LSP`: "
+        "deny `LSP` with a rule",
+    ),
+    "opencode": (
+        "a repository's plugins run in opencode itself before any call, and nothing prevents that; tools and skills with commands need "
+        "OPENCODE_DISABLE_PROJECT_CONFIG=1 and OPENCODE_DISABLE_EXTERNAL_SKILLS=1",
+    ),
+    "gemini": (
+        "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",
+    ),
 }
+COPILOT_SERVERS = (
+    'a trusted repository\'s MCP servers start programs, and no hook is asked: set `"allowedMcpServers": []` in %s. '
+    "A list of names does not help, because a repository can use an allowed name"
+)
 
 
 def by_its_client(client, findings):
-    """Says how a user can still get around a managed hook. The verdict is then `works` and not `protected`."""
-    way = OPEN_WAYS.get(client)
-    if client == "copilot" and os.name != "nt":
-        path = Place(True).settings_file(COPILOT_POLICY)
-        if isinstance(look_up(settings_or_none(path), ("allowedMcpServers",)), list):
-            return
-        way = way % path
-    if way is None:
-        return
-    findings.enforced = False
-    findings.note("%s: what still gets around the managed hook: %s" % (client, way))
+    """Says how a user or a repository can still get around a managed hook. The verdict is then `works` and not
+    `protected`."""
+    ways = OPEN_WAYS.get(client, ())
+    if client == "copilot":
+        ways += copilot_servers()
+    for way in ways:
+        findings.enforced = False
+        findings.note("%s: what still gets around the managed hook: %s" % (client, way))
+
+
+def copilot_servers():
+    """Returns the way by a repository's MCP servers; nothing if the managed settings allow no server."""
+    if os.name == "nt":
+        return (COPILOT_SERVERS % "the managed settings",)
+    path = Place(True).settings_file(COPILOT_POLICY)
+    return () if look_up(settings_or_none(path), ("allowedMcpServers",)) == [] else (COPILOT_SERVERS % path,)
 
 
 def codex_variables(findings):

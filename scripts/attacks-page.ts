@@ -45,8 +45,8 @@ accidents, not against an agent or a repository that wants to get around it. A p
 project's own settings, written by hand.
 
 The last column is what \`doctor\` says in the same folder and environment, if the test asks it. A row with **runs** and \`works\` is a
-way that \`doctor\` cannot see from its folder. So \`doctor\` says \`protected\` of a client with such a row only after an administrator
-has made the setting that closes the way.
+way that \`doctor\` cannot see from its folder. So \`doctor\` does not say \`protected\` of a client with such a row. Today every client
+has one.
 `
 
 /** The text of docs/agents-reference.md. */
