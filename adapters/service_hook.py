@@ -2362,6 +2362,11 @@ OUR_FILE = OUR_NAME + ".py"
 TOML_MARK = "  # countersign"
 
 
+def gemini_home():
+    """Returns the folder that has `.gemini`. The variable replaces the user's home for Gemini CLI."""
+    return os.environ.get("GEMINI_CLI_HOME") or os.path.expanduser("~")
+
+
 class Place:
     """The folders of one installation: for one user, or for everybody on the machine (managed)."""
 
@@ -2391,6 +2396,8 @@ class Place:
             if path is None:
                 raise Refused("managed settings of %s on this system are not known" % client)
             return path
+        if client == "gemini":
+            return os.path.join(gemini_home(), *user.split("/"))
         folder = os.environ.get(HOME_VARIABLES.get(client, ""))
         if folder:
             return os.path.join(folder, *user.split("/")[1:])
@@ -2738,7 +2745,7 @@ def gemini_switched_off(place, path, settings, ours, findings):
 def gemini_around(place, hook_settings, findings):
     """Reports settings in the user's files and in this folder's files that switch the hook off or get around it."""
     names = {one.get("name") for one in gemini_hooks(hook_settings) if is_ours(one)}
-    home, here = os.path.expanduser("~"), os.getcwd()
+    home, here = gemini_home(), os.getcwd()
     for folder in dict.fromkeys((home, here)):
         path = os.path.join(folder, ".gemini", "settings.json")
         try:
@@ -2765,16 +2772,17 @@ def dangerous_variables(folder, findings):
     folders = [folder]
     while os.path.dirname(folders[-1]) != folders[-1]:
         folders.append(os.path.dirname(folders[-1]))
-    for folder in dict.fromkeys(folders + [os.path.expanduser("~")]):
+    for folder in dict.fromkeys(folders + [gemini_home()]):
         for name in (os.path.join(".gemini", ".env"), ".env"):
             path = os.path.join(folder, name)
-            for variable in stopping_variables(path):
-                findings.fail("`%s` in %s keeps the hook from running: remove it, or install --managed" % (variable, path))
+            for variable in stopping_variables(path, ["GEMINI_CLI_HOME"]):
+                does = "names a home with other extensions" if variable == "GEMINI_CLI_HOME" else "keeps the hook from running"
+                findings.fail("`%s` in %s %s: remove it, or install --managed" % (variable, path, does))
 
 
-def stopping_variables(path):
-    """Returns the variables of a `.env` file that keep a hook from running. A line has the form `NAME=value` or `NAME:
-    value`."""
+def stopping_variables(path, more=()):
+    """Returns the variables of a `.env` file that keep a hook from running, or that are in `more`. A line has the form
+    `NAME=value` or `NAME: value`."""
     import re
 
     try:
@@ -2782,7 +2790,7 @@ def stopping_variables(path):
     except Refused:
         lines = []
     named = [re.match(r"\s*(?:export\s+)?([\w.-]+)\s*[=:]", line) for line in lines]
-    return sorted({match.group(1) for match in named if match} & set(STOPPING_VARIABLES))
+    return sorted({match.group(1) for match in named if match} & {*STOPPING_VARIABLES, *more})
 
 
 # --- hook/copilot -----------------------------------------------------------------------------------------------------
@@ -4684,7 +4692,7 @@ def by_its_project(client, findings):
 
 def extension_hooks():
     """Returns the files in extensions of Gemini CLI that have hooks for the event before a call."""
-    folder, found = os.path.join(os.path.expanduser("~"), ".gemini", "extensions"), []
+    folder, found = os.path.join(gemini_home(), ".gemini", "extensions"), []
     try:
         names = sorted(os.listdir(folder))
     except OSError:

@@ -86,7 +86,7 @@ def by_its_project(client, findings):
 
 def extension_hooks():
     """Returns the files in extensions of Gemini CLI that have hooks for the event before a call."""
-    folder, found = os.path.join(os.path.expanduser("~"), ".gemini", "extensions"), []
+    folder, found = os.path.join(gemini_home(), ".gemini", "extensions"), []
     try:
         names = sorted(os.listdir(folder))
     except OSError:
