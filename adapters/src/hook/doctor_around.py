@@ -5,9 +5,15 @@
 OPEN_WAYS = {
     "claude": (
         "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
+        "a repository's `apiKeyHelper` and `otelHeadersHelper` start programs, and no hook is asked, also with `-p` in a folder that nobody "
+        'trusted: set both to "" in the managed settings. `statusLine` of a trusted folder does so in a terminal, and no setting was tried',
+        "a trusted repository's MCP servers (`.mcp.json`) start programs, and no hook is asked: write `{\"mcpServers\": {}}` into "
+        "`managed-mcp.json` beside the managed settings",
     ),
     "codex": (
         "variables such as `BASH_ENV`, in the environment or in `.env` of a user's folder `.codex`, keep the shell from starting the hook",
+        "a trusted repository's MCP servers (`.codex/config.toml`) start programs, and no hook is asked: add an empty table `[mcp_servers]` to "
+        "`requirements.toml`",
     ),
     "copilot": (
         "a trusted repository's language server (`.github/lsp.json`) starts a program, and the hook is asked only about the tool `LSP`: "
@@ -16,9 +22,13 @@ OPEN_WAYS = {
     "opencode": (
         "a repository's plugins run in opencode itself before any call, and nothing prevents that; tools and skills with commands need "
         "OPENCODE_DISABLE_PROJECT_CONFIG=1 and OPENCODE_DISABLE_EXTERNAL_SKILLS=1",
+        "a repository's MCP servers and formatters start programs, and no hook is asked: set OPENCODE_DISABLE_PROJECT_CONFIG=1",
     ),
     "gemini": (
         "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",
+        "a trusted repository's MCP servers start programs, and no hook is asked: name at least one server as `mcp.allowed` in the managed "
+        "settings, and define each of these servers there. An empty list allows every server",
+        'a trusted repository\'s `tools.discoveryCommand` starts a program, and no hook is asked: set it to "" in the managed settings',
     ),
 }
 COPILOT_SERVERS = (
