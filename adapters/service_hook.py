@@ -742,10 +742,21 @@ class Simple:
         self.source = source  # the first command of its pipe; None if it is the first command itself
 
 
+def is_terminal(word):
+    """Whether this file may be the terminal: a name such as `/dev/tty`, or an open descriptor."""
+    if word in TERMINALS:
+        return True
+    if word.startswith("/proc/"):
+        return "/fd/" in word
+    return word != SUBSTITUTED and word.startswith(("/dev/fd/", "/dev/pts/", "/dev/tty"))
+
+
 def is_fed_by(operator, target):
     if operator in ("<<", "<<<"):
         return True
-    return operator == "<" and target not in TERMINALS and not any(c in target for c in "$`*?[")
+    if operator == "<&":
+        return target == "-"  # another descriptor may be the terminal; `<&-` closes the input
+    return operator == "<" and not is_terminal(target) and not any(c in target for c in "$`*?[")
 
 
 class Line:
@@ -860,8 +871,11 @@ class Line:
 
     def operator(self, text, at):
         c, two = text[at], text[at : at + 2]
-        if c == "&" and (two == "&>" or (self.redirect is not None and self.word is None)):
-            return  # a part of `&>` or `>&`
+        if c == "&" and self.redirect is not None and self.word is None:
+            self.redirect += "&"
+            return  # a part of `>&` or `<&`
+        if two == "&>":
+            return
         if c == "&" and text[max(0, at - 1) : at] == "|":
             return  # `|&` is a pipe
         if c == "|" and self.redirect is not None and self.word is None:
@@ -869,14 +883,17 @@ class Line:
         self.end_command(into_pipe=c == "|" and "||" not in (two, text[max(0, at - 1) : at + 1]))
 
     def start_redirect(self, text, at):
-        if self.word is not None and "".join(self.word).isdigit():
-            self.word = None  # the number of a descriptor
+        before = "".join(self.word or ())
+        is_named = before[:1] == "{" and before[-1:] == "}" and before[1:-1].isidentifier()
+        if before.isdigit() or is_named:
+            self.word = None  # the number of a descriptor, or `{name}` for a new one
         self.end_word()
         end = at + 1
         while end < len(text) and text[end] in "<>" and end - at < 3:
             end += 1
-        self.redirect = text[at:end]
-        if self.redirect == "<<":
+        # A descriptor other than 0 stays before the operator, because it does not feed the program.
+        self.redirect = (before if is_named or before.strip("0").isdigit() else "") + text[at:end]
+        if text[at:end] == "<<":
             end += text[end : end + 1] == "-"
             first = end
             while first < len(text) and text[first] in " \t":
@@ -917,15 +934,20 @@ class Line:
 PROMPTS = dict(
     [(name, 0) for name in "bash sh zsh dash ash ksh mksh fish csh tcsh rbash xonsh nu elvish python ipython pypy".split()]
     + [(name, 0) for name in "node deno bun ruby irb perl php lua luajit R redis-cli tmux screen pwsh powershell tclsh".split()]
-    + [(name, 0) for name in "ghci jshell scala erl iex julia octave unshare nsenter login newgrp m4 dc at batch pry guile".split()]
+    + [(name, 0) for name in "ghci jshell scala erl iex julia octave unshare nsenter login newgrp m4 dc pry guile expect tsx swift".split()]
     + [(name, 1) for name in "ssh telnet nc ncat socat su ftp sftp sqlite sqlite3 chroot".split()]
-    + [(name, 99) for name in "psql mysql mongosh gdb lldb script vi vim nvim view ex ed emacs nano less more man".split()]
+    + [(name, 99) for name in "psql mysql mongosh gdb lldb script vi vim nvim view ex ed emacs nano less more man at batch".split()]
 )
+# The option `-m` of these programs names a module to run.
+WITH_MODULES = ("python", "pypy", "ipython")
+# Programs that run the commands of a file. These are refused if the file is the terminal. `sed` and `awk` name such a file
+# with `-f`, and their other files are data.
+FILE_RUNNERS = frozenset("make gmake bmake cmake ninja rake just ansible ansible-playbook dotnet tsx swift".split())
 # The option `-c` of these programs takes code of their own language, not a command line.
 PROGRAMMED = ("python", "pypy", "ipython", "lua", "R", "octave")
 SHELLS = frozenset("bash sh zsh dash ash ksh mksh fish csh tcsh rbash".split())
 # With one of these words as the first argument, many programs open a prompt: `poetry shell`, `rails console`.
-PROMPT_COMMANDS = frozenset("shell console repl dbshell develop enter attach interactive".split())
+PROMPT_COMMANDS = frozenset("shell console repl dbshell debugshell develop enter attach interactive".split())
 # Options of the programs in PROMPTS that take the next word as their value.
 WITH_VALUE = "--rcfile --init-file -O +O -o +o -W -X -r --require --import -I -M".split()
 NO_PROMPT = ("-c", "-e", "-f", "--eval", "--command", "--execute", "--file", "--version", "--help", "-V", "-h", "--batch")
@@ -963,7 +985,7 @@ def base_name(word):
 def program_name(word):
     """Returns a program's name without its folder and version: `python` for `/usr/bin/python3.12`."""
     name = base_name(word)
-    return name if name in FILTERS or name in WRAPPERS else name.rstrip("0123456789.-") or name
+    return name if name in FILTERS or name in WRAPPERS or name in PROMPTS else name.rstrip("0123456789.-") or name
 
 
 def asks(words, depth):
@@ -977,7 +999,7 @@ def asks(words, depth):
     most = PROMPTS.get(name)
     if most is not None and prompts(name, words[1:], most, depth):
         return True
-    if reads_as_code(name, words[1:]):
+    if reads_as_code(name, words[1:]) or runs_typed_file(name, words[1:]) or debugs(name, words[1:]):
         return True
     operands = [word for word in words[1:] if not word.startswith("-")]
     if any(word in PROMPT_COMMANDS for word in operands[: 2 if most is not None else 1]) and name not in ORDINARY and name not in FILTERS:
@@ -994,6 +1016,32 @@ def asks(words, depth):
         started = [at for at, word in enumerate(words) if word in ("-exec", "-execdir", "-ok", "-okdir")]
         return bool(started) and wraps(words[started[0] + 1 :], depth)
     return wraps(words[1:], depth)
+
+
+def runs_typed_file(name, arguments):
+    """Whether this program runs the commands of a file that is the terminal: `make -f -`, `sed -f /dev/stdin`."""
+    only_options = name in AWKS or name == "sed"
+    if name == "split":
+        return any(word.startswith("--filter") for word in arguments)  # it gives what is typed to a program
+    if not only_options and name not in FILE_RUNNERS:
+        return False
+    for at, word in enumerate(arguments):
+        value = word.partition("=")[2] if word.startswith("--") else word[2:] if word.startswith(("-f", "-P", "-C")) else ""
+        # The letter of the option can be the last of several: `-sf -`.
+        is_next = word.startswith("--file") or (word[:1] == "-" and word[1:2] != "-" and word.endswith("f"))
+        if is_terminal(value) or (is_next and any(map(is_terminal, arguments[at + 1 : at + 2]))):
+            return True
+    return not only_options and any(map(is_terminal, arguments))
+
+
+def debugs(name, arguments):
+    """Whether this program waits in a debugger or a prompt of its language for what is typed."""
+    if name == "dotnet":
+        return [word for word in arguments if not word.startswith("-")] == ["fsi"]
+    if name in ORDINARY or name in FILTERS or name in SOURCES:
+        return False
+    tests = any(base_name(word) in ("pytest", "py.test") for word in [name] + arguments)
+    return "--pdb" in arguments or (tests and "--trace" in arguments)
 
 
 # Options of `sudo` that take the next word.
@@ -1026,7 +1074,7 @@ def opens_container(name, arguments):
 
 
 # Words that show that code reads standard input, and words that show that code runs a text or a program.
-READS_INPUT = ("input", "stdin", "STDIN", "readline", "gets", "ARGF", "<>", "open(0", "/dev/tty", "/dev/fd/0")
+READS_INPUT = ("input", "stdin", "STDIN", "interact", "readline", "gets", "ARGF", "<>", "open(0", "/dev/tty", "/dev/fd/0")
 RUNS_TEXT = ("exec", "eval", "system", "popen", "spawn", "subprocess", "child_process", "Function", "import(", "`", "%x", "qx", "shell")
 
 
@@ -1036,7 +1084,7 @@ def reads_as_code(name, arguments):
         operands = [word for word in arguments if not word.startswith("-")]
         code, files = (operands[0], operands[1:]) if operands else ("", [])
         runs = "system" in code or "|" in code or any(word.startswith("-f") for word in arguments)
-        return runs and (not files or any(word in TERMINALS for word in files))
+        return runs and (not files or any(is_terminal(word) for word in files))
     if name == "sed":
         operands = [word for word in arguments if not word.startswith("-")]
         return len(operands) <= 1 and any(map(sed_runs, arguments))
@@ -1082,7 +1130,7 @@ def wraps(arguments, depth):
         if word.startswith("-") or "=" in word:
             continue
         name = program_name(word)
-        if (name in PROMPTS or name in AWKS or name == "sed") and asks(words[at:], depth + 1):
+        if (name in PROMPTS or name in AWKS or name in FILE_RUNNERS or name in ("sed", "split")) and asks(words[at:], depth + 1):
             return True
         if name in ORDINARY:
             return False
@@ -1095,14 +1143,14 @@ def prompts(name, arguments, most, depth):
     while left:
         word = left.pop(0)
         short = word[:1] == "-" and word[1:2] != "-"
-        if word in ASKS_ON or word in TERMINALS:
+        if word in ASKS_ON or is_terminal(word):
             return True
         if name in SHELLS and short and "c" in word and given == 0:
             left = [each for each in left if not each.startswith("-")]
             return bool(left) and opens_prompt(left[0], depth + 1)
         if word in ("-c", "--command") or (short and word.endswith("c") and most == 0):
             return bool(left) and name not in PROGRAMMED and opens_prompt(left[0], depth + 1)
-        if word == "-m":
+        if word == "-m" and name in WITH_MODULES:
             module = left.pop(0) if left else None
             given += 1
         elif word in WITH_VALUE and most == 0:
@@ -1125,7 +1173,7 @@ def reads_terminal(simple):
         return False
     most = FILTERS.get(base_name(words[0]))
     operands = [word for word in words[1:] if not word.startswith("-") or word == "-"]
-    return most is not None and (len(operands) <= most or any(word in TERMINALS for word in operands[most:]))
+    return most is not None and (len(operands) <= most or any(is_terminal(word) for word in operands[most:]))
 
 
 def runs_text(simple, depth):
@@ -1161,7 +1209,7 @@ def opens_prompt(command, depth=0):
         if not words:
             continue
         name = base_name(words[0])
-        if name in ("source", ".") and any(word in TERMINALS for word in words[1:]):
+        if name in ("source", ".") and any(is_terminal(word) for word in words[1:]):
             return True
         if typed and runs_text(simple, depth):
             return True
@@ -1187,9 +1235,9 @@ HARMLESS |= set(
     install mktemp mkfifo rmdir sync truncate split csplit join comm expand nproc free uptime lsof ss netstat ip dig host nslookup
     ping whoami id groups tty stty tput clear history lscpu md5sum sha1sum sha256sum sha512sum shasum cksum zip unzip bzip2
     bunzip2 xz unxz zstd ar nm objdump strip ldd strings make cmake ninja meson bazel gradle mvn ant gcc cc clang ld as rustc
-    rustfmt rustup clippy-driver gofmt javac tsc tsx eslint prettier biome jest vitest mocha playwright pytest tox nox ruff black mypy
-    pylint flake8 isort pyright coverage pre-commit dotnet swift xcodebuild composer bundle gem rake hg svn gh glab fd tree bat
-    jq yq terraform tofu helm kustomize ansible-playbook packer apply_patch applypatch codex shellcheck shfmt hadolint""".split()
+    rustfmt rustup clippy-driver gofmt javac tsc eslint prettier biome jest vitest mocha playwright pytest tox nox ruff black mypy
+    pylint flake8 isort pyright coverage pre-commit dotnet xcodebuild composer bundle gem rake hg svn gh glab fd tree bat
+    jq yq terraform tofu helm kustomize ansible-playbook packer apply_patch applypatch shellcheck shfmt hadolint""".split()
 )
 
 
@@ -2316,6 +2364,11 @@ OUR_FILE = OUR_NAME + ".py"
 TOML_MARK = "  # countersign"
 
 
+def gemini_home():
+    """Returns the folder that has `.gemini`. The variable replaces the user's home for Gemini CLI."""
+    return os.environ.get("GEMINI_CLI_HOME") or os.path.expanduser("~")
+
+
 class Place:
     """The folders of one installation: for one user, or for everybody on the machine (managed)."""
 
@@ -2345,6 +2398,8 @@ class Place:
             if path is None:
                 raise Refused("managed settings of %s on this system are not known" % client)
             return path
+        if client == "gemini":
+            return os.path.join(gemini_home(), *user.split("/"))
         folder = os.environ.get(HOME_VARIABLES.get(client, ""))
         if folder:
             return os.path.join(folder, *user.split("/")[1:])
@@ -2693,7 +2748,7 @@ def gemini_switched_off(place, path, settings, ours, findings):
 def gemini_around(place, hook_settings, findings):
     """Reports settings in the user's files and in this folder's files that switch the hook off or get around it."""
     names = {one.get("name") for one in gemini_hooks(hook_settings) if is_ours(one)}
-    home, here = os.path.expanduser("~"), os.getcwd()
+    home, here = gemini_home(), os.getcwd()
     for folder in dict.fromkeys((home, here)):
         path = os.path.join(folder, ".gemini", "settings.json")
         try:
@@ -2720,16 +2775,17 @@ def dangerous_variables(folder, findings):
     folders = [folder]
     while os.path.dirname(folders[-1]) != folders[-1]:
         folders.append(os.path.dirname(folders[-1]))
-    for folder in dict.fromkeys(folders + [os.path.expanduser("~")]):
+    for folder in dict.fromkeys(folders + [gemini_home()]):
         for name in (os.path.join(".gemini", ".env"), ".env"):
             path = os.path.join(folder, name)
-            for variable in stopping_variables(path):
-                findings.fail("`%s` in %s keeps the hook from running: remove it, or install --managed" % (variable, path))
+            for variable in stopping_variables(path, ["GEMINI_CLI_HOME"]):
+                does = "names a home with other extensions" if variable == "GEMINI_CLI_HOME" else "keeps the hook from running"
+                findings.fail("`%s` in %s %s: remove it, or install --managed" % (variable, path, does))
 
 
-def stopping_variables(path):
-    """Returns the variables of a `.env` file that keep a hook from running. A line has the form `NAME=value` or `NAME:
-    value`."""
+def stopping_variables(path, more=()):
+    """Returns the variables of a `.env` file that keep a hook from running, or that are in `more`. A line has the form
+    `NAME=value` or `NAME: value`."""
     import re
 
     try:
@@ -2737,7 +2793,7 @@ def stopping_variables(path):
     except Refused:
         lines = []
     named = [re.match(r"\s*(?:export\s+)?([\w.-]+)\s*[=:]", line) for line in lines]
-    return sorted({match.group(1) for match in named if match} & set(STOPPING_VARIABLES))
+    return sorted({match.group(1) for match in named if match} & {*STOPPING_VARIABLES, *more})
 
 
 # --- hook/copilot -----------------------------------------------------------------------------------------------------
@@ -3490,7 +3546,7 @@ A variable that is not set keeps the saved value, which is shown. An empty varia
   SERVICE_APPROVAL_WAIT= python3 service_hook.py install --dialect claude"""
 
 DOCTOR_NOTES = """the last line, and the exit code:
-  protected      0  every test passed, and settings of users or projects cannot switch it off (--managed)
+  protected      0  every test passed, and no way around it is known (--managed); today no client gets this
   works          0  every test passed, but a person who can write the user's files can still get around it
   not tried      0  every test passed, but the client is not on the PATH yet: see the lines with ??
   not proven     1  something could not be tested here: see the lines with ??
@@ -4553,28 +4609,60 @@ def texts_below(folder):
 
 # The command `doctor`: ways to get around the hook that a client leaves open (docs/agents-reference.md).
 
-# Known ways to get around a managed hook, which `install` cannot prevent.
+# Known ways to get around a managed hook, which `install` cannot prevent. Each client has some, so `doctor` calls none of
+# them protected.
 OPEN_WAYS = {
-    "claude": "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
-    "codex": "variables such as `BASH_ENV`, in the environment or in `.env` of a user's folder `.codex`, keep the shell from starting the hook",
-    "copilot": "a trusted repository's MCP servers start programs, and no hook is asked: name the allowed ones as `allowedMcpServers` in %s",
-    "opencode": "a repository's plugins run in opencode itself before any call, and nothing prevents that; tools and skills with commands need OPENCODE_DISABLE_PROJECT_CONFIG=1 and OPENCODE_DISABLE_EXTERNAL_SKILLS=1",
-    "gemini": "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",
+    "claude": (
+        "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
+        "a repository's `apiKeyHelper` and `otelHeadersHelper` start programs, and no hook is asked, also with `-p` in a folder that nobody "
+        'trusted: set both to "" in the managed settings. `statusLine` of a trusted folder does so in a terminal, and no setting was tried',
+        "a trusted repository's MCP servers (`.mcp.json`) start programs, and no hook is asked: write `{\"mcpServers\": {}}` into "
+        "`managed-mcp.json` beside the managed settings",
+    ),
+    "codex": (
+        "variables such as `BASH_ENV`, in the environment or in `.env` of a user's folder `.codex`, keep the shell from starting the hook",
+        "a trusted repository's MCP servers (`.codex/config.toml`) start programs, and no hook is asked: add an empty table `[mcp_servers]` to "
+        "`requirements.toml`",
+    ),
+    "copilot": (
+        "a trusted repository's language server (`.github/lsp.json`) starts a program, and the hook is asked only about the tool `LSP`: "
+        "deny `LSP` with a rule",
+    ),
+    "opencode": (
+        "a repository's plugins run in opencode itself before any call, and nothing prevents that; tools and skills with commands need "
+        "OPENCODE_DISABLE_PROJECT_CONFIG=1 and OPENCODE_DISABLE_EXTERNAL_SKILLS=1",
+        "a repository's MCP servers and formatters start programs, and no hook is asked: set OPENCODE_DISABLE_PROJECT_CONFIG=1",
+    ),
+    "gemini": (
+        "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",
+        "a trusted repository's MCP servers start programs, and no hook is asked: name at least one server as `mcp.allowed` in the managed "
+        "settings, and define each of these servers there. An empty list allows every server",
+        'a trusted repository\'s `tools.discoveryCommand` starts a program, and no hook is asked: set it to "" in the managed settings',
+    ),
 }
+COPILOT_SERVERS = (
+    'a trusted repository\'s MCP servers start programs, and no hook is asked: set `"allowedMcpServers": []` in %s. '
+    "A list of names does not help, because a repository can use an allowed name"
+)
 
 
 def by_its_client(client, findings):
-    """Says how a user can still get around a managed hook. The verdict is then `works` and not `protected`."""
-    way = OPEN_WAYS.get(client)
-    if client == "copilot" and os.name != "nt":
-        path = Place(True).settings_file(COPILOT_POLICY)
-        if isinstance(look_up(settings_or_none(path), ("allowedMcpServers",)), list):
-            return
-        way = way % path
-    if way is None:
-        return
-    findings.enforced = False
-    findings.note("%s: what still gets around the managed hook: %s" % (client, way))
+    """Says how a user or a repository can still get around a managed hook. The verdict is then `works` and not
+    `protected`."""
+    ways = OPEN_WAYS.get(client, ())
+    if client == "copilot":
+        ways += copilot_servers()
+    for way in ways:
+        findings.enforced = False
+        findings.note("%s: what still gets around the managed hook: %s" % (client, way))
+
+
+def copilot_servers():
+    """Returns the way by a repository's MCP servers; nothing if the managed settings allow no server."""
+    if os.name == "nt":
+        return (COPILOT_SERVERS % "the managed settings",)
+    path = Place(True).settings_file(COPILOT_POLICY)
+    return () if look_up(settings_or_none(path), ("allowedMcpServers",)) == [] else (COPILOT_SERVERS % path,)
 
 
 def codex_variables(findings):
@@ -4617,7 +4705,7 @@ def by_its_project(client, findings):
 
 def extension_hooks():
     """Returns the files in extensions of Gemini CLI that have hooks for the event before a call."""
-    folder, found = os.path.join(os.path.expanduser("~"), ".gemini", "extensions"), []
+    folder, found = os.path.join(gemini_home(), ".gemini", "extensions"), []
     try:
         names = sorted(os.listdir(folder))
     except OSError:

@@ -38,15 +38,16 @@ const intro = `# Ways around the hook
 <!-- Written by \`npm run openapi\` from the tests in test/clients/attacks (scripts/attacks-page.ts). -->
 
 Each row is a test with the real client. Somebody tries to get around the hook, and then the model makes a call that a rule
-denies. \`blocked\` means that the call did not run. Otherwise the row says why it runs and what an administrator can do.
+denies. \`blocked\` means that the call did not run. Otherwise the row says why it runs and what an administrator can do. In some rows
+no call is made: a repository names a program, and the client starts it by itself.
 
 \`--managed\` is [an installation for everybody](agents.md#for-everybody-on-a-machine). An installation of a user protects against
 accidents, not against an agent or a repository that wants to get around it. A project's installation has the same entries in the
 project's own settings, written by hand.
 
 The last column is what \`doctor\` says in the same folder and environment, if the test asks it. A row with **runs** and \`works\` is a
-way that \`doctor\` cannot see from its folder. So \`doctor\` says \`protected\` of a client with such a row only after an administrator
-has made the setting that closes the way.
+way that \`doctor\` cannot see from its folder. So \`doctor\` does not say \`protected\` of a client with such a row. Today every client
+has one.
 `
 
 /** Returns the text of docs/agents-reference.md. */

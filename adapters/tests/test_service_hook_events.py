@@ -34,6 +34,12 @@ class OtherEvents(unittest.TestCase):
             "kubectl attach --stdin p", "awk '{system($0)}'", "awk '{print | \"sh\"}'", "awk -f x", "sed e", "sed 's/.*/&/e'",
             "python3 -c 'exec(input())'", "python3.12 -Ic 'import sys; exec(sys.stdin.read())'", "node -e 'eval(fs.readFileSync(\"/dev/stdin\"))'",
             "perl -ne 'system($_)'", "perl -e 'system(<>)'", "ruby -ne 'system($_)'", "cat | perl -ne 'exec $_'", "timeout 9 awk '{system($0)}'",
+            "m4", "/usr/bin/m4 -", "at now", "at 10:00", "at -m now + 1 hour", "batch", "bash -m", "expect", "expect -", "timeout 9 expect",
+            "expect -c 'spawn bash; interact'", "make -f -", "make -f /dev/stdin", "make -f- all", "make -sf -", "make --file=/dev/tty",
+            "timeout 9 make -f -", "sed -f - FILE", "sed -nf /dev/stdin FILE", "awk -f /dev/stdin FILE", "cmake -P /dev/stdin",
+            "ninja -f /dev/stdin", "rake -f -", "ansible-playbook /dev/stdin", "tsx", "tsx -", "swift", "dotnet fsi", "pytest --pdb",
+            "python3 -m pytest --pdb x", "pytest --trace x", "uv run pytest --pdb", "hg debugshell", "split --filter=sh",
+            "exec 3<&0; sh <&3", "bash 0<&3", "bash 3</dev/null", "bash {x}<file", "bash < /dev/pts/0", "bash /dev/fd/3", "bash 3<<E\nx\nE",
         ):  # fmt: skip
             self.assertTrue(hook.opens_prompt(command), command)
         for command in (
@@ -47,6 +53,10 @@ class OtherEvents(unittest.TestCase):
             "ls | sed 's/e/x/g'", "python3 -c 'import json,sys; json.load(sys.stdin)'", "perl -ne 'print' f", "perl -pe 's/a/b/'",
             "node -e 'console.log(1)'", "perl -e 'print 1'", "git push", "make crash", "./deploy.sh", "npm run shell-tests",
             "docker pull node", "while read l; do echo $l; done < file", "python3 - <<'E'\nprint(1)\nE", "$HOME/bin/tool x",
+            "m4 x.m4", "at -f job now", "expect x.exp", "make -f Makefile all", "make -j4 test", "make -f - <<'E'\nall:\nE", "sed -f x.sed FILE",
+            "sed s/a/b/ -", "awk -f x.awk file", "cmake -P x.cmake", "cmake -S . -B build", "ninja -C build", "ansible-playbook x.yml",
+            "tsx x.ts", "swift build", "dotnet fsi x.fsx", "dotnet test", "pytest -q", "hg log", "split -l 5 file", "bash 0<file",
+            "bash <&-", "bash x 2>&1", "bash x 2>/dev/null >&2", "bash x &> log", "python3 -m pytest -x", "git grep -e --pdb",
         ):  # fmt: skip
             self.assertFalse(hook.opens_prompt(command), command)
 
@@ -58,11 +68,11 @@ class OtherEvents(unittest.TestCase):
             return [(each.tool, each.use_id) for each in found]
 
         asked = [("Bash", "u"), ("write_stdin", "u:write_stdin")]
-        for command in ("mytool", "mytool --all x", "cd /w && mytool", "/opt/bin/mytool", "mytool | grep x", "cat | mytool", "FOO=1 mytool-2"):
+        for command in ("mytool", "mytool --all x", "cd /w && mytool", "/opt/bin/mytool", "mytool | grep x", "cat | mytool", "FOO=1 mytool-2", "codex", "codex exec -"):
             self.assertEqual(asked, tools(command), command)
         for command in (
             "ls", "git log", "make test", "pytest -q", "mytool < /dev/null", "ls | mytool", "mytool <<E\nx\nE", "python3 x.py",
-            "./deploy", "for i in 1 2; do echo $i; done", "if true; then cd x; fi", "python3.12 x.py", "X=1; echo $X > f", "",
+            "codex --version < /dev/null", "./deploy", "for i in 1 2; do echo $i; done", "if true; then cd x; fi", "python3.12 x.py", "X=1; echo $X > f", "",
         ):  # fmt: skip
             self.assertEqual([("Bash", "u")], tools(command), command)
         # A managed Codex has no `write_stdin`, and the other clients report what is typed.

@@ -166,6 +166,24 @@ class Managed(unittest.TestCase):
                     self.assertEqual("NOT protected", findings.verdict())
                     self.assertIn("names no organization", output.getvalue())
 
+    @unittest.skipIf(os.name == "nt", "the file of the managed settings is not known there")
+    def test_no_managed_client_is_called_protected(self):
+        for client, allowed, servers in (
+            ("copilot", None, True),
+            ("copilot", [{"serverName": "own"}], True),
+            ("copilot", [], False),
+            ("claude", None, True),
+            ("codex", None, True),
+            ("gemini", None, True),
+            ("opencode", None, True),
+        ):
+            findings, out = hook.Findings(), io.StringIO()
+            with mock.patch.object(hook, "settings_or_none", lambda path: {"allowedMcpServers": allowed}):
+                with contextlib.redirect_stdout(out):
+                    hook.by_its_client(client, findings)
+            self.assertEqual("works", findings.verdict(), client)
+            self.assertEqual(servers, "MCP servers" in out.getvalue(), (client, allowed))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -91,6 +91,14 @@ class Projects(unittest.TestCase):
             path = os.path.join(self.home, "elsewhere", "hooks", "countersign.json")
             self.assertEqual(path, hook.Place(False).settings_file("copilot"))
 
+    def test_another_home_of_gemini(self):
+        extension = self.place("other/.gemini/extensions/own/hooks/hooks.json", '{"hooks": {"BeforeTool": [{}]}}')
+        self.assertEqual(os.path.join(self.home, ".gemini", "settings.json"), hook.Place(False).settings_file("gemini"))
+        with mock.patch.dict(os.environ, {"GEMINI_CLI_HOME": os.path.join(self.home, "other")}):
+            path = os.path.join(self.home, "other", ".gemini", "settings.json")
+            self.assertEqual(path, hook.Place(False).settings_file("gemini"))
+            self.assertEqual([extension], hook.extension_hooks())
+
     def test_variables_of_env_files(self):
         for line, found in (
             ("SHELLOPTS=noexec", ["SHELLOPTS"]),

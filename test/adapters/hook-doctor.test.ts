@@ -6,8 +6,8 @@ import { hookFile, python, runHook, type Ended } from './run-hook.ts'
 import { allowed, denied, reply, scriptedService, type ScriptedService } from './scripted-service.ts'
 
 /*
- * The verdicts of `doctor`. `works` is for a user's own installation whose checks all passed. `protected` is for
- * managed installations; test/clients/attacks tests that verdict.
+ * The verdicts of `doctor`. `works` is for a user's own installation whose checks all passed. No client
+ * gets `protected` today; test/clients/attacks tests that.
  */
 
 const own = 'org_00000000000000000000000001'

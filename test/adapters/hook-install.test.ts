@@ -183,6 +183,22 @@ describe.each(clients)('%s', (client) => {
   })
 })
 
+test.each([
+  ['claude', 'CLAUDE_CONFIG_DIR', 'settings.json'],
+  ['codex', 'CODEX_HOME', 'hooks.json'],
+  ['gemini', 'GEMINI_CLI_HOME', '.gemini/settings.json'],
+  ['copilot', 'COPILOT_HOME', 'hooks/countersign.json'],
+])('%s: the settings are in the folder that %s names', async (client, variable, file) => {
+  env = { ...env, [variable]: join(home, 'other') }
+  expect((await install(client)).code).toBe(0)
+  expect(readFileSync(join(home, 'other', file), 'utf8')).toContain('service_hook.py')
+  expect(existsSync(join(home, files[client] ?? ''))).toBe(false)
+  const says = `${client}: the installed command blocks`
+  expect((await run('doctor', '--dialect', client)).stdout).toContain(says)
+  env = { ...env, [variable]: join(home, 'empty') }
+  expect((await run('doctor', '--dialect', client)).stdout).toMatch(/\nNOT protected\n$/)
+})
+
 test('without --yes and nobody to ask nothing is written', async () => {
   const ended = await run('install', '--dialect', 'claude')
   expect(ended).toMatchObject({ code: 1 })

@@ -74,6 +74,11 @@ OUR_FILE = OUR_NAME + ".py"
 TOML_MARK = "  # countersign"
 
 
+def gemini_home():
+    """Returns the folder that has `.gemini`. The variable replaces the user's home for Gemini CLI."""
+    return os.environ.get("GEMINI_CLI_HOME") or os.path.expanduser("~")
+
+
 class Place:
     """The folders of one installation: for one user, or for everybody on the machine (managed)."""
 
@@ -103,6 +108,8 @@ class Place:
             if path is None:
                 raise Refused("managed settings of %s on this system are not known" % client)
             return path
+        if client == "gemini":
+            return os.path.join(gemini_home(), *user.split("/"))
         folder = os.environ.get(HOME_VARIABLES.get(client, ""))
         if folder:
             return os.path.join(folder, *user.split("/")[1:])

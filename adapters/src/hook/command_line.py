@@ -24,10 +24,21 @@ class Simple:
         self.source = source  # the first command of its pipe; None if it is the first command itself
 
 
+def is_terminal(word):
+    """Whether this file may be the terminal: a name such as `/dev/tty`, or an open descriptor."""
+    if word in TERMINALS:
+        return True
+    if word.startswith("/proc/"):
+        return "/fd/" in word
+    return word != SUBSTITUTED and word.startswith(("/dev/fd/", "/dev/pts/", "/dev/tty"))
+
+
 def is_fed_by(operator, target):
     if operator in ("<<", "<<<"):
         return True
-    return operator == "<" and target not in TERMINALS and not any(c in target for c in "$`*?[")
+    if operator == "<&":
+        return target == "-"  # another descriptor may be the terminal; `<&-` closes the input
+    return operator == "<" and not is_terminal(target) and not any(c in target for c in "$`*?[")
 
 
 class Line:
@@ -142,8 +153,11 @@ class Line:
 
     def operator(self, text, at):
         c, two = text[at], text[at : at + 2]
-        if c == "&" and (two == "&>" or (self.redirect is not None and self.word is None)):
-            return  # a part of `&>` or `>&`
+        if c == "&" and self.redirect is not None and self.word is None:
+            self.redirect += "&"
+            return  # a part of `>&` or `<&`
+        if two == "&>":
+            return
         if c == "&" and text[max(0, at - 1) : at] == "|":
             return  # `|&` is a pipe
         if c == "|" and self.redirect is not None and self.word is None:
@@ -151,14 +165,17 @@ class Line:
         self.end_command(into_pipe=c == "|" and "||" not in (two, text[max(0, at - 1) : at + 1]))
 
     def start_redirect(self, text, at):
-        if self.word is not None and "".join(self.word).isdigit():
-            self.word = None  # the number of a descriptor
+        before = "".join(self.word or ())
+        is_named = before[:1] == "{" and before[-1:] == "}" and before[1:-1].isidentifier()
+        if before.isdigit() or is_named:
+            self.word = None  # the number of a descriptor, or `{name}` for a new one
         self.end_word()
         end = at + 1
         while end < len(text) and text[end] in "<>" and end - at < 3:
             end += 1
-        self.redirect = text[at:end]
-        if self.redirect == "<<":
+        # A descriptor other than 0 stays before the operator, because it does not feed the program.
+        self.redirect = (before if is_named or before.strip("0").isdigit() else "") + text[at:end]
+        if text[at:end] == "<<":
             end += text[end : end + 1] == "-"
             first = end
             while first < len(text) and text[first] in " \t":

@@ -1,27 +1,59 @@
 # The command `doctor`: ways to get around the hook that a client leaves open (docs/agents-reference.md).
 
-# Known ways to get around a managed hook, which `install` cannot prevent.
+# Known ways to get around a managed hook, which `install` cannot prevent. Each client has some, so `doctor` calls none of
+# them protected.
 OPEN_WAYS = {
-    "claude": "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
-    "codex": "variables such as `BASH_ENV`, in the environment or in `.env` of a user's folder `.codex`, keep the shell from starting the hook",
-    "copilot": "a trusted repository's MCP servers start programs, and no hook is asked: name the allowed ones as `allowedMcpServers` in %s",
-    "opencode": "a repository's plugins run in opencode itself before any call, and nothing prevents that; tools and skills with commands need OPENCODE_DISABLE_PROJECT_CONFIG=1 and OPENCODE_DISABLE_EXTERNAL_SKILLS=1",
-    "gemini": "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",
+    "claude": (
+        "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
+        "a repository's `apiKeyHelper` and `otelHeadersHelper` start programs, and no hook is asked, also with `-p` in a folder that nobody "
+        'trusted: set both to "" in the managed settings. `statusLine` of a trusted folder does so in a terminal, and no setting was tried',
+        "a trusted repository's MCP servers (`.mcp.json`) start programs, and no hook is asked: write `{\"mcpServers\": {}}` into "
+        "`managed-mcp.json` beside the managed settings",
+    ),
+    "codex": (
+        "variables such as `BASH_ENV`, in the environment or in `.env` of a user's folder `.codex`, keep the shell from starting the hook",
+        "a trusted repository's MCP servers (`.codex/config.toml`) start programs, and no hook is asked: add an empty table `[mcp_servers]` to "
+        "`requirements.toml`",
+    ),
+    "copilot": (
+        "a trusted repository's language server (`.github/lsp.json`) starts a program, and the hook is asked only about the tool `LSP`: "
+        "deny `LSP` with a rule",
+    ),
+    "opencode": (
+        "a repository's plugins run in opencode itself before any call, and nothing prevents that; tools and skills with commands need "
+        "OPENCODE_DISABLE_PROJECT_CONFIG=1 and OPENCODE_DISABLE_EXTERNAL_SKILLS=1",
+        "a repository's MCP servers and formatters start programs, and no hook is asked: set OPENCODE_DISABLE_PROJECT_CONFIG=1",
+    ),
+    "gemini": (
+        "a copy of the hook in a user's settings, or `GEMINI_CLI_SYSTEM_SETTINGS_PATH` in the environment, replaces the managed one",
+        "a trusted repository's MCP servers start programs, and no hook is asked: name at least one server as `mcp.allowed` in the managed "
+        "settings, and define each of these servers there. An empty list allows every server",
+        'a trusted repository\'s `tools.discoveryCommand` starts a program, and no hook is asked: set it to "" in the managed settings',
+    ),
 }
+COPILOT_SERVERS = (
+    'a trusted repository\'s MCP servers start programs, and no hook is asked: set `"allowedMcpServers": []` in %s. '
+    "A list of names does not help, because a repository can use an allowed name"
+)
 
 
 def by_its_client(client, findings):
-    """Says how a user can still get around a managed hook. The verdict is then `works` and not `protected`."""
-    way = OPEN_WAYS.get(client)
-    if client == "copilot" and os.name != "nt":
-        path = Place(True).settings_file(COPILOT_POLICY)
-        if isinstance(look_up(settings_or_none(path), ("allowedMcpServers",)), list):
-            return
-        way = way % path
-    if way is None:
-        return
-    findings.enforced = False
-    findings.note("%s: what still gets around the managed hook: %s" % (client, way))
+    """Says how a user or a repository can still get around a managed hook. The verdict is then `works` and not
+    `protected`."""
+    ways = OPEN_WAYS.get(client, ())
+    if client == "copilot":
+        ways += copilot_servers()
+    for way in ways:
+        findings.enforced = False
+        findings.note("%s: what still gets around the managed hook: %s" % (client, way))
+
+
+def copilot_servers():
+    """Returns the way by a repository's MCP servers; nothing if the managed settings allow no server."""
+    if os.name == "nt":
+        return (COPILOT_SERVERS % "the managed settings",)
+    path = Place(True).settings_file(COPILOT_POLICY)
+    return () if look_up(settings_or_none(path), ("allowedMcpServers",)) == [] else (COPILOT_SERVERS % path,)
 
 
 def codex_variables(findings):
@@ -64,7 +96,7 @@ def by_its_project(client, findings):
 
 def extension_hooks():
     """Returns the files in extensions of Gemini CLI that have hooks for the event before a call."""
-    folder, found = os.path.join(os.path.expanduser("~"), ".gemini", "extensions"), []
+    folder, found = os.path.join(gemini_home(), ".gemini", "extensions"), []
     try:
         names = sorted(os.listdir(folder))
     except OSError:

@@ -72,7 +72,7 @@ def gemini_switched_off(place, path, settings, ours, findings):
 def gemini_around(place, hook_settings, findings):
     """Reports settings in the user's files and in this folder's files that switch the hook off or get around it."""
     names = {one.get("name") for one in gemini_hooks(hook_settings) if is_ours(one)}
-    home, here = os.path.expanduser("~"), os.getcwd()
+    home, here = gemini_home(), os.getcwd()
     for folder in dict.fromkeys((home, here)):
         path = os.path.join(folder, ".gemini", "settings.json")
         try:
@@ -99,16 +99,17 @@ def dangerous_variables(folder, findings):
     folders = [folder]
     while os.path.dirname(folders[-1]) != folders[-1]:
         folders.append(os.path.dirname(folders[-1]))
-    for folder in dict.fromkeys(folders + [os.path.expanduser("~")]):
+    for folder in dict.fromkeys(folders + [gemini_home()]):
         for name in (os.path.join(".gemini", ".env"), ".env"):
             path = os.path.join(folder, name)
-            for variable in stopping_variables(path):
-                findings.fail("`%s` in %s keeps the hook from running: remove it, or install --managed" % (variable, path))
+            for variable in stopping_variables(path, ["GEMINI_CLI_HOME"]):
+                does = "names a home with other extensions" if variable == "GEMINI_CLI_HOME" else "keeps the hook from running"
+                findings.fail("`%s` in %s %s: remove it, or install --managed" % (variable, path, does))
 
 
-def stopping_variables(path):
-    """Returns the variables of a `.env` file that keep a hook from running. A line has the form `NAME=value` or `NAME:
-    value`."""
+def stopping_variables(path, more=()):
+    """Returns the variables of a `.env` file that keep a hook from running, or that are in `more`. A line has the form
+    `NAME=value` or `NAME: value`."""
     import re
 
     try:
@@ -116,4 +117,4 @@ def stopping_variables(path):
     except Refused:
         lines = []
     named = [re.match(r"\s*(?:export\s+)?([\w.-]+)\s*[=:]", line) for line in lines]
-    return sorted({match.group(1) for match in named if match} & set(STOPPING_VARIABLES))
+    return sorted({match.group(1) for match in named if match} & {*STOPPING_VARIABLES, *more})

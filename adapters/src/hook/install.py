@@ -8,7 +8,7 @@ A variable that is not set keeps the saved value, which is shown. An empty varia
   SERVICE_APPROVAL_WAIT= python3 service_hook.py install --dialect claude"""
 
 DOCTOR_NOTES = """the last line, and the exit code:
-  protected      0  every test passed, and settings of users or projects cannot switch it off (--managed)
+  protected      0  every test passed, and no way around it is known (--managed); today no client gets this
   works          0  every test passed, but a person who can write the user's files can still get around it
   not tried      0  every test passed, but the client is not on the PATH yet: see the lines with ??
   not proven     1  something could not be tested here: see the lines with ??

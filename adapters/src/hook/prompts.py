@@ -7,15 +7,20 @@
 PROMPTS = dict(
     [(name, 0) for name in "bash sh zsh dash ash ksh mksh fish csh tcsh rbash xonsh nu elvish python ipython pypy".split()]
     + [(name, 0) for name in "node deno bun ruby irb perl php lua luajit R redis-cli tmux screen pwsh powershell tclsh".split()]
-    + [(name, 0) for name in "ghci jshell scala erl iex julia octave unshare nsenter login newgrp m4 dc at batch pry guile".split()]
+    + [(name, 0) for name in "ghci jshell scala erl iex julia octave unshare nsenter login newgrp m4 dc pry guile expect tsx swift".split()]
     + [(name, 1) for name in "ssh telnet nc ncat socat su ftp sftp sqlite sqlite3 chroot".split()]
-    + [(name, 99) for name in "psql mysql mongosh gdb lldb script vi vim nvim view ex ed emacs nano less more man".split()]
+    + [(name, 99) for name in "psql mysql mongosh gdb lldb script vi vim nvim view ex ed emacs nano less more man at batch".split()]
 )
+# The option `-m` of these programs names a module to run.
+WITH_MODULES = ("python", "pypy", "ipython")
+# Programs that run the commands of a file. These are refused if the file is the terminal. `sed` and `awk` name such a file
+# with `-f`, and their other files are data.
+FILE_RUNNERS = frozenset("make gmake bmake cmake ninja rake just ansible ansible-playbook dotnet tsx swift".split())
 # The option `-c` of these programs takes code of their own language, not a command line.
 PROGRAMMED = ("python", "pypy", "ipython", "lua", "R", "octave")
 SHELLS = frozenset("bash sh zsh dash ash ksh mksh fish csh tcsh rbash".split())
 # With one of these words as the first argument, many programs open a prompt: `poetry shell`, `rails console`.
-PROMPT_COMMANDS = frozenset("shell console repl dbshell develop enter attach interactive".split())
+PROMPT_COMMANDS = frozenset("shell console repl dbshell debugshell develop enter attach interactive".split())
 # Options of the programs in PROMPTS that take the next word as their value.
 WITH_VALUE = "--rcfile --init-file -O +O -o +o -W -X -r --require --import -I -M".split()
 NO_PROMPT = ("-c", "-e", "-f", "--eval", "--command", "--execute", "--file", "--version", "--help", "-V", "-h", "--batch")
@@ -53,7 +58,7 @@ def base_name(word):
 def program_name(word):
     """Returns a program's name without its folder and version: `python` for `/usr/bin/python3.12`."""
     name = base_name(word)
-    return name if name in FILTERS or name in WRAPPERS else name.rstrip("0123456789.-") or name
+    return name if name in FILTERS or name in WRAPPERS or name in PROMPTS else name.rstrip("0123456789.-") or name
 
 
 def asks(words, depth):
@@ -67,7 +72,7 @@ def asks(words, depth):
     most = PROMPTS.get(name)
     if most is not None and prompts(name, words[1:], most, depth):
         return True
-    if reads_as_code(name, words[1:]):
+    if reads_as_code(name, words[1:]) or runs_typed_file(name, words[1:]) or debugs(name, words[1:]):
         return True
     operands = [word for word in words[1:] if not word.startswith("-")]
     if any(word in PROMPT_COMMANDS for word in operands[: 2 if most is not None else 1]) and name not in ORDINARY and name not in FILTERS:
@@ -84,6 +89,32 @@ def asks(words, depth):
         started = [at for at, word in enumerate(words) if word in ("-exec", "-execdir", "-ok", "-okdir")]
         return bool(started) and wraps(words[started[0] + 1 :], depth)
     return wraps(words[1:], depth)
+
+
+def runs_typed_file(name, arguments):
+    """Whether this program runs the commands of a file that is the terminal: `make -f -`, `sed -f /dev/stdin`."""
+    only_options = name in AWKS or name == "sed"
+    if name == "split":
+        return any(word.startswith("--filter") for word in arguments)  # it gives what is typed to a program
+    if not only_options and name not in FILE_RUNNERS:
+        return False
+    for at, word in enumerate(arguments):
+        value = word.partition("=")[2] if word.startswith("--") else word[2:] if word.startswith(("-f", "-P", "-C")) else ""
+        # The letter of the option can be the last of several: `-sf -`.
+        is_next = word.startswith("--file") or (word[:1] == "-" and word[1:2] != "-" and word.endswith("f"))
+        if is_terminal(value) or (is_next and any(map(is_terminal, arguments[at + 1 : at + 2]))):
+            return True
+    return not only_options and any(map(is_terminal, arguments))
+
+
+def debugs(name, arguments):
+    """Whether this program waits in a debugger or a prompt of its language for what is typed."""
+    if name == "dotnet":
+        return [word for word in arguments if not word.startswith("-")] == ["fsi"]
+    if name in ORDINARY or name in FILTERS or name in SOURCES:
+        return False
+    tests = any(base_name(word) in ("pytest", "py.test") for word in [name] + arguments)
+    return "--pdb" in arguments or (tests and "--trace" in arguments)
 
 
 # Options of `sudo` that take the next word.
@@ -116,7 +147,7 @@ def opens_container(name, arguments):
 
 
 # Words that show that code reads standard input, and words that show that code runs a text or a program.
-READS_INPUT = ("input", "stdin", "STDIN", "readline", "gets", "ARGF", "<>", "open(0", "/dev/tty", "/dev/fd/0")
+READS_INPUT = ("input", "stdin", "STDIN", "interact", "readline", "gets", "ARGF", "<>", "open(0", "/dev/tty", "/dev/fd/0")
 RUNS_TEXT = ("exec", "eval", "system", "popen", "spawn", "subprocess", "child_process", "Function", "import(", "`", "%x", "qx", "shell")
 
 
@@ -126,7 +157,7 @@ def reads_as_code(name, arguments):
         operands = [word for word in arguments if not word.startswith("-")]
         code, files = (operands[0], operands[1:]) if operands else ("", [])
         runs = "system" in code or "|" in code or any(word.startswith("-f") for word in arguments)
-        return runs and (not files or any(word in TERMINALS for word in files))
+        return runs and (not files or any(is_terminal(word) for word in files))
     if name == "sed":
         operands = [word for word in arguments if not word.startswith("-")]
         return len(operands) <= 1 and any(map(sed_runs, arguments))
@@ -172,7 +203,7 @@ def wraps(arguments, depth):
         if word.startswith("-") or "=" in word:
             continue
         name = program_name(word)
-        if (name in PROMPTS or name in AWKS or name == "sed") and asks(words[at:], depth + 1):
+        if (name in PROMPTS or name in AWKS or name in FILE_RUNNERS or name in ("sed", "split")) and asks(words[at:], depth + 1):
             return True
         if name in ORDINARY:
             return False
@@ -185,14 +216,14 @@ def prompts(name, arguments, most, depth):
     while left:
         word = left.pop(0)
         short = word[:1] == "-" and word[1:2] != "-"
-        if word in ASKS_ON or word in TERMINALS:
+        if word in ASKS_ON or is_terminal(word):
             return True
         if name in SHELLS and short and "c" in word and given == 0:
             left = [each for each in left if not each.startswith("-")]
             return bool(left) and opens_prompt(left[0], depth + 1)
         if word in ("-c", "--command") or (short and word.endswith("c") and most == 0):
             return bool(left) and name not in PROGRAMMED and opens_prompt(left[0], depth + 1)
-        if word == "-m":
+        if word == "-m" and name in WITH_MODULES:
             module = left.pop(0) if left else None
             given += 1
         elif word in WITH_VALUE and most == 0:
@@ -215,7 +246,7 @@ def reads_terminal(simple):
         return False
     most = FILTERS.get(base_name(words[0]))
     operands = [word for word in words[1:] if not word.startswith("-") or word == "-"]
-    return most is not None and (len(operands) <= most or any(word in TERMINALS for word in operands[most:]))
+    return most is not None and (len(operands) <= most or any(is_terminal(word) for word in operands[most:]))
 
 
 def runs_text(simple, depth):
@@ -251,7 +282,7 @@ def opens_prompt(command, depth=0):
         if not words:
             continue
         name = base_name(words[0])
-        if name in ("source", ".") and any(word in TERMINALS for word in words[1:]):
+        if name in ("source", ".") and any(is_terminal(word) for word in words[1:]):
             return True
         if typed and runs_text(simple, depth):
             return True

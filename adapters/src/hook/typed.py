@@ -10,9 +10,9 @@ HARMLESS |= set(
     install mktemp mkfifo rmdir sync truncate split csplit join comm expand nproc free uptime lsof ss netstat ip dig host nslookup
     ping whoami id groups tty stty tput clear history lscpu md5sum sha1sum sha256sum sha512sum shasum cksum zip unzip bzip2
     bunzip2 xz unxz zstd ar nm objdump strip ldd strings make cmake ninja meson bazel gradle mvn ant gcc cc clang ld as rustc
-    rustfmt rustup clippy-driver gofmt javac tsc tsx eslint prettier biome jest vitest mocha playwright pytest tox nox ruff black mypy
-    pylint flake8 isort pyright coverage pre-commit dotnet swift xcodebuild composer bundle gem rake hg svn gh glab fd tree bat
-    jq yq terraform tofu helm kustomize ansible-playbook packer apply_patch applypatch codex shellcheck shfmt hadolint""".split()
+    rustfmt rustup clippy-driver gofmt javac tsc eslint prettier biome jest vitest mocha playwright pytest tox nox ruff black mypy
+    pylint flake8 isort pyright coverage pre-commit dotnet xcodebuild composer bundle gem rake hg svn gh glab fd tree bat
+    jq yq terraform tofu helm kustomize ansible-playbook packer apply_patch applypatch shellcheck shfmt hadolint""".split()
 )
 
 

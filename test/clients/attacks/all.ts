@@ -4,12 +4,14 @@ import { codexAttacks } from './codex.ts'
 import { copilotAttacks } from './copilot.ts'
 import { geminiAttacks } from './gemini.ts'
 import { opencodeAttacks } from './opencode.ts'
+import { programAttacks } from './programs.ts'
 
-/** Every attack, in the order of docs/agents-reference.md. */
+/** Every attack. docs/agents-reference.md has them by client, in this order. */
 export const attackRuns: readonly AttackRun[] = [
   ...claudeAttacks,
   ...codexAttacks,
   ...geminiAttacks,
   ...copilotAttacks,
   ...opencodeAttacks,
+  ...programAttacks,
 ]

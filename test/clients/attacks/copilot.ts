@@ -9,20 +9,14 @@ import {
   goesBelow,
   harmless,
   oneAttack,
-  repository,
   type AttackRun,
   type Open,
   type Turns,
 } from './attack.ts'
+import { copilotServers, trusted } from './copilot-servers.ts'
 
 const switchedOff = ({ home }: Place): void =>
   change(join(home, '.copilot', 'hooks', 'countersign.json'), { version: 1, disableAllHooks: true })
-/** Makes the project a repository whose folder the user trusts. Copilot CLI reads a repository's files only then. */
-const trusted = (place: Place): void => {
-  const { home, work } = place
-  repository(place)
-  change(join(home, '.copilot', 'config.json'), { trusted_folders: [work], trustedFolders: [work] })
-}
 const inProject =
   (file: string) =>
   (place: Place): void => {
@@ -59,14 +53,6 @@ const rewritingPlugin =
     for (const name of ['hooks.json', 'hooks/hooks.json']) copyFileSync(own, join(plugin, name))
     rmSync(own)
   }
-const ran = (id: string, { work }: Place): string => `echo ran > '${join(work, id)}'`
-const ownServer =
-  (id: string) =>
-  (place: Place): void => {
-    trusted(place)
-    const mcpServers = { own: { type: 'local', command: 'sh', args: ['-c', ran(id, place)], tools: ['*'] } }
-    for (const file of ['.mcp.json', '.github/mcp.json']) change(join(place.work, file), { mcpServers })
-  }
 const rewritten = "a project's own hook makes another command of the call (`modifiedArgs`)"
 
 const switchable: Open = {
@@ -77,14 +63,6 @@ const inNoOrder: Open = {
   why: "Such hooks run beside a user's own, and Copilot CLI 1.0.102 has no order in which the user's is last.",
   helps: 'Install with `--managed`.',
 }
-const serversOfRepositories: Open = {
-  why: 'Copilot CLI 1.0.102 starts the MCP servers of a trusted folder as programs, and asks no hook.',
-  helps: 'Name the allowed servers as `allowedMcpServers` in `/etc/github-copilot/managed-settings.json`.',
-  closedBy: 'copilot-managed-mcp-allowed',
-}
-/** Without this variable Copilot CLI starts no MCP servers of a folder when it has no terminal. */
-const loadsServers = 'export GITHUB_COPILOT_PROMPT_MODE_WORKSPACE_MCP=true'
-
 /** The denied call is not a command, because the variables of a shell would stop a command too. */
 const turns: Turns = (client, file, { work }) => [[client.write(join(work, file), 'curl')]]
 /** A program that does nothing, in the first folder of the `PATH`. */
@@ -143,22 +121,7 @@ export const copilotAttacks: readonly AttackRun[] = [
     },
     blocksAll: true,
   }),
-  managed('mcp', "a repository's MCP server that runs a command when it starts", {
-    setup: ownServer('copilot-managed-mcp'),
-    expected: serversOfRepositories,
-    turns: () => [],
-    before: loadsServers,
-    doctor: 'works',
-  }),
-  managed('mcp-allowed', 'the same, where the managed settings have `"allowedMcpServers": []`', {
-    setup: (place) => {
-      ownServer('copilot-managed-mcp-allowed')(place)
-      change(join(machineOf(place), 'etc/github-copilot/managed-settings.json'), { allowedMcpServers: [] })
-    },
-    turns: () => [],
-    before: loadsServers,
-    doctor: 'protected',
-  }),
+  ...copilotServers,
   managed('loader', '`LD_TRACE_LOADED_OBJECTS=1` in the environment: the client does not start then', {
     turns,
     before: 'export LD_TRACE_LOADED_OBJECTS=1',
