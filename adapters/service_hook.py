@@ -2022,8 +2022,8 @@ def question(answer, options):
     call = read_call(answer.dialect, event)
     answer.event = call.event
     if answer.dialect != options.dialect:
-        # The time-out in the command line is for another client. So the default time-out of this client is a second
-        # limit, and the earlier one counts.
+        # The command line was written for another client, and so was its time-out. This client may give up sooner. So
+        # the deadline is the sooner of two: the one from the command line, and the one from this client's default.
         limit = options.started + patience(answer.dialect, None)
         answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     settings = Settings(options.config)

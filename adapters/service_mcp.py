@@ -1463,8 +1463,8 @@ class HttpSession:
         accept = {"POST": "application/json, text/event-stream", "GET": "text/event-stream"}.get(method, "*/*")
         extra.update({"Accept": accept, "User-Agent": HEADERS[0].partition(": ")[2], "Connection": "close"})
         try:
-            # Only a stream and the answer to a request may take long. Other messages have a short limit: a server that
-            # does not accept one of them must not delay the messages after it.
+            # A stream (GET) and the answer to a numbered MCP request may take long. All other messages, such as a
+            # notification, have a short limit: a server that does not accept one must not delay the messages after it.
             waits = number is not None or method == "GET"
             connection = address.connect(IDLE_SECONDS if waits else START_SECONDS)
             self.keep(connection, number)
