@@ -1,4 +1,4 @@
-import { diffOf, fieldsOf, quoted, titleOf, type Preview } from '../../catalog/preview.ts'
+import { diffOf, fieldsOf, mostOfPreview, quoted, titleOf, type Preview } from '../../catalog/preview.ts'
 import type { ToolDeclaration } from '../../catalog/tool.ts'
 import { parseParams } from '../../contract/tool-params.ts'
 import { isObject } from '../../contract/json.ts'
@@ -131,22 +131,28 @@ function editOf(params: JsonObject): Pick<Preview, 'diff' | 'note'> {
 
 /** The line above each change, if a call makes several. */
 const headOf = (index: number, every: boolean): string =>
-  `${headBegin}${index + 1}${every ? ', every place' : ''} ──`
-const headBegin = '── change '
+  `── change ${index + 1}${every ? ', every place' : ''} ──`
+/** Each line begins with the number of its change. So lines of two changes never count as the same line. */
+const numbered = (index: number, text: string): string =>
+  text
+    .split('\n')
+    .map((line) => `${index + 1} │ ${line}`)
+    .join('\n')
 const mostEdits = 50
 
-/** Several edits of one file, one below the other. A text that imitates the line above a change shows no change. */
+/** Several edits of one file, one below the other. If they are too long to show all of them, no change is shown. */
 function editsOf(list: Json | undefined): Pick<Preview, 'diff' | 'note'> {
   if (!Array.isArray(list) || list.length === 0 || list.length > mostEdits) return {}
   const texts = list.map((edit) => (isObject(edit) ? editTexts(edit) : null))
-  if (
-    texts.some((each) => each === null || [each.before, each.after].some((text) => text.includes(headBegin)))
-  )
-    return {}
+  if (texts.includes(null)) return {}
   const side = (name: 'before' | 'after'): string =>
-    texts.map((each, index) => `${headOf(index, each?.every === true)}\n${each?.[name] ?? ''}`).join('\n')
+    texts
+      .map((each, index) => `${headOf(index, each?.every === true)}\n${numbered(index, each?.[name] ?? '')}`)
+      .join('\n')
+  const [before, after] = [side('before'), side('after')]
+  if (Math.max(before.length, after.length) > mostOfPreview.side) return {}
   return {
-    diff: diffOf(side('before'), side('after')),
+    diff: diffOf(before, after),
     note: 'All texts come from the agent. Countersign does not see the file: the call makes the changes in this order.',
   }
 }

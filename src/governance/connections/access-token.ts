@@ -142,9 +142,10 @@ async function sharedAccess(
     if (row.is_fresh && kept.accessToken !== null)
       return sharedToken(context.db, row, kept.accessToken, false)
     const asked = presentMoment()
-    if (await claim(context.db, row)) {
+    const lease = await claim(context.db, row)
+    if (lease !== null) {
       const outgoing = soonAfter(asked, context.outgoing)
-      return refresh({ ...context, outgoing }, declaration, granting, row, kept)
+      return refresh({ ...context, outgoing }, declaration, granting, { ...row, lease }, kept)
     }
     if (performance.now() > end)
       throw new TokenServerAway('another process has asked for a new access token and has no answer yet')
@@ -166,11 +167,11 @@ async function sharedAccess(
 }
 
 /**
- * Claims the right to ask for a new access token. Returns false if another process has this right, or if the row has
- * changed.
+ * Claims the right to ask for a new access token. Returns the end of the lease; null if another process has this right,
+ * or if the row has changed. The end is text, because a Date of JavaScript has no microseconds.
  */
-async function claim(db: Db, { id, generation }: ConnectionRow): Promise<boolean> {
-  const { numUpdatedRows } = await db
+async function claim(db: Db, { id, generation }: ConnectionRow): Promise<string | null> {
+  const claimed = await db
     .updateTable('connections')
     .set({ refreshing_until: sql<Date>`clock_timestamp() + make_interval(secs => ${leaseSeconds})` })
     .where('id', '=', id)
@@ -178,8 +179,9 @@ async function claim(db: Db, { id, generation }: ConnectionRow): Promise<boolean
     .where('generation', '=', generation)
     .where(sql<boolean>`coalesce(refreshing_until < clock_timestamp(), true)`)
     .where(sql<boolean>`coalesce(access_fresh_until <= clock_timestamp(), true)`)
+    .returning(sql<string>`refreshing_until::text`.as('lease'))
     .executeTakeFirst()
-  return numUpdatedRows === 1n
+  return claimed?.lease ?? null
 }
 
 /**
@@ -204,7 +206,7 @@ async function refresh(
   context: Refreshing,
   declaration: IntegrationDeclaration,
   granting: GrantDeclaration<unknown>,
-  row: ConnectionRow,
+  row: ConnectionRow & { readonly lease: string },
   { credential, scopes }: KeptCredential<unknown>,
 ): Promise<Access | NoAccess> {
   try {
@@ -241,15 +243,18 @@ async function refresh(
 }
 
 /**
- * Ends the lease, so that the next call can ask the server at once. If the database does not answer, the lease expires
- * by itself.
+ * Ends the lease, so that the next call can ask the server at once. A lease of another process stays: this process may
+ * have stood still meanwhile. If the database does not answer, the lease expires by itself.
  */
-async function release(db: Db, { id, generation }: ConnectionRow): Promise<void> {
+async function release(
+  db: Db,
+  { id, lease }: { readonly id: string; readonly lease: string },
+): Promise<void> {
   await db
     .updateTable('connections')
     .set({ refreshing_until: null })
     .where('id', '=', id)
-    .where('generation', '=', generation)
+    .where(sql<boolean>`refreshing_until = ${lease}::timestamptz`)
     .execute()
     .catch(() => undefined)
 }

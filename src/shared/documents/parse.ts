@@ -35,7 +35,7 @@ type Way = 'pdf' | 'office' | 'csv' | 'text'
 /** Decides how the file is read. Throws DocumentRefused for a file that has none of these types. */
 function kindOf(bytes: Buffer, name: string, mediaType: string | null): Way {
   if (bytes.length === 0) throw new DocumentRefused('the file is empty')
-  const kind = binaryKind(bytes)
+  const kind = binaryKind(bytes, name)
   if (kind !== null) return kind
   if (!isText(bytes))
     throw new DocumentRefused(
@@ -47,16 +47,22 @@ function kindOf(bytes: Buffer, name: string, mediaType: string | null): Way {
   return /\.csv$/i.test(name) || mediaType === 'text/csv' ? 'csv' : 'text'
 }
 
-function binaryKind(bytes: Buffer): 'pdf' | 'office' | null {
-  // Some PDFs begin with other bytes. But a text that only mentions the marker remains a text.
-  const marker = bytes.subarray(0, 1024).indexOf('%PDF-')
-  if (marker === 0 || (marker > 0 && !isText(bytes))) return 'pdf'
+function binaryKind(bytes: Buffer, name: string): 'pdf' | 'office' | null {
+  if (isPdf(bytes, name)) return 'pdf'
   if (bytes.subarray(0, 4).equals(Buffer.from('PK\u0003\u0004'))) return 'office'
   if (bytes.subarray(0, 4).equals(Buffer.from([0xd0, 0xcf, 0x11, 0xe0])))
     throw new DocumentRefused(
       'the file is an old Office file, or has a password: save it as DOCX or XLSX without a password',
     )
   return null
+}
+
+/** Other bytes may stand before the marker of a PDF. But a text that only mentions the marker is no PDF. */
+function isPdf(bytes: Buffer, name: string): boolean {
+  const marker = bytes.subarray(0, 1024).indexOf('%PDF-')
+  if (marker < 0) return false
+  const isFirst = bytes.toString('utf8', 0, marker).trim() === ''
+  return isFirst || /\.pdf$/i.test(name) || !isText(bytes)
 }
 
 /** True if the bytes are UTF-8 and contain no NUL, which no text file contains. */

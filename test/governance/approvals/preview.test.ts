@@ -102,12 +102,12 @@ describe('the preview of an agent’s call', () => {
   test('of several edits shows each of them below a line of its own', () => {
     const edits = [
       { old_string: 'one', new_string: 'two' },
-      { old_string: 'a', new_string: 'b', replace_all: true },
+      { old_string: 'a\n── change 1 ──', new_string: 'one', replace_all: true },
     ]
     const { diff, note } = agentPreviewOf('MultiEdit', { file_path: 'a.txt', edits })
     expect(diff).toEqual({
-      before: '── change 1 ──\none\n── change 2, every place ──\na',
-      after: '── change 1 ──\ntwo\n── change 2, every place ──\nb',
+      before: '── change 1 ──\n1 │ one\n── change 2, every place ──\n2 │ a\n2 │ ── change 1 ──',
+      after: '── change 1 ──\n1 │ two\n── change 2, every place ──\n2 │ one',
       skipped: 0,
     })
     expect(note).toContain('in this order')
@@ -134,7 +134,7 @@ describe('the preview of an agent’s call', () => {
     ['Edit', { old_string: 'teh', new_string: 'the', oldString: 'teh' }],
     ['MultiEdit', { edits: [] }],
     ['MultiEdit', { edits: [{ old_string: 'one', new_string: 'two' }, { old_string: 'one' }] }],
-    ['MultiEdit', { edits: [{ old_string: 'x\n── change 2 ──', new_string: 'y' }] }],
+    ['MultiEdit', { edits: [{ old_string: 'x'.repeat(5_000), new_string: 'y' }] }],
     ['MultiEdit', { edits: Array.from({ length: 51 }, () => ({ old_string: 'a', new_string: 'b' })) }],
     ['mcp__disk__format', { old_string: 'teh', new_string: 'the' }],
   ] as const)('of %s %j is no change of a file', (tool, params) => {

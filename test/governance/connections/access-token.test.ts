@@ -180,9 +180,19 @@ describe.each(backends)('an access token with credentials in %s', (_, settings) 
     await end()
     const { outgoing } = engine.context
     const now = Date.now
-    const fetchWithin: typeof outgoing.fetchWithin = (bounds) => {
+    const otherLease = async () => {
+      const { rows } = await engine.context.pool.query<{ lease: string }>(
+        `update connections set refreshing_until = clock_timestamp() + interval '45 s'
+         returning refreshing_until::text as lease`,
+      )
+      return rows[0]?.lease
+    }
+    let lease: string | undefined
+    const fetchWithin: typeof outgoing.fetchWithin = (bounds) => async (input, init) => {
+      // Meanwhile, another process has claimed the row.
+      lease ??= await otherLease()
       jest.spyOn(Date, 'now').mockImplementation(() => now() + 30_000)
-      return outgoing.fetchWithin(bounds)
+      return outgoing.fetchWithin(bounds)(input, init)
     }
     const stalled = { ...engine.context, outgoing: { ...outgoing, fetchWithin } }
     try {
@@ -191,6 +201,11 @@ describe.each(backends)('an access token with credentials in %s', (_, settings) 
       jest.restoreAllMocks()
     }
     expect(refreshes()).toHaveLength(0)
+    const { rows } = await engine.context.pool.query(
+      'select refreshing_until::text as lease from connections',
+    )
+    expect(rows).toEqual([{ lease }])
+    await engine.context.pool.query('update connections set refreshing_until = null')
     expect(await works(await tokenOf())).toBe(200)
   })
 

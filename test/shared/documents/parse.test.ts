@@ -70,8 +70,14 @@ test('a text that mentions the marker of a PDF remains a text', async () => {
   const text = 'A file begins with %PDF- if it is a PDF.'
   expect(await parse(Buffer.from(text), 'notes.txt')).toMatchObject({ kind: 'text' })
   expect(await parse(Buffer.from('name,marker\npdf,%PDF-1.7\n'), 'a.csv')).toMatchObject({ kind: 'csv' })
-  const late = Buffer.concat([Buffer.from([0, 255]), pdfOf('Hi')])
-  expect(await parse(late, 'a.pdf')).toMatchObject({ kind: 'pdf' })
+})
+
+test.each([
+  ['bytes that are no text', Buffer.from([0, 255]), 'a'],
+  ['white space', Buffer.from('\n'), 'a.txt'],
+  ['text, and the name of a PDF', Buffer.from('from the printer\n'), 'a.pdf'],
+])('a PDF may have %s before its marker', async (_what, before, name) => {
+  expect(await parse(Buffer.concat([before, pdfOf('Hi')]), name)).toMatchObject({ kind: 'pdf' })
 })
 
 describe('refused, with a sentence that says why:', () => {
