@@ -4,8 +4,10 @@ import type { Db } from '../db/schema/index.ts'
 import type { Config } from '../shared/config.ts'
 import { setSessionCookie } from 'better-auth/cookies'
 import { confirmFirst } from '../governance/access/address-proof.ts'
+import { isSession } from '../governance/access/password-in-use.ts'
 import { endIfEnrolled, isWithFactor, type OpenedWith } from '../governance/access/second-factor.ts'
 import { takeCode } from '../governance/people/used-codes.ts'
+import { passwordChanged } from './password-watch.ts'
 import { requireSignUpOffered } from './sign-up-guards.ts'
 
 /**
@@ -131,8 +133,14 @@ export async function openingOf(
       return 'password'
     case '/two-factor/verify-backup-code':
       return 'password+backup_code'
-    case '/change-password':
-      return openedWithOf(await getSessionFromCtx(endpoint))
+    case '/change-password': {
+      const session = await getSessionFromCtx(endpoint)
+      // The library verified the old password some time ago. If a reset ended the session meanwhile, the new password of
+      // the reset must stay. This throws inside the transaction that changes the password. The transaction's own
+      // deletion of the session is not visible here, and it waits for a reset that is under way.
+      if (session !== null && !(await isSession(db, session.session.token))) throw passwordChanged()
+      return openedWithOf(session)
+    }
     case '/two-factor/verify-totp': {
       const isNew = await takeCode(db, userId, String(Object(endpoint.body)['code']))
       if (isNew || (await getSessionFromCtx(endpoint))?.user['twoFactorEnabled'] === false)

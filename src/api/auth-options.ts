@@ -10,6 +10,7 @@ import { takeAccountMail } from '../governance/people/account-mails.ts'
 import { endHalfSignIns, proveAddress } from '../governance/access/address-proof.ts'
 import { afterSignIn, authGuards, openingOf, sessionTokenIn } from './auth-guards.ts'
 import { resetMail, signUpAgainMail, verifyMail } from './auth-mails.ts'
+import { passwordWatch } from './password-watch.ts'
 import { isOneLine } from '../policy/text.ts'
 import { isError, wordsOf } from '../shared/log.ts'
 import type { SendMail, ServiceMail } from './service-mail.ts'
@@ -126,7 +127,8 @@ export function authOptions(
     },
     ...tables,
     hooks: { before: authGuards(config), after: afterSignIn(context.db) },
-    plugins: [twoFactor({ issuer: 'Countersign', schema: twoFactorTables })],
+    // `passwordWatch` must be the last: it checks what `twoFactor` leaves of a sign-in.
+    plugins: [twoFactor({ issuer: 'Countersign', schema: twoFactorTables }), passwordWatch(context.db)],
     databaseHooks: databaseHooks(context),
   } satisfies BetterAuthOptions
 }

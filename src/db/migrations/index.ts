@@ -42,6 +42,7 @@ import { keyedCalls } from './0059-keyed-calls.ts'
 import { lackingRights } from './0062-lacking-rights.ts'
 import { listsOfMessages } from './0063-lists-of-messages.ts'
 import { slackClaims } from './0068-slack-claims.ts'
+import { changedPasswords } from './0069-changed-passwords.ts'
 
 /**
  * All migrations, in the order in which they run. A migration is never undone, and a released migration is never
@@ -92,4 +93,5 @@ export const migrations: readonly { readonly name: string; readonly sql: string 
   { name: '0062-lacking-rights', sql: lackingRights },
   { name: '0063-lists-of-messages', sql: listsOfMessages },
   { name: '0068-slack-claims', sql: slackClaims },
+  { name: '0069-changed-passwords', sql: changedPasswords },
 ]
