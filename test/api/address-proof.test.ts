@@ -1,4 +1,5 @@
-import { describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { startScriptedServer, type ScriptedServer } from '../support/scripted-server.ts'
 import type { SmtpSink } from '../support/smtp-sink.ts'
 import { until } from '../stack/until.ts'
 import { Browser, totp } from './browser.ts'
@@ -14,6 +15,45 @@ import { useMailingServer } from './signed-in.ts'
 let sink: SmtpSink
 let server: TestServer
 useMailingServer((...both) => ([server, sink] = both))
+
+/** Plays GitHub, and receives the requests of webhooks. */
+let stranger: ScriptedServer
+beforeAll(async () => {
+  stranger = await startScriptedServer()
+  stranger.answer = () => ({ status: 200, body: { login: 'stranger' } })
+})
+afterAll(() => stranger?.close())
+
+/** Requests that connect something for later, in the organization `organizationId` of the person `id`. */
+const connecting = (organizationId: string, id: string) => ({
+  'a webhook': {
+    method: 'POST',
+    path: `/organizations/${organizationId}/webhooks`,
+    body: { url: `${stranger.url}/hook`, events: ['run.completed'] },
+  },
+  'a connection': {
+    method: 'POST',
+    path: '/tools/github_get_issue/connect',
+    body: { scope: 'personal', credential: { token: 'ghp_x', base_url: stranger.url } },
+  },
+  'a Slack account': {
+    method: 'PUT',
+    path: `/organizations/${organizationId}/members/${id}/accounts/slack`,
+    body: { external_id: 'U0STRANGER' },
+  },
+})
+/** How many things are connected for this person. */
+const connectedOf = async (id: string): Promise<number> => {
+  const { rows } = await server.context.pool.query<{ count: number }>(
+    `select ((select count(*) from webhooks where created_by = $1)
+           + (select count(*) from connections where created_by = $1)
+           + (select count(*) from memberships where user_id = $1 and slack_account is not null))::int as count`,
+    [id],
+  )
+  return rows[0]?.count ?? -1
+}
+const setConfirmed = (id: string, is: boolean) =>
+  server.context.pool.query('update users set email_verified = $2 where id = $1', [id, is])
 
 const password = 'correct horse battery'
 const own = 'chosen by the owner'
@@ -67,6 +107,36 @@ describe('before the address is confirmed', () => {
     expect(rowCount).toBe(0)
   })
 
+  test('webhooks, connections and Slack accounts are refused, and made afterwards', async () => {
+    const { at, id } = await hijack()
+    const organizationId = (await at.send('GET', '/me')).body.organization_id
+    const requests = Object.entries(connecting(organizationId, id))
+    for (const [what, { method, path, body }] of requests) {
+      const { status, body: answer } = await at.send(method, path, body)
+      expect([what, status, answer.error.code]).toEqual([what, 409, 'conflict'])
+      expect(answer.error.message).toMatch(/^confirm your address first/)
+    }
+    expect(await connectedOf(id)).toBe(0)
+    await setConfirmed(id, true)
+    for (const [what, { method, path, body }] of requests)
+      expect([what, (await at.send(method, path, body)).status]).toEqual([what, method === 'PUT' ? 200 : 201])
+    expect(await connectedOf(id)).toBe(3)
+  })
+
+  test('no webhook is changed, but it can be deleted', async () => {
+    const { at, id } = await hijack()
+    const organizationId = (await at.send('GET', '/me')).body.organization_id
+    await setConfirmed(id, true)
+    const { method, path, body } = connecting(organizationId, id)['a webhook']
+    const { body: webhook } = await at.send(method, path, body)
+    await setConfirmed(id, false)
+    const one = `${path}/${webhook.id}`
+    expect((await at.send('PATCH', one, { url: `${stranger.url}/other` })).status).toBe(409)
+    expect((await at.send('POST', `${one}/rotate-secret`, {})).status).toBe(409)
+    expect((await at.send('GET', one)).body.url).toBe(`${stranger.url}/hook`)
+    expect((await at.send('DELETE', one)).status).toBe(204)
+  })
+
   test.each(['two-factor/enable/', '/two-factor/enable', 'two-factor%2Fenable', 'Two-Factor/Enable'])(
     'nor by another spelling: %s',
     async (path) => {
@@ -83,22 +153,27 @@ describe('before the address is confirmed', () => {
 
 describe('while the address is being confirmed', () => {
   const requests = {
-    'a key': () => ({ path: '/api-keys', body: { name: 'later', scopes: ['runs:read'] } }),
+    'a key': () => ({ method: 'POST', path: '/api-keys', body: { name: 'later', scopes: ['runs:read'] } }),
     'an invitation': (organizationId: string) => ({
+      method: 'POST',
       path: `/organizations/${organizationId}/invitations`,
       body: { email: 'x@acme.test' },
     }),
+    'a webhook': (organizationId: string, id: string) => connecting(organizationId, id)['a webhook'],
+    'a connection': (organizationId: string, id: string) => connecting(organizationId, id)['a connection'],
+    'a Slack account': (organizationId: string, id: string) =>
+      connecting(organizationId, id)['a Slack account'],
   }
   test.each(Object.entries(requests))('%s is refused', async (_, requestIn) => {
     const { at, id } = await hijack()
     const { body: acme } = await at.send('POST', '/organizations', { name: 'Acme' })
-    const { path, body } = requestIn(acme.id)
+    const { method, path, body } = requestIn(acme.id, id)
     const { pool } = server.context
     const proof = await pool.connect()
     try {
       await proof.query('begin')
       await proof.query('update users set email_verified = true where id = $1', [id])
-      const answer = at.send('POST', path, body)
+      const answer = at.send(method, path, body)
       await waitsForLock(server.adminUrl)
       await proof.query('delete from auth_sessions where user_id = $1', [id])
       await proof.query('commit')
@@ -112,6 +187,7 @@ describe('while the address is being confirmed', () => {
       [id],
     )
     expect(rows).toEqual([{ keys: 0, invitations: 0 }])
+    expect(await connectedOf(id)).toBe(0)
   })
 })
 

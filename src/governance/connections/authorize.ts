@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import type { Authorization } from '../../catalog/integrations/grant.ts'
 import type { GrantDeclaration, IntegrationDeclaration } from '../../catalog/integrations/integration.ts'
 import { publicBase } from '../../shared/config.ts'
+import { requireProvenCaller } from '../access/address-proof.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole } from '../access/recheck.ts'
 import { DomainError } from '../errors.ts'
@@ -55,8 +56,8 @@ export function authorizationOf(
 /**
  * Begins an authorization in the browser (OAuth 2.1: code with PKCE). Throws `not_found` for an unknown tool,
  * `bad_request` for a tool without an integration, and `unavailable` if the server does not answer. Throws
- * `insufficient_role` if a member connects for the organization. Also throws the errors of `authorizationOf` and
- * `growAs`.
+ * `insufficient_role` if a member connects for the organization, and `conflict` while the caller's address is not
+ * confirmed. Also throws the errors of `authorizationOf` and `growAs`.
  */
 export async function beginAuthorization(
   context: Authorizing,
@@ -78,7 +79,9 @@ export async function beginAuthorization(
   return growAs(context, caller, 'org.change', {
     action: 'create',
     async work(tx, now) {
-      if (scope === 'organization') requireRole((await now()).role, 'admin')
+      const present = await now()
+      if (scope === 'organization') requireRole(present.role, 'admin')
+      await requireProvenCaller(tx, present)
       await tx.send(sql`delete from connection_attempts where state_hash in (
         select state_hash from connection_attempts
         where organization_id = ${tx.organizationId} and user_id = ${caller.userId}

@@ -3,6 +3,7 @@ import type { IntegrationDeclaration } from '../../catalog/integrations/integrat
 import { newId } from '../../contract/ids.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { inOneLine } from '../../policy/text.ts'
+import { requireProvenCaller } from '../access/address-proof.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole, type Acting } from '../access/recheck.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -38,7 +39,9 @@ export type Saving = Acting & { readonly db: Db; readonly secrets: Secrets }
 /**
  * Saves a connection after the service has accepted its credential. If the person or organization that owns the
  * connection already has one to the same integration, the new connection replaces it. Throws `insufficient_role`,
- * `validation_error` if the organization already has `mostConnections` connections, and the errors of `growAs`.
+ * `validation_error` if the organization already has `mostConnections` connections, and the errors of `growAs`. Throws
+ * `conflict` while the caller's address is not confirmed: the person who really has this address must not use a
+ * stranger's connection later.
  */
 export async function saveConnection(
   context: Saving,
@@ -56,7 +59,9 @@ export async function saveConnection(
   return growAs(context, caller, 'org.change', {
     action: 'create',
     async work(tx, now) {
-      if (scope === 'organization') requireRole((await now()).role, 'admin')
+      const present = await now()
+      if (scope === 'organization') requireRole(present.role, 'admin')
+      await requireProvenCaller(tx, present)
       const ownerId = scope === 'personal' ? caller.userId : null
       const replaced = await replaceLive(tx, declaration.name, ownerId)
       await requireRoom(tx)

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import type { Role } from '../../policy/types.ts'
+import { requireProvenCaller } from '../access/address-proof.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { requireRole, roleUnderLock, runAs, type Acting } from '../access/recheck.ts'
 import { hasRole } from '../access/scopes.ts'
@@ -62,7 +63,8 @@ export interface Account {
  * Linking the same account again changes nothing.
  *
  * Throws `insufficient_role`, `not_found` for a non-member, `validation_error` for a wrong code, and `rate_limited`
- * after too many codes. Throws `conflict` if the account is linked to another member, or if the code cannot be sent.
+ * after too many codes. Throws `conflict` if the account is linked to another member, if the code cannot be sent, or while
+ * the caller's address is not confirmed.
  */
 export async function linkSlackAccount(
   context: Acting,
@@ -72,8 +74,10 @@ export async function linkSlackAccount(
 ): Promise<LinkAnswer> {
   const answer = { user_id: userId, external_id: account, linked: true, code_expires_at: null }
   const refusal = await runAs(context, caller, 'org.change', async (tx, now) => {
-    const { role } = await now()
+    const present = await now()
+    const { role } = present
     const before = await accountToChange(tx, { caller, role, userId, account })
+    await requireProvenCaller(tx, present)
     if (before === account) return null
     if (!hasRole(role, 'admin')) {
       if (code === undefined) return askForCode(tx, caller, userId, account)

@@ -1,6 +1,7 @@
 import { chosenEvents } from '../../contract/webhook-events.ts'
 import { newId } from '../../contract/ids.ts'
 import type { Db } from '../../db/schema/index.ts'
+import { requireProvenCaller } from '../access/address-proof.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
 import { runAs, type Acting } from '../access/recheck.ts'
 import type { ChainTx } from '../audit/chain-tx.ts'
@@ -28,7 +29,8 @@ export type NewWebhook = WebhookView & { readonly secret: string }
 
 /**
  * Creates a webhook. It gets the events of all later transactions. Throws `validation_error` if no request may be sent
- * to the address, or if the organization already has `mostWebhooks` webhooks. Also throws the errors of `growAs`.
+ * to the address, or if the organization already has `mostWebhooks` webhooks. Throws `conflict` while the caller's address
+ * is not confirmed. Also throws the errors of `growAs`.
  */
 export async function createWebhook(
   context: Managing,
@@ -42,7 +44,8 @@ export async function createWebhook(
   const target_sealed = await seal(context, caller.organizationId, id, target)
   return growAs(context, caller, 'org.change', {
     action: 'create',
-    async work(tx) {
+    async work(tx, now) {
+      await requireProvenCaller(tx, await now())
       await requireRoom(tx)
       const row = await tx.trx
         .insertInto('webhooks')
@@ -111,7 +114,8 @@ export interface WebhookChange {
 
 /**
  * Changes a webhook. The change takes effect from the next event and the next attempt on. Throws `not_found`, and
- * `validation_error` for an address to which no request may be sent.
+ * `validation_error` for an address to which no request may be sent. Throws `conflict` while the caller's address is not
+ * confirmed.
  */
 export async function changeWebhook(
   context: Managing,
@@ -120,7 +124,8 @@ export async function changeWebhook(
   change: WebhookChange,
 ): Promise<WebhookView> {
   const url = change.url === undefined ? null : readAddress(context, change.url)
-  return runAs(context, caller, 'org.change', async (tx) => {
+  return runAs(context, caller, 'org.change', async (tx, now) => {
+    await requireProvenCaller(tx, await now())
     const row = await findWebhook(tx.trx, tx.organizationId, id)
     const before = await openTarget(context.sealer, row)
     const target = url === null ? before : { ...before, url: url.href }
@@ -153,7 +158,7 @@ export async function deleteWebhook(context: Acting, caller: Caller, id: string)
 
 /**
  * Makes a new secret. The former secret also signs for `seconds`, so that receivers can change their secret without
- * losing a message. Throws `not_found`.
+ * losing a message. Throws `not_found`, and `conflict` while the caller's address is not confirmed.
  */
 export async function rotateWebhookSecret(
   context: Managing,
@@ -161,7 +166,8 @@ export async function rotateWebhookSecret(
   { id, seconds }: { readonly id: string; readonly seconds: number },
   once: Once | null = null,
 ): Promise<NewWebhook> {
-  return runAs(context, caller, 'org.change', async (tx) => {
+  return runAs(context, caller, 'org.change', async (tx, now) => {
+    await requireProvenCaller(tx, await now())
     const row = await findWebhook(tx.trx, tx.organizationId, id)
     const { url, secret: old } = await openTarget(context.sealer, row)
     const until = new Date(tx.now.getTime() + seconds * 1_000).toISOString()

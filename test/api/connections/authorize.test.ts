@@ -49,6 +49,28 @@ describe('an authorization in the browser', () => {
     expect(await list(keyOf('viewer'))).toMatchObject([{ scope: 'organization', owner_id: null, account }])
   })
 
+  test('is neither begun nor finished while the address of the person is not confirmed', async () => {
+    const browser = await signedIn('member')
+    const setConfirmed = (is: boolean) =>
+      server.context.db
+        .updateTable('users')
+        .set({ email_verified: is })
+        .where('id', '=', server.identities.users.member.user_id)
+        .execute()
+    const back = await agreed()
+    await setConfirmed(false)
+    try {
+      const refused = await begin(keyOf('member'))
+      expect([refused.status, refused.body.error.code]).toEqual([409, 'conflict'])
+      expect(refused.body.error.message).toMatch(/^confirm your address first/)
+      const finished = await browser.send('GET', back)
+      expect([finished.status, finished.text]).toEqual([409, expect.stringContaining('confirm your address')])
+      expect(await list(keyOf('member'))).toEqual([])
+    } finally {
+      await setConfirmed(true)
+    }
+  })
+
   test('keeps neither state nor verifier in the clear, and nothing of them in the audit log', async () => {
     const browser = await signedIn('member')
     const back = await agreed()
