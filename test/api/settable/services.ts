@@ -142,7 +142,7 @@ export const mailPreferenceProofs: Proofs = {
   mail: proof([true, false], ['sent', null], (world, mail) =>
     mailOfAdmin(world, { mail, delay_seconds: 0 }, mail),
   ),
-  delay_seconds: proof([0, 86_400], ['sent', 'pending'], (world, delay_seconds) =>
+  delay_seconds: proof([0, 1_800], ['sent', 'pending'], (world, delay_seconds) =>
     mailOfAdmin(world, { mail: true, delay_seconds }, delay_seconds === 0),
   ),
 }
