@@ -117,7 +117,7 @@ export interface ToolDeclaration<
    * about a call that is not found for 15 minutes.
    */
   readonly findableAfterSeconds?: number
-  /** What a crash in the middle of the call can leave behind, as one clause for docs/tools.md. */
+  /** Names what a crash in the middle of the call can leave at the service. It is one clause for docs/tools.md. */
   readonly crashLeaves?: string
   /**
    * What an organization needs before the tool works there. `none`: nothing. `installation`: the installation's folder
@@ -136,7 +136,7 @@ export interface ToolDeclaration<
 
 /**
  * Returns the service that calls of the tool reach through a connection; null: the tool uses no connection. For a tool
- * of the installation, this is its `ownService`, even if nobody has connected it.
+ * of the installation, this is its `ownService`, connected or not.
  */
 export function serviceOf({
   connection,

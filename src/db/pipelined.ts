@@ -75,8 +75,8 @@ export class PipelinedTransaction {
   #post(text: string, values?: readonly unknown[]): Promise<pg.QueryResult> {
     this.#client.gather()
     const answer = this.#client.query(text, values)
-    // A caller that awaits the answer gets the error. This handler only notes it, so that it is no unhandled rejection
-    // while nobody awaits the answer yet.
+    // A caller that awaits the answer gets the error. Before a caller awaits the answer, the error would be an unhandled
+    // rejection. So this handler notes it.
     answer.catch((error: unknown) => (this.#failure ??= error))
     this.#sent.push(answer)
     return answer

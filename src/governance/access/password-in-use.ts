@@ -8,7 +8,7 @@ export interface PasswordThen {
   readonly hash: string | null
 }
 
-/** The stored password of the person with this address. The list is empty if nobody has it. */
+/** Returns the stored password of the person with this address. Without such a person, the list is empty. */
 export async function passwordOfAddress(db: Db, email: string): Promise<readonly PasswordThen[]> {
   return db
     .selectFrom('auth_accounts')
@@ -20,8 +20,8 @@ export async function passwordOfAddress(db: Db, email: string): Promise<readonly
 }
 
 /**
- * The stored passwords of the people of a sign-in session and of a sign-in that waits for its second factor. A session
- * or a sign-in that has ended names nobody.
+ * Returns the stored passwords of two people: the person of a sign-in session, and the person of a sign-in that waits
+ * for its second factor. If the session or the sign-in has ended, its person is left out.
  */
 export async function passwordsBehind(
   db: Db,

@@ -17,8 +17,8 @@ export function expireNow(tx: ChainTx, approval: ApprovalRecord): void {
 const mostExpired = 100
 
 /**
- * Expires approvals whose time is over (commit point `approval.expire`), so that the list shows no pending approval
- * that nobody can approve. Runs have a timer in Temporal that does the same, but a run that cannot act now misses its
+ * Expires approvals whose time is over (commit point `approval.expire`), so that each pending approval in the list
+ * can still be approved. Runs have a timer in Temporal that does the same, but a run that cannot act now misses its
  * timer. Agents' calls have no timer. Organizations take turns. Returns the number of approvals that were due.
  */
 export async function expireDue(context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>): Promise<number> {

@@ -41,7 +41,7 @@ export async function leave(context: Pick<Context, 'config' | 'db'>): Promise<vo
  * - idempotency keys of runs, after `keptHours`;
  * - for ended runs, the counts of their started calls;
  * - heartbeat rows of dead processes;
- * - authorizations of connections that nobody finished in time;
+ * - authorizations of connections that were not finished in time;
  * - claims of Slack accounts, after a day.
  */
 export async function prune(db: Db): Promise<void> {

@@ -92,7 +92,7 @@ const gemini = 'Gemini CLI 0.61.0'
 
 const ofClaude: readonly AttackRun[] = [
   managed('claude', 'key-helper', {
-    attack: "`apiKeyHelper` in the project's settings, with `-p` in a folder that nobody trusted",
+    attack: "`apiKeyHelper` in the project's settings, with `-p` in a folder that is not trusted",
     by: claudeHelper('apiKeyHelper'),
     expected: starts(
       'claude',

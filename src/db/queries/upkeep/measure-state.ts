@@ -4,7 +4,7 @@ const seconds = (time: string) => sql`extract(epoch from clock_timestamp() - ${s
 
 /**
  * Counts open runs, pending approvals, unknown outcomes and messages of the outbox, at most `mostRows` of each. Unknown
- * outcomes of ended runs are not counted, because nobody is asked about them. Their rows are never deleted and become
+ * outcomes of ended runs are not counted, because no person is asked about them. Their rows are never deleted and become
  * many. So the statement starts from the open runs, and does not read the calls of ended runs.
  */
 export const measureStoredState = <State>(mostRows: number): RawBuilder<State> => sql`
