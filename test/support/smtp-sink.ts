@@ -31,8 +31,8 @@ export interface SmtpSink extends LocalMailServer {
   readonly deliveries: readonly Delivery[]
   /** Number of final dots that have arrived, whether or not the mail was accepted. */
   readonly dots: number
-  /** Number of deliveries with this Message-ID, subject or text. */
-  count(needle: string): number
+  /** Number of deliveries with exactly this Message-ID or subject. */
+  count(idOrSubject: string): number
   /** Number of paused recipients and held mails that `release()` will answer. */
   readonly waiting: number
   /** Answers every held mail and every paused recipient. */
@@ -101,10 +101,8 @@ export async function startSmtpSink(
     get waiting() {
       return held.length
     },
-    count: (needle) =>
-      deliveries.filter(
-        (mail) => mail.message_id === needle || mail.subject === needle || mail.raw.includes(needle),
-      ).length,
+    count: (idOrSubject) =>
+      deliveries.filter((mail) => mail.message_id === idOrSubject || mail.subject === idOrSubject).length,
     release: () => {
       const answers = held
       held = []
