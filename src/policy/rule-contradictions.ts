@@ -1,6 +1,11 @@
 import type { ParamCondition } from './condition.ts'
 import { matchesGlob } from './glob.ts'
+import { comparable } from './readers/google-links.ts'
+import { WantedPlaces, type PlaceKind } from './readers/places.ts'
+import { defaultsIn } from './tool-defaults.ts'
 import { catalogueNames, isAgentsTool } from './tool-names.ts'
+import { mayHoldSeveral } from './tool-params.ts'
+import { placesIn, placesOf } from './tool-places.ts'
 import { toolSideEffects } from './tool-side-effects.ts'
 import type { SideEffect } from './types.ts'
 
@@ -15,6 +20,8 @@ interface Issue {
 }
 
 interface Fields {
+  /** Label rules have no verdict. They match like a rule that restricts. */
+  readonly verdict?: string | undefined
   readonly tools?: readonly string[] | undefined
   readonly side_effects?: readonly SideEffect[] | undefined
   readonly params?: readonly ParamCondition[] | undefined
@@ -24,8 +31,14 @@ interface Fields {
 const isForWorkflowsAlone = ({ applies_to: sources }: Fields): boolean =>
   sources !== undefined && !sources.includes('agents')
 
+/** The contradictions in a rule or label rule; each issue names the field to change. */
+export function contradictions(rule: Fields): readonly Issue[] {
+  const found = [foreignTools(rule), otherSideEffects(rule), absentAndThere(rule), differentValues(rule)]
+  return found.filter((issue) => issue !== null)
+}
+
 /** Returns an issue if a rule applies only to workflows, and names only tools that no workflow has. */
-export function foreignTools(rule: Fields): Issue | null {
+function foreignTools(rule: Fields): Issue | null {
   const [tool] = rule.tools ?? []
   if (tool === undefined || !isForWorkflowsAlone(rule)) return null
   if (!rule.tools?.every((glob) => isAgentsTool(glob))) return null
@@ -40,7 +53,7 @@ export function foreignTools(rule: Fields): Issue | null {
  * agents are not checked, because the effects of their tools are not certain. An agent's tool may have the name of a
  * catalogue tool, and an organization may declare the effect of this tool.
  */
-export function otherSideEffects(rule: Fields): Issue | null {
+function otherSideEffects(rule: Fields): Issue | null {
   const { tools, side_effects: wanted } = rule
   if (tools === undefined || wanted === undefined || !isForWorkflowsAlone(rule)) return null
   const named = catalogueNames.filter((name) => tools.some((glob) => matchesGlob(glob, name)))
@@ -68,7 +81,7 @@ const needsValue = ({ operator, value }: ParamCondition): boolean => {
  * Returns an issue if a parameter must be absent and must also have a value. Only whole parameters are checked, because
  * a path of several parts may lead through a list whose elements differ.
  */
-export function absentAndThere({ params = [] }: Fields): Issue | null {
+function absentAndThere({ params = [] }: Fields): Issue | null {
   const absent = new Set(
     params.flatMap(({ param, operator, value }) =>
       operator === 'exists' && !value && !param.includes('.') ? [param] : [],
@@ -81,4 +94,86 @@ export function absentAndThere({ params = [] }: Fields): Issue | null {
     path: ['params', at],
     message: `\`${operator}\` needs a value in \`${param}\`, and another condition says that there is none (\`exists\` is false), so the rule would never match: take one of them out`,
   }
+}
+
+type Comparison = Extract<ParamCondition, { operator: 'equals' | 'in' | 'not_in' }>
+type Value = string | number | boolean
+
+const comparesWhole = (condition: ParamCondition): condition is Comparison =>
+  condition.operator === 'equals' || condition.operator === 'in' || condition.operator === 'not_in'
+
+/** Returns an issue if no single value fits every `equals`, `in` and `not_in` of one parameter. */
+function differentValues(rule: Fields): Issue | null {
+  const { params = [] } = rule
+  const byParam = new Map<string, { readonly at: number; readonly condition: Comparison }[]>()
+  for (const [at, condition] of params.entries())
+    if (comparesWhole(condition))
+      byParam.set(condition.param, [...(byParam.get(condition.param) ?? []), { at, condition }])
+  for (const [param, group] of byParam) {
+    const conditions = group.map((each) => each.condition)
+    if (conditions.length === 1 || !comparesOneValue(rule, param, conditions)) continue
+    if (shareOne(conditions, (values) => values.map(folded))) continue
+    if (rule.verdict === 'allow' && kindsIn(param).some((kind) => shareOne(conditions, placesAs(kind))))
+      continue
+    return {
+      path: ['params', group.at(-1)?.at ?? 0],
+      message: `no value of \`${param}\` fits this condition and the conditions before it, so the rule would never match: take one of them out, or list all values in one \`in\``,
+    }
+  }
+  return null
+}
+
+type Read = (values: readonly Value[], isNegative: boolean) => Iterable<Value>
+
+/**
+ * Whether a value is in the list of each `equals` and `in`, and in the list of no `not_in`. Without `equals` and `in`
+ * there is always such a value.
+ */
+function shareOne(conditions: readonly Comparison[], read: Read): boolean {
+  const sets = (isNegative: boolean) =>
+    conditions
+      .filter(({ operator }) => (operator === 'not_in') === isNegative)
+      .map(({ value }) => new Set(read([value].flat(), isNegative)))
+  const [first, ...others] = sets(false)
+  if (first === undefined) return true
+  const excluded = sets(true)
+  return [...first].some(
+    (value) => others.every((set) => set.has(value)) && !excluded.some((set) => set.has(value)),
+  )
+}
+
+const folded = (value: Value): Value => (typeof value === 'string' ? comparable(value) : value)
+
+/** The kinds of places that catalogue tools read in a parameter with this path. */
+function kindsIn(path: string): readonly PlaceKind[] {
+  const [param] = path.split('.')
+  const places = Object.values(placesOf).flatMap((each) => Object.entries(each))
+  return [...new Set(places.flatMap(([name, kind]) => (name === param ? [kind] : [])))]
+}
+
+/** Reads the values of an `allow` rule as places, since two texts can name one place, as a repository and its link. */
+const placesAs =
+  (kind: PlaceKind): Read =>
+  (values, isNegative) =>
+    new WantedPlaces(values, false, isNegative).wholes(kind)
+
+/**
+ * Whether all conditions on a parameter compare the same single value. An `allow` rule matches only if every value of
+ * the parameter fits every condition (`*` means all parameters, and is not checked). In any other rule, a different element of a list may fit each condition. So the
+ * parameter must hold one value in each tool of the rule. This value may name no place, because a place that cannot be
+ * read fits every condition. It may name no address, because a text can have several addresses. The tool may have no
+ * default for it, because a default fits `equals`, and the absent parameter fits `not_in`.
+ */
+function comparesOneValue(
+  { verdict, tools = ['*'] }: Fields,
+  param: string,
+  conditions: readonly Comparison[],
+): boolean {
+  if (verdict === 'allow') return param !== '*'
+  if (conditions.flatMap(({ value }) => value).some((each) => `${each}`.includes('@'))) return false
+  const hasExceptions = conditions.some(({ operator }) => operator === 'not_in')
+  return tools.every((tool) => {
+    if (mayHoldSeveral(tool, param) || placesIn(tool, 'workflows')?.has(param) === true) return false
+    return !hasExceptions || defaultsIn(tool, 'workflows')?.has(param) !== true
+  })
 }

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { conditionInput } from './condition.ts'
 import { matchesGlob } from './glob.ts'
 import { isMe, peopleOf } from './me.ts'
-import { absentAndThere, foreignTools, otherSideEffects } from './rule-contradictions.ts'
+import { contradictions } from './rule-contradictions.ts'
 import { isPlaceholder, labelSlug, nameField, placeholderMessage, textField } from './text.ts'
 import { toolNameIssue } from './tool-names.ts'
 import { paramIssue } from './tool-params.ts'
@@ -126,8 +126,8 @@ const approvalFields = ['approver', 'approvals_needed', 'expires_after_seconds']
 export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) => {
   refuseMe(rule, context)
   refuseUnknownParams(rule, context)
-  for (const issue of [foreignTools(rule), otherSideEffects(rule), absentAndThere(rule)])
-    if (issue !== null) context.addIssue({ code: 'custom', path: [...issue.path], message: issue.message })
+  for (const { path, message } of contradictions(rule))
+    context.addIssue({ code: 'custom', path: [...path], message })
   for (const field of approvalFields) {
     if (rule.verdict === 'require_approval' || rule[field] === undefined) continue
     const message = `\`${field}\` is only for rules whose verdict is \`require_approval\`: leave it out (null in a PATCH), or change the verdict`
@@ -147,8 +147,8 @@ export const ruleInput = z.strictObject(ruleShape).superRefine((rule, context) =
 export const labelRuleInput = z.strictObject(labelRuleShape).superRefine((rule, context) => {
   refuseMe(rule, context)
   refuseUnknownParams(rule, context)
-  const issue = absentAndThere(rule)
-  if (issue !== null) context.addIssue({ code: 'custom', path: [...issue.path], message: issue.message })
+  for (const { path, message } of contradictions(rule))
+    context.addIssue({ code: 'custom', path: [...path], message })
 })
 
 export type RuleBody = z.infer<typeof ruleInput>

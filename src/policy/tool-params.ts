@@ -1,3 +1,4 @@
+import { peopleOf } from './me.ts'
 import { type CatalogueName, nearestNames } from './tool-names.ts'
 
 /**
@@ -45,7 +46,29 @@ export const toolParams: { readonly [Name in CatalogueName]: readonly string[] }
   llm_generate: ['prompt', 'system', 'model', 'max_tokens'],
 }
 
+/**
+ * The parameters that can hold more than one value: a list, a text with several addresses, or any JSON. Every other
+ * parameter of the catalogue holds a single value. test/catalog compares this table with the declarations.
+ */
+const severalValues: { readonly [Name in CatalogueName]?: readonly string[] } = {
+  ...peopleOf,
+  memory_set: ['value'],
+  github_list_issues: ['labels'],
+  github_create_issue: ['labels'],
+  jira_create_issue: ['labels'],
+  sheets_append: ['rows'],
+}
+
 const byTool: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(toolParams))
+const severalIn: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(severalValues))
+
+/**
+ * Whether a call can give a parameter more than one value. Only the parameters of catalogue tools are known, so the
+ * answer is true for any other tool, for a glob, and for the path `*`.
+ */
+export function mayHoldSeveral(tool: string, param: string): boolean {
+  return param === '*' || !byTool.has(tool) || severalIn.get(tool)?.includes(param) === true
+}
 
 /**
  * The problem with a condition's path in a rule for these tools, or null. The first segment of the path must be a

@@ -4,7 +4,7 @@ import { executors } from '../../src/activities/tools/index.ts'
 import { catalog, getTool } from '../../src/catalog/index.ts'
 import type { ToolDeclaration } from '../../src/catalog/tool.ts'
 import { catalogueNames } from '../../src/policy/tool-names.ts'
-import { toolParams } from '../../src/policy/tool-params.ts'
+import { mayHoldSeveral, toolParams } from '../../src/policy/tool-params.ts'
 import { toolSideEffects } from '../../src/policy/tool-side-effects.ts'
 
 const tools = Object.entries(catalog)
@@ -110,6 +110,17 @@ describe('the catalogue', () => {
     expect([...(toolParams[name as keyof typeof toolParams] ?? [])].sort()).toEqual(
       Object.keys(tool.params.shape).sort(),
     )
+  })
+
+  test.each(tools)('%s: rules know which parameters can hold several values', (name, tool) => {
+    const single = ['string', 'integer', 'number', 'boolean']
+    for (const [param, schema] of Object.entries(
+      z.toJSONSchema(tool.params, { io: 'input' }).properties ?? {},
+    )) {
+      const isSingle = typeof schema === 'object' && single.includes(String(schema.type))
+      expect([param, mayHoldSeveral(name, param)]).toEqual([param, !isSingle])
+    }
+    expect([mayHoldSeveral(name, '*'), mayHoldSeveral('Bash', 'command')]).toEqual([true, true])
   })
 
   test.each(tools)('%s publishes its parameters as JSON Schema', (_, tool) => {
