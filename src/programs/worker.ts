@@ -151,7 +151,7 @@ async function connectUntilThere(context: Context): Promise<NativeConnection> {
  */
 export function temporalLogger(log: Log): DefaultLogger {
   return new DefaultLogger('WARN', ({ level, message, meta = {} }) => {
-    const { error, workflowId, activityType } = meta as Record<string, unknown>
+    const { error, workflowId, activityType, run_id: temporalRunId } = meta as Record<string, unknown>
     // The SDK warns about every workflow that fails. A run that failed or was denied is not a problem of the worker, so
     // this warning is not logged.
     if (message === 'Workflow failed' && isError(error) && isEndMessage(error.message)) return
@@ -159,6 +159,7 @@ export function temporalLogger(log: Log): DefaultLogger {
       ...(isError(error) ? { err: error } : {}),
       ...(typeof workflowId === 'string' ? { workflow_id: workflowId } : {}),
       ...(typeof activityType === 'string' ? { activity: activityType } : {}),
+      ...(typeof temporalRunId === 'string' ? { temporal_run_id: temporalRunId } : {}),
     }
     if (level === 'ERROR') log.error(about, `Temporal: ${wordsOf(message)}`)
     else log.warn(about, `Temporal: ${wordsOf(message)}`)
@@ -173,7 +174,10 @@ async function main(): Promise<void> {
     logger: temporalLogger(log),
     // `exitWithParent` handles the signals instead of the SDK, so that everything stops in order.
     shutdownSignals: [],
-    telemetryOptions: { logging: { forward: {}, filter: 'ERROR' } },
+    // A workflow task that fails is tried again without end, and its run stands still. The SDK only warns about it.
+    telemetryOptions: {
+      logging: { forward: {}, filter: 'ERROR,temporalio_sdk_core::worker::workflow=WARN' },
+    },
   })
   let worker: RunningWorker | undefined
   // Called before the start, because a worker that waits for Temporal or the database must end with its supervisor.
