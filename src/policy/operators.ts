@@ -2,10 +2,10 @@ import type { Budget, ReadHost } from './budget.ts'
 import type { RuleOperator } from './condition.ts'
 import { comparable, isFileId } from './readers/google-links.ts'
 import { isOwnedBy, isWithin, ruleDomain } from './readers/hosts.ts'
-import { type PlaceKind, WantedPlaces, spellingsOf } from './readers/places.ts'
+import { type PlaceKind, WantedPlaces } from './readers/places.ts'
 import { type Host, hostsIn, settledHosts } from './readers/recipients.ts'
 import { maybe, no, type Tri, tri, yes } from './tri.ts'
-import { type Found, type Hole, type Leaf, placeOfLeaf } from './values.ts'
+import { type Found, type Hole, type Leaf, placeOfLeaf, spellingsOfLeaf } from './values.ts'
 
 type Scalar = string | number | boolean
 
@@ -170,8 +170,8 @@ function byPlace(
   if (place === null) return one(isRestrictive)
   const parts = wanted.parts(kind)
   budget.spend(parts.size)
-  const spellings = spellingsOf(kind, place)
-  for (const part of parts) if (spellings.some((each) => holds(each, part))) return matched
+  const spellings = spellingsOfLeaf(leaf, kind, place)
+  for (const part of parts) for (const each of spellings) if (holds(each, part)) return matched
   return failed
 }
 

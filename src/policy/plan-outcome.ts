@@ -59,13 +59,16 @@ export function isDefinite({ matches, occurs }: Pick<Outcome, 'matches' | 'occur
   return matches === yes && occurs === yes
 }
 
+/** Most rules match no call of a step, so this outcome is made only once. */
+const unmatched: Outcome = { matches: no, occurs: maybe, subject: null, isCut: false }
+
 /**
  * Returns how certainly a rule matches a step. A rule without conditions on parameters has the same result for all
  * calls of a step, so it is evaluated only once. A rule without any condition is evaluated even if the budget is used
  * up.
  */
 export function outcomeOf(rule: Conditions, calls: readonly PlannedCall[]): Outcome {
-  let best: Outcome = { matches: no, occurs: maybe, subject: null, isCut: false }
+  let best = unmatched
   const sameForAll = rule.params?.length === 0
   const certain = sameForAll ? calls.find((call) => call.occurs === yes) : undefined
   for (const { subject, occurs } of certain === undefined ? calls : [certain]) {

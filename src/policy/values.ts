@@ -1,7 +1,7 @@
 import type { Budget } from './budget.ts'
 import { Hole } from './hole.ts'
 import { comparable } from './readers/google-links.ts'
-import { type PlaceKind, placeWithin } from './readers/places.ts'
+import { type PlaceKind, placeWithin, spellingsOf } from './readers/places.ts'
 
 export { Hole } from './hole.ts'
 
@@ -23,14 +23,21 @@ export interface Leaf {
   readonly isIncidental: boolean | 'maybe'
   /** The kind of place that the text names. null: the value is no text, or its parameter names no place. */
   readonly kind: PlaceKind | null
-  /** The kept result of `placeOfLeaf`. undefined: no rule has needed it yet. */
+  /** The kept results of `placeOfLeaf` and `spellingsOfLeaf`. undefined: no rule has needed them yet. */
   place: string | null | undefined
+  spellings: readonly string[] | undefined
 }
 
 /** Returns the place that the text names, read as the tool reads it. null: it cannot be read as a place. */
 export function placeOfLeaf(leaf: Leaf, kind: PlaceKind, budget: Budget): string | null {
   if (leaf.place === undefined) leaf.place = placeWithin(kind, String(leaf.raw), budget)
   return leaf.place
+}
+
+/** Returns all spellings of the place of the leaf, for `contains` and `startswith`. */
+export function spellingsOfLeaf(leaf: Leaf, kind: PlaceKind, place: string): readonly string[] {
+  leaf.spellings ??= spellingsOf(kind, place)
+  return leaf.spellings
 }
 
 /** For each parameter of a tool, the kind of place that it names. null: none are declared, as for agents' tools. */
@@ -122,7 +129,7 @@ function defaultsAt(
     if (isGiven || (param !== name && param !== '*')) return []
     const value = typeof raw === 'string' ? comparable(raw) : raw
     const kind = typeof raw === 'string' ? kindIn(places, name) : null
-    return [{ value, raw, inList: false, isIncidental: false, kind, place: undefined }]
+    return [{ value, raw, inList: false, isIncidental: false, kind, place: undefined, spellings: undefined }]
   })
 }
 
@@ -198,9 +205,25 @@ function flatten(
   if (value === null) return
   if (value instanceof Hole) found.holes.push(value.in(kind, inList))
   else if (typeof value === 'string') {
-    found.leaves.push({ value: comparable(value), raw: value, inList, isIncidental, kind, place: undefined })
+    found.leaves.push({
+      value: comparable(value),
+      raw: value,
+      inList,
+      isIncidental,
+      kind,
+      place: undefined,
+      spellings: undefined,
+    })
   } else if (typeof value !== 'object')
-    found.leaves.push({ value, raw: value, inList, isIncidental, kind: null, place: undefined })
+    found.leaves.push({
+      value,
+      raw: value,
+      inList,
+      isIncidental,
+      kind: null,
+      place: undefined,
+      spellings: undefined,
+    })
   else if (isList(value)) for (const each of value) flatten(each, depth + 1, kind, true, isIncidental, found)
   else {
     const address = addressKey(value)
