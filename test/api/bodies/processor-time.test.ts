@@ -39,8 +39,8 @@ const fits = ({ takes }: Spot, { text }: WorstJson): boolean => {
 }
 
 /**
- * The kinds of bodies that are tried at every spot. The other kinds are tried at a few spots in turn. Where any JSON is
- * accepted, all kinds are tried.
+ * The kinds of bodies that are tried at every spot, in the first route that has it. The other kinds, and the same spot
+ * of other routes, take turns. Where any JSON is accepted, all kinds are tried.
  */
 const everywhere = new Set([
   'one long text',
@@ -51,11 +51,18 @@ const everywhere = new Set([
   'many texts of templates',
 ])
 let turn = 0
+/** The paths that a route has tried. Rules, label rules and workflows each have the same body in several routes. */
+const tried = new Set<string>()
 function chosen(spot: Spot, bytes: number, values: number, isFirst: boolean): WorstJson[] {
   const fitting = worstJson(bytes, values).filter((each) => fits(spot, each))
   if (spot.takes === 'anything' && isFirst) return fitting
   turn += 1
-  return fitting.filter(({ name }, index) => everywhere.has(name) || index === turn % fitting.length)
+  const key = JSON.stringify(spot)
+  const isNew = !tried.has(key)
+  tried.add(key)
+  return fitting.filter(
+    ({ name }, index) => (isNew && everywhere.has(name)) || index === turn % fitting.length,
+  )
 }
 
 async function exceeding(route: Route): Promise<string[]> {
