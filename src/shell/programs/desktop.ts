@@ -51,9 +51,13 @@ const windows: Program = (args, shell, _, name) => {
 const names = (list: string, program: Program): [string, Program][] =>
   list.split(' ').map((name) => [name, program])
 
-/** Matches a PostgreSQL connection string that names a server other than this machine. */
-const serverOf =
-  /\bhost(?:addr)?=(?!localhost|127\.|\/)|^postgres(?:ql)?:\/\/(?!(?:[^/@]*@)?(?:(?:localhost|127\.0\.0\.1)?[:/]|$))/
+/** A host of a PostgreSQL connection string that is this machine: a name, an address or the folder of a socket. */
+const ownHost = String.raw`(?:localhost|127(?:\.\d{1,3}){3}|::1|\/[^\s,&']*)`
+/** Matches a PostgreSQL connection string that names a server other than this machine, also as one of several. */
+const serverOf = new RegExp(
+  String.raw`\bhost(?:addr)?\s*=(?!\s*${ownHost}(?:,${ownHost})*(?:[\s&]|$))` +
+    String.raw`|^postgres(?:ql)?:\/\/(?!(?:[^/@]*@)?(?:(?:localhost|127\.0\.0\.1)?[:/]|$))`,
+)
 
 /**
  * Readers for programs that open addresses, print, mount folders, or use a server. Such programs get the name of the
