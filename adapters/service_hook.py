@@ -636,8 +636,8 @@ def patch_headers(patch, cwd):
     return found
 
 
-# If a shell command calls one of these programs with a patch, Codex applies the patch itself. Both are also programs on
-# the PATH.
+# Codex does not run these programs: if a shell command calls one of them with a patch, Codex applies the patch itself.
+# Programs with these names may also be on the PATH.
 PATCH_PROGRAMS = ("apply_patch", "applypatch")
 
 

@@ -53,7 +53,10 @@ export function sameAt(...paths: readonly string[]): string {
   return [...numbers].join('')
 }
 
-/** Returns a number of a tool's parameters. `path` is, for example, `calendar_create_event.attendees.maxItems`. */
+/**
+ * Returns one limit from the schema of a tool's parameters. `path` is, for example,
+ * `calendar_create_event.attendees.maxItems`.
+ */
 export function toolNumberAt(path: string): string {
   const [name = '', ...steps] = path.split('.')
   const tool = getTool(name)

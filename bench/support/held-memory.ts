@@ -13,12 +13,15 @@ export interface ThreadMemory {
 /** Bytes that a process holds after full garbage collections of all its heaps. */
 export interface HeldMemory {
   readonly main: ThreadMemory
-  /** The other threads of the process that exist at that moment. */
+  /** The other threads of the process that exist when the memory is measured. */
   readonly threads: readonly ThreadMemory[]
   readonly resident: number
 }
 
-/** Returns the environment variables that make a process answer memory requests. The answers are files in `folder`. */
+/**
+ * Returns the environment variables with which a process must start, so that `heldMemory` can measure it. The process
+ * then writes the memory that it uses to a file in `folder`, each time it gets SIGUSR2.
+ */
 export function probed(folder: string): Record<string, string> {
   const probe = new URL('memory-probe.ts', import.meta.url)
   return { MEMORY_PROBE: folder, NODE_OPTIONS: `--expose-gc --import ${probe.href}` }

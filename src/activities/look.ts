@@ -38,7 +38,10 @@ const pauseSeconds = 15
  */
 const longestPauseSeconds = 1_800
 
-/** `isKeyed`: the call is sent again with its key, and the service repeats the answer to the first request. */
+/**
+ * `isKeyed`: whether the next attempt sends the call again with its key. The service then repeats the answer to the first
+ * request. Otherwise the next attempt only looks for the call.
+ */
 export function patienceWith(tool: ToolDeclaration, isKeyed: boolean): Patience {
   if (!isKeyed)
     return { most: 900, pause: () => pauseSeconds, absentAfter: tool.findableAfterSeconds ?? Infinity }

@@ -80,7 +80,7 @@ export interface ToolDeclaration<
   /** A strict object: unknown parameters are errors. */
   readonly params: Params
   /**
-   * The value that a call returns. A strict object has no other fields: a template that names an unknown field is an
+   * The value that a call returns. A strict object has only the declared fields: a template that names an unknown field is an
    * error when the workflow is saved. A loose object may have any field. Use `anyJson` for a value of any form.
    */
   readonly output: Output

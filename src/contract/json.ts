@@ -92,7 +92,7 @@ function visitAll(value: object, walk: Walk): void {
     for (const [key, each] of Object.entries(value)) {
       if (issues.length >= most) break
       walk.fields += 1
-      // The message does not show the name, because a message with these characters could not be stored.
+      // PostgreSQL cannot store such a name, so the message does not show it.
       const bad = textProblem(key)
       if (bad !== null) {
         way.length = at

@@ -1,7 +1,8 @@
 import type { Log } from './files.ts'
 
 /**
- * Runs one step of the start. Logs a line if the step becomes slow, and a line with the duration when the step is done.
+ * Runs one step of the start. Logs a line if the step becomes slow, the same line again while it stays slow, and a line
+ * with the duration when the step is done.
  */
 export type Step = <T>(what: string, work: () => Promise<T>) => Promise<T>
 

@@ -28,7 +28,7 @@ export interface ChatTiming {
   readonly retrySeconds: number
   /** Multiplies the limits of the service. */
   readonly speed: number
-  /** A message may leave at most this many milliseconds after the intent to send it was saved. */
+  /** A message is sent only within this many milliseconds after the intent to send it. */
   readonly leaveMilliseconds: number
   /**
    * After this many milliseconds, the process stops sending for an organization, so that other organizations get their

@@ -8,7 +8,7 @@ export interface Attached {
 }
 
 /**
- * Returns the file that the parameters of a comment name; null: they name no file. Throws ToolError `invalid_params`.
+ * Returns the file that a call attaches to its comment; null if it attaches none. Throws ToolError `invalid_params`.
  */
 export function attachedOf(params: {
   readonly attachment_name?: string | undefined

@@ -25,7 +25,7 @@ export function Diff({
   isAgents,
 }: {
   readonly diff: PreviewDiff
-  /** Whether the texts come from an agent. The service then does not know whether the old text is true. */
+  /** Whether the texts come from an agent. If so, the service does not know whether the file really has the old text. */
   readonly isAgents: boolean
 }): ComponentChild {
   const sides = sidesOf(isAgents)

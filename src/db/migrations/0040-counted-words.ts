@@ -12,7 +12,7 @@ const recounted: readonly CountedTable[] = countedWithConnections.flatMap((table
     : [{ ...table, bytes: `${table.bytes} + coalesce(octet_length(t.${column}), 0)` }]
 })
 
-/** The tables that triggers count from this version on. */
+/** From this version on, triggers count the stored bytes of these tables. */
 export const countedWithWords = countedWithConnections.map(
   (table) => recounted.find(({ name }) => name === table.name) ?? table,
 )

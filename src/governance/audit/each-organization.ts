@@ -5,7 +5,7 @@ interface OfOrganization {
 }
 
 /**
- * Groups the rows by organization and calls `work` once for each organization, for all organizations at the same time.
+ * Groups the rows by organization and calls `work` once for each organization. These calls run at the same time.
  * An organization's rows stay together, because their transactions wait for the same chain. If `work` fails for some
  * organizations, the errors are only logged, so that one broken chain does not stop the work for other organizations.
  * If `work` fails for all organizations, throws the first error, because the cause is then probably an outage. `task`

@@ -82,7 +82,7 @@ function connectionStanding(
 export const toolNotAvailable = 'tool_not_available'
 /** The error code of a call whose connection was made without a right that its tool needs. */
 export const connectionLacksScope = 'connection_lacks_scope'
-/** The error code of a call whose service no longer accepts the credential of its connection. */
+/** The error code of a call that fails because the service no longer accepts the credential of the connection. */
 export const connectionExpired = 'connection_expired'
 
 function ofIntegration(tool: string, integration: Integration, live: LiveConnection | null): ToolStanding {

@@ -110,7 +110,7 @@ export function callFunction(body: FunctionBody, args: readonly string[], state:
   withArguments(body, body.active < 2 ? args : undefined, state)
 }
 
-/** Evaluates functions without a visible call. They count as called with unknown arguments. */
+/** Evaluates the functions for which no call is visible, as if they were called with unknown arguments. */
 export function evaluateUncalled(state: State): void {
   // A body may define other functions, so search until no new function is found.
   for (let found = true; found;) {

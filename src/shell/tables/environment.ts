@@ -35,7 +35,8 @@ export const runsProgram: ReadonlySet<string> = new Set(
     BROWSER GH_BROWSER GIT_MERGE_AUTOEDIT_COMMAND`),
 )
 /**
- * Values that agents often give to the variables of `runsProgram`. They print a text, or keep an editor from waiting.
+ * Well-known values of the variables in `runsProgram`. They do not count as a script. `cat` shows a text without a pager.
+ * `true` and `:` take the place of an editor, so that no program waits for input. The others are editors.
  */
 export const harmless: ReadonlySet<string> = new Set([
   '',

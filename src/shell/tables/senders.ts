@@ -4,8 +4,8 @@
  */
 
 /**
- * Programs that send data out with any arguments. Their names seldom mean something else. So these names are also
- * searched in text that cannot be parsed.
+ * Programs that send data out, whatever their arguments are. Their names seldom mean something else. So text that cannot
+ * be parsed is searched for these names too.
  */
 const unmistakable = `
   curl wget wget2 aria2c axel httpie xh xhs curlie lynx w3m elinks lwp-request lwp-download yt-dlp youtube-dl
@@ -23,14 +23,14 @@ const unmistakable = `
 
 /**
  * Programs that send data out, but have names that are also usual words or parts of addresses. These names count only
- * as the name of a command, and are not searched in text that cannot be parsed.
+ * as the name of a command. Text that cannot be parsed is not searched for them.
  */
 const ambiguous = `http https links fetch mail nail ab hey wrk siege finger lt bore gist ntfy np hping3`
 
 const list = (text: string): string[] => text.trim().split(/\s+/)
 const certain = list(unmistakable)
 export const senders: ReadonlySet<string> = new Set(certain)
-/** All programs that send data out with any arguments. */
+/** All programs that send data out, whatever their arguments are. */
 export const sendingPrograms: readonly string[] = [...certain, ...list(ambiguous)]
 
 /**

@@ -44,8 +44,8 @@ const isOf = (call: Pick<ToolCall<unknown>, 'idempotencyKey'>, { desc }: MarkedC
 const doneBy = ({ id, url }: MarkedCard) => ({ kind: 'done', output: { id, url } }) as const
 
 /**
- * Returns the ids of the cards that were on the board since then, and are not `listed`. Cards that were deleted on the
- * board are left out. `isAll`: no card is missing.
+ * Returns the ids of cards that were created on the board, or moved to another board, since `query.since`, and are not
+ * `listed`: at most `mostRead`. Cards that were deleted on the board are left out. `isAll`: the ids are complete.
  */
 async function leftBoard(
   trello: Rest,
@@ -63,7 +63,7 @@ async function leftBoard(
   const deleted = new Set(idsOf('deleteCard'))
   const left = new Set([...idsOf('createCard'), ...idsOf('moveCardFromBoard')])
   const cards = [...left].filter((id) => !listed.has(id) && !deleted.has(id))
-  // The action of a list that was moved does not name the cards of the list.
+  // If a whole list was moved to another board, Trello's record of the move does not name the cards of the list.
   const isAll = actions.length < mostLooked && !actions.some(({ type }) => type === 'moveListFromBoard')
   return { cards: cards.slice(0, mostRead), isAll: isAll && cards.length <= mostRead }
 }

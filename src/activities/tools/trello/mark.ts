@@ -3,8 +3,8 @@ import { markOf } from '../marker.ts'
 
 /* Trello stores only texts that people see. So the mark of a call is the last line of a text. */
 
-// Two line breaks come before the mark, or fewer if people have edited the text. More are not matched, because with
-// `\n*` a text of nothing but line breaks would take seconds.
+// At most two line breaks come before the mark. The expression does not allow more of them (`\n*`), because it would then
+// search a text of nothing but line breaks for seconds.
 const anyMark = /\n{0,2}countersign:call:[\da-f]{32}(?=\s*$)/
 
 export const withoutMark = (text: string): string => text.replace(anyMark, '')

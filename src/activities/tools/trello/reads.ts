@@ -67,7 +67,7 @@ export const readCardState: StateReaderOf<'trello_comment'> = async (call, conte
 
 /**
  * Reads the board and the list that approvers of a new card see. The revision has the list's id, because another list
- * may get its name.
+ * may later get the same name.
  */
 export const readListState: StateReaderOf<'trello_create_card'> = async (call, context) => {
   const trello = await trelloOf(call, context, 'trello_create_card')

@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Reads account events that are not in an audit chain yet: the first one of each organization, then the second one of
- * each.
+ * Reads at most `most` account events that are not in an audit chain yet. Organizations take turns: the oldest event of
+ * each organization comes first, then the second oldest event of each organization, and so on.
  */
 export const readAccountEvents = (
   most: number,

@@ -1,8 +1,9 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Counts the different labels that an organization's active label rules add, before and after a change of the rule
- * `id`. `then` is the count if this rule adds the labels `before`. `now` is the count if it adds the labels `after`.
+ * Counts the different labels that all active label rules of an organization add together, before and after a change of
+ * the rule `id`. `before` and `after` are the labels that this rule adds. The results are `then`, the count before the
+ * change, and `now`, the count after it.
  */
 export const countAddedLabels = ({
   organizationId,

@@ -9,7 +9,7 @@ export interface RunLedgerRows<Run, Effect, Step, Approval> {
   readonly effects: Effect[] | null
   readonly steps: Step[] | null
   readonly approvals: Approval[] | null
-  /** Present roles of requesters and voters. */
+  /** The current roles of requesters and voters. */
   readonly roles: { readonly user_id: string; readonly role: Role; readonly confirmed: boolean }[] | null
 }
 
@@ -20,7 +20,7 @@ interface CallKey {
   readonly itemIndex: number
 }
 
-/** Reads runs, the named calls with their steps and approvals, and the present roles of requesters and voters. */
+/** Reads runs, the named calls with their steps and approvals, and the current roles of requesters and voters. */
 export const readRunLedger = <Run, Effect, Step, Approval>(
   organizationId: string,
   keys: readonly CallKey[],

@@ -90,7 +90,7 @@ export async function readReceipt(
   } satisfies Record<keyof ReceiptView, unknown> & { next_cursor?: string | null })
 }
 
-/** One read returns at most this many decisions, and at most this many bytes. */
+/** One read returns at most `mostRows` decisions with at most `mostBytes` bytes, and always at least one decision. */
 const mostRows = 200
 const mostBytes = 1024 ** 2
 /** The assumed bytes of a decision that an older version stored without its size. */

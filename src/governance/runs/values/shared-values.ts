@@ -1,7 +1,7 @@
 import { counted, byteCache, type ByteCache } from '../../../shared/byte-cache.ts'
 
 /**
- * Values that are made once per process. If several callers ask for a value while it is made, they wait for the same
+ * Values that are made only once while they are in the cache or in use. If several callers ask for a value while it is made, they wait for the same
  * promise. A value that some caller still uses is shared even after the cache has dropped it.
  */
 export class SharedValues<Value> {
