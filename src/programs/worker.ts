@@ -151,7 +151,7 @@ async function connectUntilThere(context: Context): Promise<NativeConnection> {
  */
 export function temporalLogger(log: Log): DefaultLogger {
   return new DefaultLogger('WARN', ({ level, message, meta = {} }) => {
-    const { error, workflowId, activityType, run_id: temporalRunId } = meta as Record<string, unknown>
+    const { error, workflowId, activityType, runId: temporalRunId } = meta as Record<string, unknown>
     // The SDK warns about every workflow that fails. A run that failed or was denied is not a problem of the worker, so
     // this warning is not logged.
     if (message === 'Workflow failed' && isError(error) && isEndMessage(error.message)) return
