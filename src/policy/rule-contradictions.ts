@@ -77,17 +77,34 @@ const needsValue = ({ operator, value }: ParamCondition): boolean => {
   return operator === 'contains' || operator === 'startswith' || operator === 'domain_in'
 }
 
+/** Whether the default of a parameter that a call leaves out may fit the condition. Only rules that restrict see it. */
+function mayFitDefault(
+  { verdict, tools = ['*'] }: Fields,
+  { param, operator, value }: ParamCondition,
+): boolean {
+  if (verdict === 'allow' || operator === 'exists') return false
+  const named = catalogueNames.filter((name) => tools.some((glob) => matchesGlob(glob, name)))
+  const defaults = named.flatMap((name) => [...(defaultsIn(name, 'workflows') ?? [])])
+  const values = defaults.flatMap(([name, each]) => (param === '*' || param === name ? [each] : []))
+  if (operator !== 'equals' && operator !== 'in') return values.length > 0
+  const wanted = new Set<unknown>([value].flat())
+  return values.some((each) => wanted.has(each))
+}
+
 /**
  * Returns an issue if a parameter must be absent and must also have a value. Only whole parameters are checked, because
- * a path of several parts may lead through a list whose elements differ.
+ * a path of several parts may lead through a list whose elements differ. A parameter with a default can be both.
  */
-function absentAndThere({ params = [] }: Fields): Issue | null {
+function absentAndThere(rule: Fields): Issue | null {
+  const { params = [] } = rule
   const absent = new Set(
     params.flatMap(({ param, operator, value }) =>
       operator === 'exists' && !value && !param.includes('.') ? [param] : [],
     ),
   )
-  const at = params.findIndex((condition) => absent.has(condition.param) && needsValue(condition))
+  const at = params.findIndex(
+    (condition) => absent.has(condition.param) && needsValue(condition) && !mayFitDefault(rule, condition),
+  )
   const { param, operator } = params[at] ?? {}
   if (param === undefined) return null
   return {
@@ -112,15 +129,27 @@ function differentValues(rule: Fields): Issue | null {
   for (const [param, group] of byParam) {
     const conditions = group.map((each) => each.condition)
     if (conditions.length === 1 || !comparesOneValue(rule, param, conditions)) continue
-    if (shareOne(conditions, (values) => values.map(folded))) continue
-    if (rule.verdict === 'allow' && kindsIn(param).some((kind) => shareOne(conditions, placesAs(kind))))
-      continue
+    const isFine = (end: number): boolean => haveOneValue(rule, param, conditions.slice(0, end))
+    if (isFine(conditions.length)) continue
+    // The first condition that no value fits, together with the conditions before it.
+    const index = conditions.findIndex((_, at) => !isFine(at + 1))
     return {
-      path: ['params', group.at(-1)?.at ?? 0],
-      message: `no value of \`${param}\` fits this condition and the conditions before it, so the rule would never match: take one of them out, or list all values in one \`in\``,
+      path: ['params', group[index]?.at ?? 0],
+      message: `no value of \`${param}\` fits this condition and the conditions before it, so the rule would never match: ${adviceFor(conditions[index])}`,
     }
   }
   return null
+}
+
+const adviceFor = (condition: Comparison | undefined): string =>
+  condition?.operator === 'not_in'
+    ? 'take one of them out'
+    : 'take one of them out, or list all values in one `in` (a text such as `"1"` never equals a number)'
+
+/** Whether some value fits all conditions. In an `allow` rule, two texts can also name one place. */
+function haveOneValue({ verdict }: Fields, param: string, conditions: readonly Comparison[]): boolean {
+  if (shareOne(conditions, (values) => values.map(folded))) return true
+  return verdict === 'allow' && kindsIn(param).some((kind) => shareOne(conditions, placesAs(kind)))
 }
 
 type Read = (values: readonly Value[], isNegative: boolean) => Iterable<Value>
@@ -159,10 +188,11 @@ const placesAs =
 
 /**
  * Whether all conditions on a parameter compare the same single value. An `allow` rule matches only if every value of
- * the parameter fits every condition (`*` means all parameters, and is not checked). In any other rule, a different element of a list may fit each condition. So the
- * parameter must hold one value in each tool of the rule. This value may name no place, because a place that cannot be
- * read fits every condition. It may name no address, because a text can have several addresses. The tool may have no
- * default for it, because a default fits `equals`, and the absent parameter fits `not_in`.
+ * the parameter fits every condition (`*` means all parameters, and is not checked). In any other rule, a different
+ * element of a list may fit each condition. So the path must be a whole parameter that holds one value in each tool of
+ * the rule. This value may name no place, because a place that cannot be read fits every condition. It may name no
+ * address, because a text can have several addresses. The tool may have no default for it if there is a `not_in`: the
+ * default fits `equals`, and the absent parameter fits `not_in`.
  */
 function comparesOneValue(
   { verdict, tools = ['*'] }: Fields,
@@ -170,6 +200,7 @@ function comparesOneValue(
   conditions: readonly Comparison[],
 ): boolean {
   if (verdict === 'allow') return param !== '*'
+  if (param.includes('.')) return false
   if (conditions.flatMap(({ value }) => value).some((each) => `${each}`.includes('@'))) return false
   const hasExceptions = conditions.some(({ operator }) => operator === 'not_in')
   return tools.every((tool) => {

@@ -53,12 +53,15 @@ export function placeholderMessage(text: string): string {
   return `\`${text.trim()}\` is a placeholder: replace it with the real value`
 }
 
+/** Parts of regular expressions that other texts hardly have: `.*` before something, `[a-z]+`, `\d+`, and `/^`. */
+const rareElsewhere = /^\.[*+][^*.]|\[[^\]]*\w-\w[^\]]*\][*+{]|\\[dw][*+]|^\/\^/
+
 /**
- * Whether the text is clearly a regular expression. It has both anchors (`^` and `$`), or one anchor and a part that is
- * very rare in other texts, such as `.*`. Prices such as `5$` and network shares such as `\\server\d$` are no regular
- * expressions.
+ * Whether the text is clearly a regular expression. It has both anchors (`^` and `$`), or a part that is very rare in
+ * other texts. Prices such as `5$` and network shares such as `\\server\d$` are no regular expressions.
  */
 export function isPattern(text: string): boolean {
+  if (rareElsewhere.test(text)) return true
   const [begins, ends] = [text.startsWith('^'), text.endsWith('$')]
   if (begins && ends) return text.length > 2
   if (begins) return /\.[*+]|\\[.dwsb]/.test(text)

@@ -28,8 +28,15 @@ describe('conditions on one parameter that no value fits', () => {
   test('the message says what to change', () => {
     const { error } = ruleInput.safeParse({ ...mails, params: [is('subject', 'a'), is('subject', 'b')] })
     expect(error?.issues[0]?.message).toBe(
-      'no value of `subject` fits this condition and the conditions before it, so the rule would never match: take one of them out, or list all values in one `in`',
+      'no value of `subject` fits this condition and the conditions before it, so the rule would never match: take one of them out, or list all values in one `in` (a text such as `"1"` never equals a number)',
     )
+    const excluded = { ...mails, params: [is('subject', 'a'), is('subject', ['a'], 'not_in')] }
+    expect(ruleInput.safeParse(excluded).error?.issues[0]?.message).toMatch(/: take one of them out$/)
+  })
+
+  test('the first condition that does not fit is named', () => {
+    const params = [is('subject', 'a'), is('subject', 'b'), is('subject', ['a', 'b'], 'in')]
+    expect(paths({ ...mails, params })).toEqual(['params.1'])
   })
 
   test.each<[string, object]>([
@@ -39,6 +46,8 @@ describe('conditions on one parameter that no value fits', () => {
     ['two parameters', { params: [is('subject', 'a'), is('text', 'b')] }],
     ['a list of recipients can have both', { params: [is('to', 'a'), is('to', 'b')] }],
     ['a text can have two addresses', { params: [is('text', 'a@x.com'), is('text', 'b@x.com')] }],
+    ['elements of any JSON', { tools: ['memory_set'], params: [is('value.tags', 'a'), is('value.tags', 'b')] }],
+    ['elements of a list', { tools: ['sheets_append'], params: [is('rows.*', 'a'), is('rows.*', 'b')] }],
     ['any parameter', { params: [is('*', 'a'), is('*', 'b')] }],
     ['one of the tools takes a list', { tools: ['mail_send', 'github_create_issue'], params: [is('labels', 'a'), is('labels', 'b')] }],
     ['the tools are not known', { tools: ['mail_*'], params: [is('subject', 'a'), is('subject', 'b')] }],
@@ -62,6 +71,24 @@ describe('conditions on one parameter that no value fits', () => {
   })
 })
 
+describe('a parameter that must be absent and have a value', () => {
+  const both = (value: unknown) => [is('state', false, 'exists'), is('state', value)]
+  const lists = { ...mails, tools: ['github_list_issues'] }
+
+  test.each([
+    ['a default', lists],
+    ['a default of one tool of a glob', { ...lists, tools: ['github_*'] }],
+    ['a default of one of all tools', { ...lists, tools: undefined }],
+  ])('kept in a rule that restricts, because it sees %s', (_, rule) => {
+    expect(paths({ ...rule, params: both('open') })).toEqual([])
+  })
+
+  test('refused in an `allow` rule, and without a default', () => {
+    expect(paths({ ...lists, verdict: 'allow', params: both('open') })).toEqual(['params.1'])
+    expect(paths({ ...mails, params: [is('cc', false, 'exists'), is('cc', 'a')] })).toEqual(['params.1'])
+  })
+})
+
 // A rule that is refused here would never match. The law is checked with the function that decides calls.
 test('a rule that is refused for its values matches no call', () => {
   const texts = [
@@ -78,14 +105,22 @@ test('a rule that is refused for its values matches no call', () => {
   ]
   const value = fc.constantFrom<string | number>(...texts, 1)
   const many = fc.uniqueArray(value, { minLength: 1, maxLength: 3 })
-  const param = fc.constantFrom('subject', 'text', 'to', 'repo', 'labels', 'type', 'state', 'channel', '*')
+  const param = fc.constantFrom(...['subject', 'text', 'to', 'to.*', 'repo', 'labels', 'labels.*', 'type', 'state', 'channel', 'value', 'value.a', 'rows', 'rows.*', '*']) // prettier-ignore
   const condition = fc.oneof(
     fc.record({ param, operator: fc.constant('equals' as const), value }),
     fc.record({ param, operator: fc.constantFrom('in' as const, 'not_in' as const), value: many }),
+    fc.record({ param, operator: fc.constant('exists' as const), value: fc.boolean() }),
   )
-  const tool = fc.constantFrom('mail_send', 'github_create_issue', 'github_list_issues', 'jira_create_issue', 'slack_send_message') // prettier-ignore
+  const tool = fc.constantFrom('mail_send', 'github_create_issue', 'github_list_issues', 'jira_create_issue', 'slack_send_message', 'memory_set', 'sheets_append') // prettier-ignore
+  // Tools refuse an empty place.
+  const place = value.filter((each) => each !== '')
   const lists = fc.oneof(value, many)
-  const call = fc.record({ subject: value, text: value, to: lists, repo: value, labels: lists, type: value, state: value, channel: value }, { requiredKeys: [] }) // prettier-ignore
+  const json = fc.oneof(
+    lists,
+    fc.record({ a: lists }),
+    fc.array(fc.record({ a: lists }, { requiredKeys: [] })),
+  )
+  const call = fc.record({ subject: value, text: value, to: lists, repo: place, labels: lists, type: value, state: value, channel: place, value: json, rows: fc.array(many) }, { requiredKeys: [] }) // prettier-ignore
   let refused = 0
   fc.assert(
     fc.property(

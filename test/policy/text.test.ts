@@ -33,12 +33,23 @@ test.each(['Отчёт', '報告', 'تقرير', 'naïve', '👩‍🚀 launch',
   expect(nameField(200).safeParse(name).success).toBe(true)
 })
 
-test.each(['^.*@acme\\.com$', '^acme$', '^a.*', '^\\d+', 'acme\\.com$', '.*@acme.com$', '^(a|b)$'])(
-  '`%s` is plainly a regular expression',
-  (text) => {
-    expect(isPattern(text)).toBe(true)
-  },
-)
+test.each([
+  '^.*@acme\\.com$',
+  '^acme$',
+  '^a.*',
+  '^\\d+',
+  'acme\\.com$',
+  '.*@acme.com$',
+  '^(a|b)$',
+  '.*@acme\\.com',
+  '.+@x',
+  '[a-z]+@acme\\.com',
+  'v[0-9]{2}',
+  'run-\\d+',
+  '/^acme/',
+])('`%s` is plainly a regular expression', (text) => {
+  expect(isPattern(text)).toBe(true)
+})
 
 test.each([
   '5$',
@@ -53,6 +64,9 @@ test.each([
   '*.pdf',
   'notes.*',
   'C:\\data\\report.*',
+  '.**',
+  '...',
+  '[draft-2] plan',
   '\\\\server\\d$',
   'a^2 + b^2',
   '^GSPC',

@@ -103,9 +103,13 @@ export async function replaceRule(
   return update(context, kind, caller, { id, bodyAfter: () => body })
 }
 
+/** These fields do not decide which calls match. */
+const besides: ReadonlySet<string> = new Set(['name', 'description', 'status'])
+
 /**
  * Changes the fields that `patch` names. The value null removes an optional field. Throws `validation_error` if the
- * result is not a valid rule.
+ * result is not a valid rule. Exception: an older version may have saved a rule that is refused now. Its name,
+ * description and status can be changed all the same, so that it can be switched off.
  */
 export async function patchRule(
   context: Acting,
@@ -117,6 +121,7 @@ export async function patchRule(
   const bodyAfter = (before: AnyBody): AnyBody => {
     const merged = readAs<AnyBody>(ruleKinds[kind].input, applyPatch(before, patch))
     if (merged.ok) return merged.value
+    if (Object.keys(patch).every((field) => besides.has(field))) return applyPatch(before, patch) as AnyBody
     const message = headlineWithField('the rule would not be valid', merged.issues)
     throw new DomainError('validation_error', message, merged.issues)
   }

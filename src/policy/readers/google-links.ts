@@ -1,4 +1,5 @@
 import { normalHost } from './hosts.ts'
+import { percentDecoded } from './percent.ts'
 
 /** Maximum length of a link. Longer texts are not read as links to files, so that long texts stay cheap. */
 const longestLink = 4096
@@ -37,15 +38,21 @@ export function googleFileId(text: string): string | null {
 }
 
 function idInPath(path: string, markers: readonly string[]): string | null {
+  if (!path.includes('%') && !markers.some((marker) => path.includes(marker))) return null
   const parts: string[] = []
-  for (const part of path.split(/[\\/]/).map(decode)) {
+  for (const written of path.split(/[\\/]/)) {
+    const part = decode(written)
     if (part === '..') parts.pop()
     else if (part !== '.') parts.push(part)
   }
-  const segments = parts
-    .flatMap((part) => part.split(/[\\/]/))
-    .map((segment) => segment.split(/[;:=]/, 1)[0] ?? '')
-    .filter((segment) => segment !== '')
+  const segments: string[] = []
+  for (const part of parts) {
+    // A decoded part can have slashes of its own.
+    for (const piece of /[\\/]/.test(part) ? part.split(/[\\/]/) : [part]) {
+      const end = piece.search(/[;:=]/)
+      if (piece !== '' && end !== 0) segments.push(end < 0 ? piece : piece.slice(0, end))
+    }
+  }
   // The path may start with a prefix for an account's domain, such as `/a/acme.com/`.
   if (segments[0] === 'a') segments.splice(0, 2)
   for (const marker of markers) {
@@ -105,10 +112,5 @@ export function isFileId(text: string): boolean {
   return /^[A-Za-z0-9_-]+$/.test(text)
 }
 
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
-}
+/** The decoded text; the text itself if it cannot be decoded. */
+const decode = (text: string): string => percentDecoded(text) ?? text

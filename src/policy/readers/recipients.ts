@@ -1,5 +1,6 @@
 import type { Budget } from '../budget.ts'
 import { normalHost } from './hosts.ts'
+import { percentDecoded } from './percent.ts'
 import { hidesAddress, otherReadings } from './text-variants.ts'
 
 /** A host in normal form. null: the text cannot be read as a host, and counts as outside every domain. */
@@ -129,7 +130,7 @@ function hostsInPiece(piece: string, budget: Budget): Host[] {
   // The code below reads hosts at each `@`, `<` and `:`. In a link, it reads the same host up to three times.
   budget.spend(2 + 4 * countOf(bare, '@') + 2 * countOf(bare, '<') + 2 * countOf(bare, ':'))
   const link = urlStart.exec(bare)?.[0]
-  const text = /^mailto:/i.test(bare) ? decode(bare) : bare
+  const text = /^mailto:/i.test(bare) ? (percentDecoded(bare) ?? bare) : bare
   const hosts: Host[] = link === undefined ? [] : hostsInLink(bare.slice(link.length))
   if (otherScheme.test(bare) || (link !== undefined && !hostScheme.test(link))) hosts.push(null)
   if (text.includes('@')) {
@@ -238,12 +239,4 @@ function hostsOnTheWay(before: string): Host[] {
 
 function hostOf(authority: string): Host {
   return normalHost(authority.startsWith('[') ? authority : authority.replace(/:\d*$/, ''))
-}
-
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
 }

@@ -1,3 +1,4 @@
+import { percentDecoded } from './percent.ts'
 import { longestText } from './priced.ts'
 import { normalized } from './unicode.ts'
 
@@ -71,15 +72,7 @@ export function linkedInside(link: string): LinkedInside {
   if (kind === 'issues' || kind === 'pull')
     return /^[1-9]\d{0,9}$/.test(first) ? { number: Number(first) } : {}
   if ((kind !== 'blob' && kind !== 'raw') || rest.length === 0) return {}
-  return { path: decoded(rest.join('/')), ref: decoded(first) }
-}
-
-function decoded(text: string): string | null {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return null
-  }
+  return { path: percentDecoded(rest.join('/')), ref: percentDecoded(first) }
 }
 
 /**

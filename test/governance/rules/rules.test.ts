@@ -111,6 +111,18 @@ describe('rules', () => {
     expect(await readRule(context.db, 'rule', admin.organizationId, id)).toEqual(patched)
   })
 
+  test('a rule that is refused now, but was saved before, can be switched off', async () => {
+    const { context } = running
+    const params = ['a', 'b'].map((value) => ({ param: 'subject', operator: 'equals' as const, value }))
+    const { id } = await createRule(context, 'rule', admin, { ...aRule(), params })
+    const off = await patchRule(context, 'rule', admin, id, { status: 'inactive' })
+    expect(off).toMatchObject({ status: 'inactive', params })
+    const invalid = { code: 'validation_error' }
+    await expect(patchRule(context, 'rule', admin, id, { tools: ['mail_send'] })).rejects.toMatchObject(
+      invalid,
+    )
+  })
+
   test('a replaced rule keeps its id and its position', async () => {
     const { context } = running
     const place = async (id: string) =>

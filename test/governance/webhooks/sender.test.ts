@@ -11,7 +11,7 @@ import {
   rotateWebhookSecret,
 } from '../../../src/governance/webhooks/webhooks.ts'
 import { readDrift } from '../../../src/governance/limits/storage-counters.ts'
-import { startScriptedServer, type ScriptedServer } from '../../support/scripted-server.ts'
+import type { ScriptedServer } from '../../support/scripted-server.ts'
 import { until } from '../../stack/until.ts'
 import { addOrganization } from '../../api/fixtures.ts'
 import type { Engine } from '../runs/engine-fixture.ts'
