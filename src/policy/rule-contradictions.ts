@@ -34,7 +34,7 @@ const isForWorkflowsAlone = ({ applies_to: sources }: Fields): boolean =>
 /** The contradictions in a rule or label rule; each issue names the field to change. */
 export function contradictions(rule: Fields): readonly Issue[] {
   const found = [foreignTools(rule), otherSideEffects(rule), absentAndThere(rule), differentValues(rule)]
-  return found.filter((issue) => issue !== null)
+  return [...found.filter((issue) => issue !== null), ...noPlaces(rule)]
 }
 
 /** Returns an issue if a rule applies only to workflows, and names only tools that no workflow has. */
@@ -150,6 +150,29 @@ const adviceFor = (condition: Comparison | undefined): string =>
 function haveOneValue({ verdict }: Fields, param: string, conditions: readonly Comparison[]): boolean {
   if (shareOne(conditions, (values) => values.map(folded))) return true
   return verdict === 'allow' && kindsIn(param).some((kind) => shareOne(conditions, placesAs(kind)))
+}
+
+/**
+ * Returns an issue for each value of `equals` and `in` that cannot be a place, such as the repository `acme/*`, if every
+ * tool of the rule reads a place there. The tools refuse such a value, so no call has it.
+ * An address is accepted, because it is compared with each address in a text.
+ */
+function noPlaces({ tools = [], params = [] }: Fields): Issue[] {
+  return params.flatMap(({ param, operator, value }, at) => {
+    if (operator !== 'equals' && operator !== 'in') return []
+    const kinds = tools.map((tool) => placesIn(tool, 'workflows')?.get(param))
+    const isReadable = (each: Value): boolean =>
+      typeof each !== 'string' ||
+      each.includes('@') ||
+      kinds.some((kind) => kind === undefined || new WantedPlaces([each], true).wholes(kind).size > 0)
+    if (kinds.length === 0) return []
+    return [value].flat().flatMap((each, index): Issue[] => {
+      if (isReadable(each)) return []
+      const path = ['params', at, 'value', ...(Array.isArray(value) ? [index] : [])]
+      const message = `cannot be a value of \`${param}\`, and is compared as a whole: write the full name, or compare the beginning of the name with \`startswith\``
+      return [{ path, message }]
+    })
+  })
 }
 
 type Read = (values: readonly Value[], isNegative: boolean) => Iterable<Value>

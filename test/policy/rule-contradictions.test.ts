@@ -2,7 +2,9 @@ import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
 import { compilePolicy, decide } from '../../src/policy/decide.ts'
 import { contradictions } from '../../src/policy/rule-contradictions.ts'
+import { placeOf } from '../../src/policy/readers/places.ts'
 import { toolParams } from '../../src/policy/tool-params.ts'
+import { placesIn } from '../../src/policy/tool-places.ts'
 import { labelRuleInput, ruleInput } from '../../src/policy/rule.ts'
 
 const is = (param: string, value: unknown, operator = 'equals') => ({ param, operator, value })
@@ -89,6 +91,30 @@ describe('a parameter that must be absent and have a value', () => {
   })
 })
 
+describe('a value that is no place', () => {
+  const gets = { ...mails, tools: ['github_get_file'] }
+  test.each<[string, object, string[]]>([
+    ['all repositories of an owner', { params: [is('repo', 'acme/*')] }, ['params.0.value']],
+    ['one of several', { params: [is('repo', ['acme/app', 'acme/*', 'x'], 'in')] }, ['params.0.value.1', 'params.0.value.2']],
+    ['a channel with a space', { tools: ['slack_send_message'], params: [is('channel', '#our sales')] }, ['params.0.value']],
+  ])('refused: %s', (_, fields, found) => {
+    for (const verdict of ['allow', 'deny']) expect(paths({ ...gets, verdict, ...fields })).toEqual(found)
+  }) // prettier-ignore
+
+  test.each<[string, object]>([
+    ['a name in capital letters', { params: [is('repo', 'Acme/App')] }],
+    ['a link', { params: [is('repo', 'https://github.com/acme/app/issues/7')] }],
+    ['a link to another host, which may be the connected one', { params: [is('repo', 'https://git.acme.com/acme/app')] }],
+    ['a channel with a capital letter', { tools: ['slack_send_message'], params: [is('channel', '#Sales')] }],
+    ['the beginning of a name', { params: [is('repo', 'acme/', 'startswith')] }],
+    ['an exception', { params: [is('repo', ['acme/*'], 'not_in')] }],
+    ['a tool that is not in the catalogue', { tools: ['github_get_file', 'mcp__x__y'], params: [is('repo', 'acme/*')] }],
+    ['all tools', { tools: undefined, params: [is('repo', 'acme/*')] }],
+  ])('kept: %s', (_, fields) => {
+    expect(paths({ ...gets, ...fields })).toEqual([])
+  }) // prettier-ignore
+})
+
 // A rule that is refused here would never match. The law is checked with the function that decides calls.
 test('a rule that is refused for its values matches no call', () => {
   const texts = [
@@ -112,15 +138,13 @@ test('a rule that is refused for its values matches no call', () => {
     fc.record({ param, operator: fc.constant('exists' as const), value: fc.boolean() }),
   )
   const tool = fc.constantFrom('mail_send', 'github_create_issue', 'github_list_issues', 'jira_create_issue', 'slack_send_message', 'memory_set', 'sheets_append') // prettier-ignore
-  // Tools refuse an empty place.
-  const place = value.filter((each) => each !== '')
   const lists = fc.oneof(value, many)
   const json = fc.oneof(
     lists,
     fc.record({ a: lists }),
     fc.array(fc.record({ a: lists }, { requiredKeys: [] })),
   )
-  const call = fc.record({ subject: value, text: value, to: lists, repo: place, labels: lists, type: value, state: value, channel: place, value: json, rows: fc.array(many) }, { requiredKeys: [] }) // prettier-ignore
+  const call = fc.record({ subject: value, text: value, to: lists, repo: value, labels: lists, type: value, state: value, channel: value, value: json, rows: fc.array(many) }, { requiredKeys: [] }) // prettier-ignore
   let refused = 0
   fc.assert(
     fc.property(
@@ -129,8 +153,14 @@ test('a rule that is refused for its values matches no call', () => {
       fc.array(condition, { minLength: 2, maxLength: 4 }),
       call,
       (verdict, tool, conditions, given) => {
+        // Tools refuse unknown parameters, and texts that name no place.
         const own: readonly string[] = toolParams[tool]
-        const params = Object.fromEntries(Object.entries(given).filter(([name]) => own.includes(name)))
+        const places = placesIn(tool, 'workflows')
+        const isTaken = ([name, each]: [string, unknown]): boolean => {
+          const kind = places?.get(name)
+          return own.includes(name) && (kind === undefined || placeOf(kind, String(each)) !== null)
+        }
+        const params = Object.fromEntries(Object.entries(given).filter(isTaken))
         const rule = {
           id: 'r',
           name: 'r',
@@ -139,7 +169,8 @@ test('a rule that is refused for its values matches no call', () => {
           params: conditions,
           status: 'active' as const,
         }
-        if (contradictions(rule).length === 0) return
+        // The other values of an `in` can match.
+        if (contradictions(rule).every(({ path }) => path.length === 4)) return
         refused += 1
         const policy = compilePolicy({ approvalsEnabled: true, frozen: null, rules: [rule], labelRules: [] })
         const call = { source: 'workflows' as const, tool, sideEffect: 'write' as const, params, labels: [] }
