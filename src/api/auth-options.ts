@@ -11,6 +11,7 @@ import { endHalfSignIns, proveAddress } from '../governance/access/address-proof
 import { afterSignIn, authGuards, openingOf, sessionTokenIn } from './auth-guards.ts'
 import { resetMail, signUpAgainMail, verifyMail } from './auth-mails.ts'
 import { passwordWatch } from './password-watch.ts'
+import { sessionKeys } from './session-keys.ts'
 import { isOneLine } from '../policy/text.ts'
 import { isError, wordsOf } from '../shared/log.ts'
 import type { SendMail, ServiceMail } from './service-mail.ts'
@@ -98,7 +99,7 @@ export function authOptions(
     appName: 'Countersign',
     baseURL: new URL(base).origin,
     basePath: '/api/auth',
-    secret: config.sessionSecret,
+    ...sessionKeys(config),
     database: { db: context.db, type: 'postgres', transaction: true },
     trustedOrigins: async (request?: Request) =>
       ownOrigins(config, request === undefined ? null : new URL(request.url).origin),

@@ -1,13 +1,14 @@
-import { hkdfSync, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import { readEnvironment, WrongSettings, type Environment } from './environment.ts'
 import { apiPorts, clashingPorts } from './listening-ports.ts'
 import type { ModelPrice } from './model-prices.ts'
 import { loopbackHosts, type NamedHost } from './outgoing/hosts.ts'
+import { sessionSecrets, type SessionSecrets } from './session-secrets.ts'
 import type { SignUp } from './sign-up-setting.ts'
 
-export interface Config {
+export interface Config extends SessionSecrets {
   readonly env: 'development' | 'test' | 'staging' | 'production'
   /**
    * Each process logs these warnings once. They are recommendations. In staging they also include problems that would
@@ -44,11 +45,6 @@ export interface Config {
   readonly workerMetrics: { readonly host: string; readonly port: number } | null
   /** The encryption key of the installation, then its previous keys. Each key has 32 bytes. */
   readonly encryptionKeys: readonly [Buffer, ...Buffer[]]
-  /**
-   * Signs cookies and mailed tokens and encrypts the secrets of second factors. This value must be the same in every
-   * process.
-   */
-  readonly sessionSecret: string
   readonly tools: {
     readonly fileRoot: string
     readonly smtpUrl: string | null
@@ -116,10 +112,9 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const unfit = unfitForProduction(e)
   if (e.APP_ENV === 'production') wrong.push(...unfit.map((what) => `${what}, in production`))
   const encryptionKey = keyIn('DATA_ENCRYPTION_KEY', e.DATA_ENCRYPTION_KEY, wrong)
-  const oldKeys = (e.DATA_ENCRYPTION_KEY_OLD ?? '')
-    .split(',')
-    .filter((part) => part.trim() !== '')
-    .map((text) => keyIn('DATA_ENCRYPTION_KEY_OLD', text, wrong))
+  const oldKeys = listOf(e.DATA_ENCRYPTION_KEY_OLD).map((text) =>
+    keyIn('DATA_ENCRYPTION_KEY_OLD', text, wrong),
+  )
   const tls = tlsFiles(e, wrong)
   const temporal = temporalOf(e, wrong)
   const secrets = secretsBackend(e, wrong)
@@ -137,7 +132,7 @@ export function readConfig(env: NodeJS.ProcessEnv = process.env): Config {
     workerMetrics:
       e.WORKER_METRICS_PORT === undefined ? null : { host: e.METRICS_HOST, port: e.WORKER_METRICS_PORT },
     encryptionKeys: [encryptionKey, ...oldKeys],
-    sessionSecret: e.SESSION_SECRET_KEY ?? derivedSecret(encryptionKey),
+    ...sessionSecrets(e.SESSION_SECRET_KEY, listOf(e.SESSION_SECRET_KEY_OLD), [encryptionKey, ...oldKeys]),
     tools: {
       fileRoot: e.FILE_ROOT,
       smtpUrl: e.SMTP_URL ?? null,
@@ -200,13 +195,12 @@ function keyIn(name: string, text: string, wrong: string[]): Buffer {
   return key
 }
 
-/**
- * The session secret of an installation without SESSION_SECRET_KEY. It is derived from the encryption key, which all
- * processes share. So the processes accept each other's cookies.
- */
-function derivedSecret(key: Buffer): string {
-  return Buffer.from(hkdfSync('sha256', key, '', 'countersign session secret', 32)).toString('base64url')
-}
+/** The parts of a list with commas, without white space around them. */
+const listOf = (text = ''): string[] =>
+  text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
 
 /**
  * The address with which links to this service begin: `PUBLIC_URL`, else the listening address. It has no closing

@@ -90,6 +90,7 @@ const fields = {
     .optional(),
   QUOTA_OVERRIDES: oneOf(['owner', 'operator']).default('owner'),
   SESSION_SECRET_KEY: z.string().optional(),
+  SESSION_SECRET_KEY_OLD: z.string().optional(),
   ENABLE_DOCS: flag.optional(),
   ENABLE_DEVELOPER_ROUTES: flag.default(false),
   LOG_DIR: z.string().optional(),

@@ -221,6 +221,10 @@ async function childEnvironment(
     const secrets = loadSecrets(dataDir)
     children['DATA_ENCRYPTION_KEY'] = settings.encryptionKey ?? secrets.data_encryption_key
     children['SESSION_SECRET_KEY'] = env['SESSION_SECRET_KEY'] || secrets.session_secret_key
+    // The key of the data folder may have sealed second factors before SESSION_SECRET_KEY was set.
+    children['SESSION_SECRET_KEY_OLD'] = [env['SESSION_SECRET_KEY_OLD'], secrets.session_secret_key]
+      .filter(Boolean)
+      .join(',')
   }
   if (settings.smtpUrl === null && !settings.production) {
     const catcher = await startMailCatcher({ dir: join(dataDir, 'mail') })

@@ -9,9 +9,30 @@ import { splitKey } from '../../src/api/access.ts'
 import type { Context } from '../../src/governance/context.ts'
 import { createMailer } from '../../src/programs/mailer.ts'
 import { bootstrapIdentities, type BootstrapIdentities } from '../../src/governance/people/bootstrap.ts'
+import type { Config } from '../../src/shared/config.ts'
 import { asAdmin } from '../support/postgres.ts'
 import { unthrottled } from './fixtures.ts'
 import { testContext } from '../governance/support.ts'
+
+const usualServices = (context: Context): Services => ({
+  temporal: () => Promise.resolve(true),
+  draining: new AbortController().signal,
+  mail: createMailer(context.config),
+})
+
+/** Another API process with other settings, on the database of `server`. */
+export async function startBeside(server: TestServer, config: Partial<Config>): Promise<TestServer> {
+  const context = { ...server.context, config: { ...server.context.config, ...config } }
+  const beside = createHttpServer(createApp(context, usualServices(context)))
+  const base = await listen(beside)
+  return {
+    ...server,
+    base,
+    context,
+    call: (key, method, path, body, headers) => request(base, key, method, path, body, headers),
+    close: () => new Promise<void>((resolve) => void beside.close(() => resolve())),
+  }
+}
 
 /** A server on a new database, with the people and keys that a first start creates. */
 export interface TestServer {
@@ -51,12 +72,7 @@ export async function startTestServer(
   await asAdmin(running.adminUrl, (client) =>
     client.query(`alter table organizations alter column quota_overrides set default '${unthrottled}'`),
   )
-  const services: Services = {
-    temporal: () => Promise.resolve(true),
-    draining: new AbortController().signal,
-    mail: createMailer(context.config),
-    ...options.services,
-  }
+  const services = { ...usualServices(context), ...options.services }
   const server = createHttpServer(createApp(context, services))
   const base = await listen(server)
   return {
