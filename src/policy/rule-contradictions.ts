@@ -129,10 +129,8 @@ function differentValues(rule: Fields): Issue | null {
   for (const [param, group] of byParam) {
     const conditions = group.map((each) => each.condition)
     if (conditions.length === 1 || !comparesOneValue(rule, param, conditions)) continue
-    const isFine = (end: number): boolean => haveOneValue(rule, param, conditions.slice(0, end))
-    if (isFine(conditions.length)) continue
-    // The first condition that no value fits, together with the conditions before it.
-    const index = conditions.findIndex((_, at) => !isFine(at + 1))
+    const index = firstUnfit(rule, param, conditions)
+    if (index < 0) continue
     return {
       path: ['params', group[index]?.at ?? 0],
       message: `no value of \`${param}\` fits this condition and the conditions before it, so the rule would never match: ${adviceFor(conditions[index])}`,
@@ -146,52 +144,61 @@ const adviceFor = (condition: Comparison | undefined): string =>
     ? 'take one of them out'
     : 'take one of them out, or list all values in one `in` (a text such as `"1"` never equals a number)'
 
-/** Whether some value fits all conditions. In an `allow` rule, two texts can also name one place. */
-function haveOneValue({ verdict }: Fields, param: string, conditions: readonly Comparison[]): boolean {
-  if (shareOne(conditions, (values) => values.map(folded))) return true
-  return verdict === 'allow' && kindsIn(param).some((kind) => shareOne(conditions, placesAs(kind)))
+/**
+ * The index of the first condition that no value fits, together with the conditions before it; -1 if some value fits
+ * all conditions. In an `allow` rule, two texts can also name one place.
+ */
+function firstUnfit({ verdict }: Fields, param: string, conditions: readonly Comparison[]): number {
+  const texts = firstEmpty(conditions, (values) => values.map(folded))
+  if (texts < 0 || verdict !== 'allow') return texts
+  const places = kindsIn(param).map((kind) => firstEmpty(conditions, placesAs(kind)))
+  return places.includes(-1) ? -1 : Math.max(texts, ...places)
 }
+
+const mostIssues = 100
 
 /**
  * Returns an issue for each value of `equals` and `in` that cannot be a place, such as the repository `acme/*`, if every
- * tool of the rule reads a place there. The tools refuse such a value, so no call has it.
- * An address is accepted, because it is compared with each address in a text.
+ * tool of the rule reads a place there. The tools refuse such a value, so no call has it. An address is accepted,
+ * because it is compared with each address in a text.
  */
 function noPlaces({ tools = [], params = [] }: Fields): Issue[] {
-  return params.flatMap(({ param, operator, value }, at) => {
-    if (operator !== 'equals' && operator !== 'in') return []
-    const kinds = tools.map((tool) => placesIn(tool, 'workflows')?.get(param))
-    const isReadable = (each: Value): boolean =>
-      typeof each !== 'string' ||
-      each.includes('@') ||
-      kinds.some((kind) => kind === undefined || new WantedPlaces([each], true).wholes(kind).size > 0)
-    if (kinds.length === 0) return []
-    return [value].flat().flatMap((each, index): Issue[] => {
-      if (isReadable(each)) return []
+  const found: Issue[] = []
+  for (const [at, { param, operator, value }] of params.entries()) {
+    if (operator !== 'equals' && operator !== 'in') continue
+    const kinds = [...new Set(tools.map((tool) => placesIn(tool, 'workflows')?.get(param) ?? null))]
+    if (kinds.length === 0 || kinds.includes(null)) continue
+    for (const [index, each] of [value].flat().entries()) {
+      if (found.length >= mostIssues) return found
+      if (typeof each !== 'string' || each.includes('@') || isPlace(each, kinds)) continue
       const path = ['params', at, 'value', ...(Array.isArray(value) ? [index] : [])]
       const message = `cannot be a value of \`${param}\`, and is compared as a whole: write the full name, or compare the beginning of the name with \`startswith\``
-      return [{ path, message }]
-    })
-  })
+      found.push({ path, message })
+    }
+  }
+  return found
 }
+
+const isPlace = (text: string, kinds: readonly (PlaceKind | null)[]): boolean =>
+  kinds.some((kind) => kind !== null && new WantedPlaces([text], true).wholes(kind).size > 0)
 
 type Read = (values: readonly Value[], isNegative: boolean) => Iterable<Value>
 
 /**
- * Whether a value is in the list of each `equals` and `in`, and in the list of no `not_in`. Without `equals` and `in`
- * there is always such a value.
+ * The index of the condition after which no value is left: none that is in the list of each `equals` and `in`, and in
+ * the list of no `not_in`. -1: a value is left, or there is no `equals` and no `in`.
  */
-function shareOne(conditions: readonly Comparison[], read: Read): boolean {
-  const sets = (isNegative: boolean) =>
-    conditions
-      .filter(({ operator }) => (operator === 'not_in') === isNegative)
-      .map(({ value }) => new Set(read([value].flat(), isNegative)))
-  const [first, ...others] = sets(false)
-  if (first === undefined) return true
-  const excluded = sets(true)
-  return [...first].some(
-    (value) => others.every((set) => set.has(value)) && !excluded.some((set) => set.has(value)),
-  )
+function firstEmpty(conditions: readonly Comparison[], read: Read): number {
+  let left: Set<Value> | null = null
+  const excluded = new Set<Value>()
+  return conditions.findIndex(({ operator, value }) => {
+    const isNegative = operator === 'not_in'
+    const values = new Set(read([value].flat(), isNegative))
+    if (isNegative) for (const each of values) excluded.add(each)
+    if (!isNegative) left = left === null ? values : new Set([...left].filter((each) => values.has(each)))
+    for (const each of left ?? []) if (excluded.has(each)) left?.delete(each)
+    return left?.size === 0
+  })
 }
 
 const folded = (value: Value): Value => (typeof value === 'string' ? comparable(value) : value)

@@ -34,7 +34,13 @@ export function classifyPowerShell(command: string): ShellReading {
   if (/(^|[\s=(,;])\\\\[\w.${}()-]+\\[\w${]/.test(bare))
     return { kind: 'egress', because: 'a path leads to another machine' }
   // `certutil -urlcache` fetches an address.
-  if (/\bcertutil\b.*-(urlcache|verifyctl)\b/i.test(bare))
+  if (bare.split(/[\n\r\u2028\u2029]/).some(asksCertutil))
     return { kind: 'egress', because: '`certutil` sends data out' }
   return { kind: 'script', because: 'PowerShell runs a script' }
+}
+
+/** One expression for both words would take quadratic time in a line that repeats the first word. */
+function asksCertutil(line: string): boolean {
+  const at = line.search(/\bcertutil\b/i)
+  return at >= 0 && /-(?:urlcache|verifyctl)\b/i.test(line.slice(at))
 }

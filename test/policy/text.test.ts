@@ -1,5 +1,6 @@
 import { expect, test } from '@jest/globals'
 import fc from 'fast-check'
+import { cpuMilliseconds } from './cpu-time.ts'
 import { inOneLine, isOneLine, isPattern, nameField } from '../../src/policy/text.ts'
 
 const signs = fc.constantFrom(
@@ -76,3 +77,11 @@ test.each([
 ])('`%s` is text', (text) => {
   expect(isPattern(text)).toBe(false)
 })
+
+test.each(['[a-a', '[0-9', '[a-b]', '\\d', '.*[', '[[[['])(
+  'a text of many `%s` takes linear time',
+  (part) => {
+    const texts = Array.from({ length: 20 }, (_, n) => `${n}${part.repeat(2_000 / part.length)}`)
+    expect(cpuMilliseconds(() => texts.forEach(isPattern))).toBeLessThan(200)
+  },
+)

@@ -19,13 +19,10 @@ export function normalHost(text: string): string | null {
     return text.length <= longestHost ? text : null
   // The caller has already cut off everything around the host. If one of these characters is left, the text is no host.
   if (/[\s/\\?#@:<>]/.test(text) && !/^\[[0-9a-fA-F:.]+\]$/.test(text)) return null
-  let host: string
-  try {
-    host = new URL(`http://${text}`).hostname
-  } catch {
-    return null
-  }
-  host = withoutEndDots(host)
+  // `new URL` would throw, and an error takes ten times as long as `null`.
+  const url = URL.parse(`http://${text}`)
+  if (url === null) return null
+  const host = withoutEndDots(url.hostname)
   if (host.startsWith('[')) return host
   const isDotted = host.includes('.') && !host.startsWith('.') && !host.includes('..')
   return isDotted && host.length <= longestHost && /^[a-z0-9._-]+$/.test(host) ? host : null

@@ -11,8 +11,8 @@ const ofProject = /\/(?:projects|browse)\/([^/]+)(?:\/|$)/
  * knows its site.
  */
 function linkOf(text: string, base: string | null): URL | null {
-  if (text.length > longestText || !URL.canParse(text)) return null
-  const url = new URL(text)
+  const url = text.length > longestText ? null : URL.parse(text)
+  if (url === null) return null
   if (!/^https?:$/.test(url.protocol) || url.username + url.password !== '') return null
   if (base === null) return url
   const site = new URL(base)

@@ -129,6 +129,7 @@ function hostsInPiece(piece: string, budget: Budget): Host[] {
   const bare = withoutWrapping(piece)
   // The code below reads hosts at each `@`, `<` and `:`. In a link, it reads the same host up to three times.
   budget.spend(2 + 4 * countOf(bare, '@') + 2 * countOf(bare, '<') + 2 * countOf(bare, ':'))
+  if (bare.includes('@')) budget.spend(2 * (countOf(bare, '%') + countOf(bare, '!')))
   const link = urlStart.exec(bare)?.[0]
   const text = /^mailto:/i.test(bare) ? (percentDecoded(bare) ?? bare) : bare
   const hosts: Host[] = link === undefined ? [] : hostsInLink(bare.slice(link.length))
@@ -208,7 +209,7 @@ function hostsInLink(rest: string): Host[] {
 function hostsAfterAt(text: string): Host[] {
   const hosts: Host[] = []
   const parts = text.split('@')
-  for (const before of parts.slice(0, -1)) hosts.push(...hostsOnTheWay(before))
+  for (const before of parts.slice(0, -1)) for (const host of hostsOnTheWay(before)) hosts.push(host)
   const isMailto = /^mailto:/i.test(text)
   for (const part of parts.slice(1)) {
     const host = /^\s*((?:[^\s,;<>()"'[\]\\/?#:&=|{}^`~$!*+%]|%[0-9a-f]{2})*)(.*)$/is.exec(part)

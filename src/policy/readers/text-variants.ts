@@ -6,8 +6,9 @@ import { normalized } from './unicode.ts'
  * that differ from the text, so most texts have none. Takes linear time.
  */
 export function otherReadings(text: string): string[] {
+  const charsets: Charsets = new Map()
   const decoded = text.includes('=?')
-    ? text.replace(encodedWord, (word, ...parts: string[]) => decode(word, parts))
+    ? text.replace(encodedWord, (word, ...parts: string[]) => decode(word, parts, charsets))
     : text
   const folded = isAscii(decoded) ? decoded : normalized(decoded, 'NFKC')
   const bare = folded.includes('(') ? withoutComments(folded) : folded
@@ -21,10 +22,11 @@ export function otherReadings(text: string): string[] {
  */
 export function hidesAddress(text: string): boolean {
   if (!text.includes('=?')) return false
+  const charsets: Charsets = new Map()
   for (const found of text.matchAll(encodedWord)) {
     const [before, after] = [text[found.index - 1], text[found.index + found[0].length]]
     if (!isBetween(before, '"(,;:') || !isBetween(after, '"),;<')) return true
-    if (decode(found[0], found.slice(1)) === found[0]) return true
+    if (decode(found[0], found.slice(1), charsets) === found[0]) return true
   }
   return false
 }
@@ -38,17 +40,44 @@ function isBetween(char: string | undefined, signs: string): boolean {
   return char === undefined || char.trim() === '' || signs.includes(char)
 }
 
-/** Decodes an encoded word. Returns it unchanged if its charset is unknown. */
-function decode(word: string, [charset = '', encoding = '', content = '']: readonly string[]): string {
+/** The decoders of a text, by charset. null: the charset is unknown. */
+type Charsets = Map<string, TextDecoder | null>
+
+/**
+ * Words of a text with more charsets than this are decoded as UTF-8, so that a hostile text costs little: an unknown
+ * charset takes an error. Addresses are read all the same, because almost every charset contains ASCII.
+ */
+const mostCharsets = 50
+
+/** Decodes an encoded word. Returns it unchanged if its charset is unknown, or if its content is no base64. */
+function decode(
+  word: string,
+  [charset = '', encoding = '', content = '']: readonly string[],
+  charsets: Charsets,
+): string {
+  const decoder = decoderOf(charset.split('*', 1)[0] ?? '', charsets)
+  const plain = encoding.toLowerCase() === 'b' ? fromBase64(content) : unquote(content)
+  if (decoder === null || plain === null) return word
+  return decoder.decode(Uint8Array.from(plain, (char) => char.charCodeAt(0) & 0xff))
+}
+
+function decoderOf(charset: string, charsets: Charsets): TextDecoder | null {
+  let decoder = charsets.get(charset)
+  if (decoder !== undefined) return decoder
+  if (charsets.size >= mostCharsets) return new TextDecoder()
   try {
-    const bytes =
-      encoding.toLowerCase() === 'b'
-        ? Uint8Array.from(atob(content), (char) => char.charCodeAt(0))
-        : Uint8Array.from(unquote(content), (char) => char.charCodeAt(0) & 0xff)
-    return new TextDecoder(charset.split('*', 1)[0]).decode(bytes)
+    decoder = new TextDecoder(charset)
   } catch {
-    return word
+    decoder = null
   }
+  charsets.set(charset, decoder)
+  return decoder
+}
+
+/** The decoded characters, each of one byte; null for text that is no base64. `atob` would throw then. */
+function fromBase64(content: string): string | null {
+  const digits = content.length % 4 === 0 ? content.replace(/={1,2}$/, '') : content
+  return digits.length % 4 === 1 || !/^[A-Za-z0-9+/]*$/.test(digits) ? null : atob(digits)
 }
 
 function unquote(content: string): string {
