@@ -60,14 +60,27 @@ export interface SharedCall {
  */
 export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | null {
   if (op.key.toolUseId === null) return null
+  const hashAs = hasherOf(op.params)
   for (const prior of ledger.priors(op.key.userId, op.key.toolUseId)) {
     if (prior.observed || prior.verdict !== 'allow') continue
     const session = ledger.sessionById(prior.session_id)
     if (session === undefined) continue
-    if (isBehindGateway(prior.tool, op.call.tool) && callHash(prior.tool, op.params) === prior.params_hash)
+    if (isBehindGateway(prior.tool, op.call.tool) && hashAs(prior.tool) === prior.params_hash)
       return { session, prior }
   }
   return null
+}
+
+/** Returns `callHash` of the parameters for any tool. Long parameters are serialized once, and hashed once for each tool. */
+function hasherOf(params: unknown): (tool: string) => string {
+  const hashes = new Map<string, string>()
+  let canonical: string | undefined
+  return (tool) => {
+    canonical ??= canonicalJson(params)
+    const hash = hashes.get(tool) ?? hashOfCall(tool, canonical)
+    hashes.set(tool, hash)
+    return hash
+  }
 }
 
 /** The longest tool name that clients accept has this many characters. The gateway cuts longer names. */
