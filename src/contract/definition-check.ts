@@ -9,6 +9,7 @@ import { dependencies, findCycle, stepReferences } from './definition-graph.ts'
 import { hasInputType } from './definition-inputs.ts'
 import { type Issue, isForbiddenName, jsonIssues, typeOfJson } from './json.ts'
 import { checkParams } from './definition-params.ts'
+import { pathIssues } from './definition-paths.ts'
 import { typeOf, words, writtenForm } from './forms.ts'
 import { type Known, formOf, itemForm, knownOf, referenceForm } from './reference-forms.ts'
 
@@ -43,6 +44,8 @@ export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCat
         message: `a workflow has at most ${inWords(mostReferences)} templates`,
       },
     ]
+  const tooLong = pathIssues(definition)
+  if (tooLong.length > 0) return tooLong
   const known = knownOf(definition, catalog)
   const issues = [...checkInputDeclarations(known.inputs), ...checkIds(definition.steps)]
   for (const [index, step] of definition.steps.entries()) {
