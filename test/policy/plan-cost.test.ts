@@ -116,10 +116,10 @@ describe('the cost of analysing a plan', () => {
     const inputs = { list: names('item', 20_000) }
     const of = (steps: PlanStep[]) =>
       analyzePlan(policyOf([]), { steps, inputs, areInputsComplete: true }).steps
-    const steps = overItems(100, { when })
+    const steps = overItems(300, { when })
     let found: ReturnType<typeof of> = []
-    // The list was once read again for each of the 10,000 calls, which took more than 10 seconds.
-    expect(fewest(() => (found = of(steps)))).toBeLessThan(3_000)
+    // The list was once read again for each of the 30,000 calls, which took more than 10 seconds.
+    expect(fewest(() => (found = of(steps)))).toBeLessThan(4_000)
     expect(found[0]?.runs).toBe(runs)
   })
 
@@ -128,27 +128,13 @@ describe('the cost of analysing a plan', () => {
     const when: PlanStep['when'] = { value: ['{{item}}', '{{input.list}}'], operator: 'in', compare: ['x'] }
     const work = () =>
       analyzePlan(policyOf([]), {
-        steps: overItems(100, { when }),
+        steps: overItems(300, { when }),
         inputs: { list },
         areInputsComplete: true,
       })
-    expect(fewest(work)).toBeLessThan(3_000)
+    expect(fewest(work)).toBeLessThan(4_000)
     const { steps } = work()
-    expect(steps.map(({ runs }) => runs)).toEqual([maybe, ...Array<Tri>(99).fill(maybe)])
-  })
-
-  test('a missing path in an input is unknown, and costs no error for each reference', () => {
-    const value = Array<string>(3_000).fill('{{input.o.x.y}}')
-    const steps = overItems(1, { params: { value, none: '{{input.o.none}}' } })
-    const inputs = { list: names('item', 100), o: { none: null } }
-    const policy = policyOf(rules(1, { params: [{ param: 'value', operator: 'exists', value: true }] }))
-    let rule = ''
-    // 300,000 errors once took 2 seconds.
-    const work = () =>
-      (rule =
-        analyzePlan(policy, { steps, inputs, areInputsComplete: true }).steps[0]?.rules[0]?.certainty ?? '')
-    expect(fewest(work)).toBeLessThan(1_000)
-    expect(rule).toBe('possible')
+    expect(steps.map(({ runs }) => runs)).toEqual(Array<Tri>(300).fill(maybe))
   })
 
   test('100 steps under 1,000 rules are analysed completely', () => {
