@@ -11,6 +11,7 @@ import { longestRequestId } from '../src/api/request-id.ts'
 import { routes } from '../src/api/routes/index.ts'
 import { mostExternalTools, mostFlags } from '../src/api/schemas/governance.ts'
 import { mostReferences } from '../src/contract/definition-check.ts'
+import { longestPath } from '../src/contract/definition-paths.ts'
 import { deepestJson, longestKey } from '../src/contract/json.ts'
 import { mostWaiting, shared } from '../src/governance/limits/request-shares.ts'
 import { mostFileBytes } from '../src/governance/files/run-files.ts'
@@ -115,6 +116,7 @@ const definitions: Rows = [
   ['steps', numberAt('WorkflowDefinition.steps.maxItems')],
   ['steps that one step names in `depends_on`', numberAt('WorkflowStep.depends_on.maxItems')],
   ['templates', count(mostReferences)],
+  ['names on the way to one value, together', `${count(longestPath)} characters`],
   ['items of a `for_each`', numberAt('WorkflowStep.for_each.maxItems')],
   ['template of a `for_each`', characters('WorkflowStep.for_each')],
   ['categories', numberAt('WorkflowDefinition.categories.maxItems')],

@@ -9,6 +9,7 @@ import { dependencies, findCycle, stepReferences } from './definition-graph.ts'
 import { hasInputType } from './definition-inputs.ts'
 import { type Issue, isForbiddenName, jsonIssues, typeOfJson } from './json.ts'
 import { checkParams } from './definition-params.ts'
+import { pathIssues } from './definition-paths.ts'
 import { typeOf, words, writtenForm } from './forms.ts'
 import { type Known, formOf, itemForm, knownOf, referenceForm } from './reference-forms.ts'
 
@@ -43,6 +44,8 @@ export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCat
         message: `a workflow has at most ${inWords(mostReferences)} templates`,
       },
     ]
+  const tooLong = pathIssues(definition)
+  if (tooLong.length > 0) return tooLong
   const known = knownOf(definition, catalog)
   const issues = [...checkInputDeclarations(known.inputs), ...checkIds(definition.steps)]
   for (const [index, step] of definition.steps.entries()) {
@@ -52,7 +55,7 @@ export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCat
         path: `steps.${index}.${place}`,
         message: `step \`${step.id}\`: ${message}`,
       })
-    checkStep(step, catalog, known, add)
+    checkStep(step, catalog, known, { add, isFull: () => issues.length >= mostIssues })
   }
   for (const [key, value] of Object.entries(definition.result ?? {})) {
     const add = (message: string) =>
@@ -61,6 +64,7 @@ export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCat
         message: `result \`${key}\`: ${message}`,
       })
     for (const reference of references(value)) {
+      if (issues.length >= mostIssues) break
       const form = referenceForm(reference, known, null)
       if (typeof form === 'string') add(form)
     }
@@ -115,7 +119,12 @@ function checkIds(steps: readonly WorkflowStep[]): Issue[] {
   return issues
 }
 
-function checkStep(step: WorkflowStep, catalog: ToolCatalog, known: Known, add: Add): void {
+function checkStep(
+  step: WorkflowStep,
+  catalog: ToolCatalog,
+  known: Known,
+  { add, isFull }: { readonly add: Add; readonly isFull: () => boolean },
+): void {
   const tool = catalog.get(step.tool)
   const found = stepReferences(step)
   const item = itemForm(
@@ -133,6 +142,7 @@ function checkStep(step: WorkflowStep, catalog: ToolCatalog, known: Known, add: 
     else if (!known.steps.has(id)) add('depends_on', `there is no step \`${id}\``)
   }
   for (const { place, reference } of found) {
+    if (isFull()) return
     if (reference.kind === 'step' && reference.stepId === step.id) {
       add(place, `\`${reference.text}\` refers to the step itself`)
       continue

@@ -3,6 +3,7 @@ import type { ToolDeclaration } from '../catalog/tool.ts'
 import {
   type Reference,
   type Segment,
+  type WithPath,
   isTemplate,
   parseText,
   placeOfItem,
@@ -34,25 +35,58 @@ export const outputForm = (tool: ToolDeclaration): Form =>
   z.toJSONSchema(tool.output, { unrepresentable: 'any' }) as Form
 
 /**
- * Returns the forms that a value can have, without the form of null. Returns null if the value can have any form, or if
- * this module cannot read the form.
+ * Maximum number of forms that one value can have. A value with more forms counts as any value, because each reference
+ * to it is looked up in all of them.
+ */
+const mostOptions = 100
+
+/** The kept results of `options`, because many references can lead to one form. */
+const known = new WeakMap<FormObject, readonly OneType[] | null>()
+
+/**
+ * Returns the forms that a value can have, without the form of null. Returns null if the value can have any form or too
+ * many forms, or if this module cannot read the form.
  */
 function options(form: Form): readonly OneType[] | null {
   if (form === true) return null
+  let found = known.get(form)
+  if (found === undefined) known.set(form, (found = readOptions(form)))
+  return found
+}
+
+function readOptions(form: FormObject): readonly OneType[] | null {
   const either = form.anyOf ?? form.oneOf
   if (either === undefined) {
     const types = [form.type ?? []].flat().filter((type) => type !== 'null')
     return types.length === 0 ? null : types.map((type) => ({ ...form, type }))
   }
-  const all = either.filter((each) => each === true || each.type !== 'null').map(options)
-  return all.length === 0 || all.includes(null) ? null : all.flatMap((each) => each ?? [])
+  const all: OneType[] = []
+  for (const each of either) {
+    if (each !== true && each.type === 'null') continue
+    const found = options(each)
+    if (found === null || all.length + found.length > mostOptions) return null
+    all.push(...found)
+  }
+  return all.length === 0 ? null : all
 }
+
+/** The forms that were found below other forms during one check. */
+export type Steps = WeakMap<FormObject, Map<Segment, Form | null>>
 
 /**
  * Takes one step of a path. Returns the form of the value at `segment` inside a value of the form `form`; null if no
  * such value has this segment.
  */
-export function below(form: Form, segment: Segment): Form | null {
+function below(form: Form, segment: Segment, steps: Steps): Form | null {
+  if (form === true) return true
+  let taken = steps.get(form)
+  if (taken === undefined) steps.set(form, (taken = new Map()))
+  let found = taken.get(segment)
+  if (found === undefined) taken.set(segment, (found = findBelow(form, segment)))
+  return found
+}
+
+function findBelow(form: Form, segment: Segment): Form | null {
   const all = options(form)
   if (all === null) return true
   const found = all.flatMap((each) => belowOne(each, segment) ?? [])
@@ -71,7 +105,7 @@ function belowOne(form: OneType, segment: Segment): Form | null {
 }
 
 /** The form of the elements of a list; null if the value is no list. */
-export const elementOf = (form: Form): Form | null => below(form, '0')
+export const elementOf = (form: Form): Form | null => findBelow(form, '0')
 
 export type JsonType = 'string' | 'number' | 'boolean' | 'array' | 'object'
 
@@ -85,11 +119,15 @@ export function typeOf(form: Form): JsonType | null {
   return types.size === 1 ? ((only ?? null) as JsonType | null) : null
 }
 
-/** Returns the form at the end of a path, or an error message. */
-export function follow(form: Form, path: readonly Segment[], text: string, what: string): Form | string {
+/** Returns the form at the end of a path, or an error message. Here `what` is the name of the value with the form. */
+export function follow(
+  form: Form,
+  { path, text }: Pick<WithPath, 'path' | 'text'>,
+  { what, steps }: { readonly what: string; readonly steps: Steps },
+): Form | string {
   let at = form
   for (const [index, segment] of path.entries()) {
-    const next = below(at, segment)
+    const next = below(at, segment, steps)
     if (next === null) {
       const place = index === 0 ? what : `\`${inWords(path[index - 1] ?? '')}\``
       return `\`${text}\`: ${place} ${lacks(at, inWords(segment))}`

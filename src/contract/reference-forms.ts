@@ -4,6 +4,7 @@ import { filesInput } from '../policy/uploaded-files.ts'
 import type { WorkflowDefinition, WorkflowStep } from './definition.ts'
 import {
   type Form,
+  type Steps,
   elementOf,
   follow,
   inputForm,
@@ -19,6 +20,8 @@ export interface Known {
   readonly inputs: NonNullable<WorkflowDefinition['inputs']>
   /** The steps by id. `output` is the form of the step's output. */
   readonly steps: ReadonlyMap<string, { readonly output: Form; readonly name: string }>
+  /** The forms below other forms, as far as the check has needed them. */
+  readonly below: Steps
 }
 
 /**
@@ -39,7 +42,7 @@ export function knownOf(definition: WorkflowDefinition, catalog: ToolCatalog): K
     if (for_each === undefined) return [id, { output: one, name }] as const
     return [id, { output: listForm(one), name: `${name}, which has \`for_each\`,` }] as const
   })
-  return { inputs: definition.inputs ?? {}, steps: new Map(steps) }
+  return { inputs: definition.inputs ?? {}, steps: new Map(steps), below: new WeakMap() }
 }
 
 /**
@@ -72,18 +75,22 @@ export function referenceForm(reference: Reference, known: Known, item: Form | n
     case 'step': {
       const step = known.steps.get(reference.stepId)
       if (step === undefined) return `\`${text}\`: there is no step \`${reference.stepId}\``
-      return follow(step.output, reference.path, text, step.name)
+      return follow(step.output, reference, { what: step.name, steps: known.below })
     }
     case 'input': {
       const { name, path } = reference
       if (name === filesInput)
-        return path.length === 0 ? filesForm : follow(listForm(fileForm), path, text, 'the list of files')
+        return path.length === 0
+          ? filesForm
+          : follow(filesList, { path, text }, { what: 'the list of files', steps: known.below })
       const input = Object.hasOwn(known.inputs, name) ? known.inputs[name] : undefined
       if (input === undefined) return `\`${text}\`: the workflow declares no input \`${name}\``
-      return follow(inputForm(input.type), path, text, `input \`${name}\``)
+      return follow(inputForm(input.type), { path, text }, { what: `input \`${name}\``, steps: known.below })
     }
     case 'item':
-      return item === null ? outsideForEach(text) : follow(item, reference.path, text, '`item`')
+      return item === null
+        ? outsideForEach(text)
+        : follow(item, reference, { what: '`item`', steps: known.below })
     case 'index':
       return item === null ? outsideForEach(text) : numberForm
     default:
@@ -103,8 +110,9 @@ const fileForm: Form = {
   },
   additionalProperties: false,
 }
+const filesList = listForm(fileForm)
 /** The form of `{{input.uploaded_files}}`: a list, or text where a parameter takes only text (files-as-text.ts). */
-const filesForm: Form = { anyOf: [listForm(fileForm), textForm] }
+const filesForm: Form = { anyOf: [filesList, textForm] }
 
 const outsideForEach = (text: string): string =>
   `\`${text}\` only has a value in the params and \`when\` of a step with \`for_each\``

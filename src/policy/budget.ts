@@ -23,6 +23,7 @@ export interface ReadHost {
 export class Budget {
   #left: number
   readonly #readings = new Map<Reader<unknown>, Map<string, readonly unknown[]>>()
+  readonly #kept = new WeakMap<object, Map<string, unknown>>()
   constructor(comparisons: number = comparisonBudget) {
     this.#left = comparisons
   }
@@ -57,6 +58,13 @@ export class Budget {
     const reading = read(text, this)
     readings.set(text, reading)
     return reading
+  }
+  /** Like `once`, for an object in memory. The results of `make` under one name have one type. Spends no budget itself. */
+  onceFor<T>(object: object, name: string, make: () => T): T {
+    let kept = this.#kept.get(object)
+    if (kept === undefined) this.#kept.set(object, (kept = new Map()))
+    if (!kept.has(name)) kept.set(name, make())
+    return kept.get(name) as T
   }
 }
 

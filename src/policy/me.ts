@@ -14,6 +14,15 @@ export function isMe(value: unknown): boolean {
   return typeof value === 'string' && value.trim() === word
 }
 
+// The scan compares codes of characters, because it reads the same long text again for each item of a `for_each`.
+const [quote, comma, semicolon, backslash] = [0x22, 0x2c, 0x3b, 0x5c]
+
+/** Whether a character of the text is white space. A letter, a digit or a sign of ASCII needs no `trim`. */
+function isBlank(text: string, at: number): boolean {
+  const char = text.charCodeAt(at)
+  return char <= 0x20 || char > 0x7e ? text.charAt(at).trim() === '' : false
+}
+
 /**
  * The positions of the items in a list of addresses. Commas and semicolons outside quotes separate items. White space
  * around an item is left out. After an unclosed quote, the rest of the text belongs to the last item. The mail tool
@@ -24,15 +33,17 @@ export function addressItems(text: string): { readonly start: number; readonly e
   let from = 0
   let isQuoted = false
   const add = (to: number): void => {
-    const item = text.slice(from, to)
-    const start = to - item.trimStart().length
-    items.push({ start, end: start + item.trim().length })
+    let start = from
+    let end = to
+    while (start < end && isBlank(text, start)) start++
+    while (end > start && isBlank(text, end - 1)) end--
+    items.push({ start, end })
   }
   for (let at = 0; at < text.length; at++) {
-    const char = text[at]
-    if (isQuoted && char === '\\') at++
-    else if (char === '"') isQuoted = !isQuoted
-    else if (!isQuoted && (char === ',' || char === ';')) {
+    const char = text.charCodeAt(at)
+    if (isQuoted && char === backslash) at++
+    else if (char === quote) isQuoted = !isQuoted
+    else if (!isQuoted && (char === comma || char === semicolon)) {
       add(at)
       from = at + 1
     }
@@ -69,16 +80,18 @@ function fillInOne(value: Partial, email: string | null): Partial {
 
 function inText(text: string, email: string | null): string | Hole {
   if (!text.includes(word)) return text
-  let filled = ''
+  const pieces: string[] = []
   let at = 0
   for (const { start, end } of addressItems(text)) {
-    if (text.slice(start, end) !== word) continue
-    filled += text.slice(at, start)
-    if (email === null) return new Hole(filled, { from: [word], isWhole: text.trim() === word })
-    filled += email
+    if (end - start !== word.length || !text.startsWith(word, start)) continue
+    const before = text.slice(at, start)
+    if (email === null) return new Hole(before, { from: [word], isWhole: text.trim() === word })
+    pieces.push(before)
     at = end
   }
-  return filled + text.slice(at)
+  if (email === null || pieces.length === 0) return text
+  pieces.push(text.slice(at))
+  return pieces.join(email)
 }
 
 /**

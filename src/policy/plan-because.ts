@@ -14,7 +14,7 @@ import type { PlannedRule, StepAnalysis } from './plan.ts'
 import type { Planned } from './plan-cases.ts'
 import { fillIn } from './plan-values.ts'
 import { inputSource } from './templates.ts'
-import { TextBudget } from './text-budget.ts'
+import type { TextBudget } from './text-budget.ts'
 import { maybe } from './tri.ts'
 import type { Label } from './types.ts'
 import { Hole, type Partial, find } from './values.ts'
@@ -24,18 +24,29 @@ import { Hole, type Partial, find } from './values.ts'
  * condition holds, its clause names the unknown value that decides.
  */
 
+/** The budgets for the explanations. `textBudget` limits the texts that are filled in. */
+export interface ExplainingBudget {
+  readonly budget: Budget
+  readonly textBudget: TextBudget
+}
+
 /** Maximum number of values that the clause of one condition names. */
 const mostNames = 3
 
 /**
  * Returns one explanation for each of these rules of the step, e.g. "`to` is outside `acme.com` if `input.to` is". The
  * explanations spend `budget`. The analysis of the plan has another budget, so explanations change no verdict. Once
- * `budget` is used up, an explanation only states the conditions of its rule.
+ * `budget` is used up, an explanation only states the conditions of its rule. All steps of a preview share the budgets.
  */
-export function explainMatches(step: StepAnalysis, rules: readonly PlannedRule[], budget: Budget): string[] {
+export function explainMatches(
+  step: StepAnalysis,
+  rules: readonly PlannedRule[],
+  { budget, textBudget }: ExplainingBudget,
+): string[] {
   let runs: string | null = null
   return rules.map((rule) => {
-    const suffix = rule.outcome.occurs === maybe ? (runs ??= whetherItRuns(step.planned)) : ''
+    const suffix =
+      rule.outcome.occurs === maybe ? (runs ??= whetherItRuns({ ...step.planned, textBudget })) : ''
     return explainMatch(step.planned, rule, budget) + suffix
   })
 }
@@ -127,8 +138,8 @@ function namesOf({ outputs }: Planned, sources: readonly string[], wanted: Reado
 const nameOfSource = (id: string): string =>
   id.startsWith(inputSource('')) ? quote(id) : `the output of ${quote(id)}`
 
-function whetherItRuns({ step, plan, skipped }: Planned): string {
-  const scope = { ...plan, skipped, textBudget: new TextBudget() }
+function whetherItRuns({ step, plan, skipped, textBudget }: Planned): string {
+  const scope = { ...plan, skipped, textBudget }
   const unknown = (...values: readonly Partial[]): string => {
     const names = unknownNames(values.flatMap(holesIn))
     return names.length === 0 ? 'a value that is only known during the run' : list(names, 'and', mostNames)

@@ -4,7 +4,7 @@ import { fillInMe } from './me.ts'
 import { isUnknownInput, type Plan, type PlanStep } from './plan-types.ts'
 import type { AtStart, StartLabels } from './plan-start-labels.ts'
 import { type PlanScope, fillIn, isKnown } from './plan-values.ts'
-import { references } from './template-syntax.ts'
+import { type Reference, placeOfItem, references } from './template-syntax.ts'
 import { inputSource } from './templates.ts'
 import type { TextBudget } from './text-budget.ts'
 import { type Tri, maybe, no, tri, yes } from './tri.ts'
@@ -47,9 +47,10 @@ const mostItems = 100
 export function casesOf(planned: Planned): Case[] {
   const { step, plan, skipped, textBudget } = planned
   const scope: PlanScope = { ...plan, skipped, textBudget }
+  const whenHolds = whenOf(planned, scope)
   return itemsOf(step, scope).flatMap(({ occurs, ...item }) => {
     const within = { ...scope, ...item }
-    const runs = Math.min(occurs, whenHolds(step, within, planned.budget)) as Tri
+    const runs = Math.min(occurs, whenHolds(within)) as Tri
     if (runs === no) return []
     const params = fillIn(step.params, within)
     return [{ occurs: runs, params: fillInMe(params, step.people ?? [], plan.requesterEmail ?? null) }]
@@ -71,17 +72,44 @@ function itemsOf(step: PlanStep, scope: PlanScope): Item[] {
   return list.length > mostItems ? [...items, unknownItem] : items
 }
 
-function whenHolds(step: PlanStep, scope: PlanScope, budget: Budget): Tri {
-  if (step.when === undefined) return yes
-  const value = fillIn(step.when.value, scope)
-  const compare = step.when.compare === undefined ? undefined : fillIn(step.when.compare, scope)
-  if (!isKnown(value) || (compare !== undefined && !isKnown(compare))) return maybe
-  try {
-    return tri(holds(step.when.operator, value, compare, budget))
-  } catch {
-    return maybe
+/** Returns whether the step's `when` holds for an item. Parts that are the same for all items are filled in once. */
+function whenOf({ step, budget }: Planned, scope: PlanScope): (within: PlanScope) => Tri {
+  if (step.when === undefined) return () => yes
+  const { operator } = step.when
+  const valueIn = sideOf(step.when.value, scope)
+  const compareIn = step.when.compare === undefined ? () => undefined : sideOf(step.when.compare, scope)
+  return (within) => {
+    if (budget.isUsedUp) return maybe
+    const value = valueIn(within)
+    const compare = compareIn(within)
+    if (value === unclear || compare === unclear) return maybe
+    try {
+      return tri(holds(operator, value, compare, budget))
+    } catch {
+      return maybe
+    }
   }
 }
+
+/** Stands for a side of a `when` that has an unknown part. */
+const unclear = Symbol('unclear')
+
+/** Returns one side of a `when` for an item, if this side is completely known. */
+function sideOf(written: Json, scope: PlanScope): (within: PlanScope) => Json | typeof unclear {
+  const read = (within: PlanScope): Json | typeof unclear => {
+    const value = fillIn(written, within)
+    return isKnown(value) ? value : unclear
+  }
+  if (references(written).some(isOfItem)) return read
+  let known: Json | typeof unclear | undefined
+  return () => (known === undefined ? (known = read(scope)) : known)
+}
+
+/** Whether the value of a reference differs between the items of a `for_each`. */
+const isOfItem = (reference: Reference): boolean =>
+  reference.kind === 'item' ||
+  reference.kind === 'index' ||
+  ('path' in reference && reference.path.includes(placeOfItem))
 
 /**
  * The sources of each parameter (dotted path): steps, and inputs that can have labels. The sources follow from the

@@ -1,6 +1,6 @@
 import type { Builtins } from './builtins.ts'
 import { type Part, type Reference, type WithPath, isTemplate, parseText, pathAt } from './template-syntax.ts'
-import { TemplateError, descend, missingInput, textFor } from './templates.ts'
+import { missingInput, textFor, valueAt } from './templates.ts'
 import type { TextBudget } from './text-budget.ts'
 import type { Json, JsonObject } from './types.ts'
 import { givenInput } from './uploaded-files.ts'
@@ -121,13 +121,8 @@ const unknown = (reference: Reference): Hole => new Hole(null, { from: [nameOf(r
  */
 function followKnown(value: Json, reference: WithPath, { index }: PlanScope): Partial {
   const path = pathAt(reference.path, index)
-  if (path === null) return unknown(reference)
-  try {
-    return descend(value, path, reference.text)
-  } catch (error) {
-    if (error instanceof TemplateError) return unknown(reference)
-    throw error
-  }
+  const found = path === null ? undefined : valueAt(value, path)
+  return found === undefined ? unknown(reference) : found
 }
 
 function follow(value: Partial, reference: WithPath, { index }: PlanScope): Partial {

@@ -204,6 +204,16 @@ export function descend(value: Json, path: readonly string[], text: string): Jso
   return at
 }
 
+/** Like `descend`, but returns undefined if the path is missing. An error for each reference would cost much more. */
+export function valueAt(value: Json, path: readonly string[]): Json | undefined {
+  let at: Json | undefined = value
+  for (const segment of path) {
+    if (at === undefined) return undefined
+    at = own(at, segment)
+  }
+  return at
+}
+
 /**
  * Some outputs have a field `<name>_problem` that says why the part `<name>` is missing. The message only names this
  * field. It does not show the field's text, because the value may come from outside, where anybody can write the text.

@@ -1,7 +1,7 @@
 import { Budget } from './budget.ts'
 import type { ParamCondition } from './condition.ts'
 import { comparable } from './readers/google-links.ts'
-import { compileMatcher, quantify } from './operators.ts'
+import { type Matcher, compileMatcher, quantify } from './operators.ts'
 import { yes } from './tri.ts'
 import type { Json } from './types.ts'
 import { find } from './values.ts'
@@ -28,11 +28,35 @@ export function holds(
   const found = find({ value }, ['value'])
   budget.spend(found.leaves.length >> 4)
   if (operator === 'exists') return found.isThere === (compare ?? true)
-  if (operator === 'equals')
-    return equal(value, compare ?? null) || elements(value).some((each) => equal(each, compare ?? null))
+  if (operator === 'equals') return equalsAny(value, compare ?? null)
   budget.spend(found.leaves.length)
-  const matcher = compileMatcher(operator as 'in' | 'contains' | 'startswith' | 'domain_in', compare, true)
-  return quantify(matcher, found, true, budget) === yes
+  return quantify(matcherOf(operator as Compared, compare, budget), found, true, budget) === yes
+}
+
+type Compared = 'in' | 'contains' | 'startswith' | 'domain_in'
+
+/**
+ * Steps and items that compare with the same list share one matcher. A domain of the list costs two comparisons, because
+ * it must be parsed. Four other elements cost one.
+ */
+function matcherOf(operator: Compared, compare: Json | undefined, budget: Budget): Matcher {
+  const make = (): Matcher => {
+    const { length } = elements(compare ?? null)
+    budget.spend(operator === 'domain_in' ? 2 * length : length >> 2)
+    return compileMatcher(operator, compare, true)
+  }
+  return typeof compare === 'object' && compare !== null ? budget.onceFor(compare, operator, make) : make()
+}
+
+function equalsAny(value: Json, compare: Json): boolean {
+  // Each text of `compare` is read once, and not again for each element.
+  const known = new Map<string, string>()
+  const fold = (text: string): string => {
+    let folded = known.get(text)
+    if (folded === undefined) known.set(text, (folded = comparable(text)))
+    return folded
+  }
+  return equal(value, compare, fold) || elements(value).some((each) => equal(each, compare, fold))
 }
 
 function elements(value: Json): readonly Json[] {
@@ -41,15 +65,15 @@ function elements(value: Json): readonly Json[] {
 
 /**
  * Whether two JSON values are equal. Google links are compared by their file id. The order of an object's keys does not
- * matter.
+ * matter. `fold` makes the texts of `b` comparable.
  */
-export function equal(a: Json, b: Json): boolean {
-  if (typeof a === 'string' && typeof b === 'string') return comparable(a) === comparable(b)
+function equal(a: Json, b: Json, fold: (text: string) => string): boolean {
+  if (typeof a === 'string' && typeof b === 'string') return comparable(a) === fold(b)
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return a === b
   if (Array.isArray(a) !== Array.isArray(b)) return false
   const keys = Object.keys(a)
   if (keys.length !== Object.keys(b).length) return false
   const left = a as { [key: string]: Json }
   const right = b as { [key: string]: Json }
-  return keys.every((key) => Object.hasOwn(right, key) && equal(left[key] ?? null, right[key] ?? null))
+  return keys.every((key) => Object.hasOwn(right, key) && equal(left[key] ?? null, right[key] ?? null, fold))
 }

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import { checkDefinition } from '../../src/contract/definition-check.ts'
 import { workflowDefinition } from '../../src/contract/definition.ts'
 import type { Json } from '../../src/policy/types.ts'
+import { cpuMilliseconds } from '../policy/cpu-time.ts'
 import { catalog, inputs, check } from './forms-check.ts'
 
 const param = (any: Json) => ({ params: { any } })
@@ -160,5 +161,27 @@ describe('a template in the name of a field', () => {
       'result.{{input.text}}',
       'result.r',
     ])
+  })
+})
+
+describe('many references to a value with many forms', () => {
+  let names = 0
+  const lists = (depth: number): Json =>
+    depth === 0 ? { [`k${names++}`]: 1 } : Array.from({ length: 20 }, () => lists(depth - 1))
+  const one = lists(1)
+  const all = lists(3)
+
+  test('are checked, and a mistake in each of them gives 100 issues', () => {
+    const wrong = param(Array<Json>(2_000).fill('{{item.none}}'))
+    expect(check({ for_each: one, ...wrong })).toHaveLength(100)
+    expect(check({ for_each: one, ...param(Array<Json>(2_000).fill('{{item.k3}}')) })).toEqual([])
+  })
+
+  test('do not look at each form again', () => {
+    // Each of these references once took 8 ms, because 8,000 forms were looked up.
+    const step = { for_each: all, ...param(Array<Json>(2_000).fill('{{item[0][0].none}}')) }
+    let found: string[] = []
+    expect(cpuMilliseconds(() => (found = check(step)))).toBeLessThan(3_000)
+    expect(found).toEqual([])
   })
 })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { fillInMe } from '../../src/policy/me.ts'
+import { addressItems, fillInMe } from '../../src/policy/me.ts'
 import type { Json } from '../../src/policy/types.ts'
 import { Hole, type Partial } from '../../src/policy/values.ts'
 
@@ -35,6 +35,33 @@ describe('`me` becomes the address of the person who runs', () => {
     expect(fillInMe({ to: 'me', text: 'me' }, ['to', 'cc'], ann)).toEqual({ to: ann, text: 'me' })
     expect(fillInMe({ to: 'me' }, [], ann)).toEqual({ to: 'me' })
     expect(fillInMe({ text: 'me' }, ['to'], ann)).toEqual({ text: 'me' })
+  })
+})
+
+describe('the items in a list of addresses', () => {
+  const at = (text: string) => addressItems(text).map(({ start, end }) => [start, end])
+
+  test('have no white space around them, also no white space of Unicode', () => {
+    expect(at(' me ,\u00a0b@x.com\u2003;\n\u0000x\t')).toEqual([[1, 3], [6, 13], [16, 18]]) // prettier-ignore
+    expect(at(' , ')).toEqual([[1, 1], [3, 3]]) // prettier-ignore
+  })
+
+  test('are what `trim` leaves of the text between commas', () => {
+    const text = fc
+      .array(fc.constantFrom('me', ',', ' ', '\t', '\u00a0', '\ufeff', '\u200b', '\u007f', 'é', '😀'))
+      .map((parts) => parts.join(''))
+    fc.assert(
+      fc.property(text, (list) =>
+        expect(addressItems(list).map(({ start, end }) => list.slice(start, end))).toEqual(
+          list.split(',').map((item) => item.trim()),
+        ),
+      ),
+    )
+  })
+
+  test('a long list is filled in', () => {
+    expect(filled('me,'.repeat(10_000) + 'x')).toBe(`${ann},`.repeat(10_000) + 'x')
+    expect(filled('me,'.repeat(10_000) + 'x', null)).toEqual(new Hole('', { from: ['me'] }))
   })
 })
 

@@ -6,6 +6,7 @@ import { explainMatches, openSources } from '../../src/policy/plan-because.ts'
 import type { Plan, PlanStep } from '../../src/policy/plan-types.ts'
 import { analyzePlan } from '../../src/policy/plan.ts'
 import type { RuleBody, StoredLabelRule } from '../../src/policy/rule.ts'
+import { TextBudget } from '../../src/policy/text-budget.ts'
 import type { JsonObject } from '../../src/policy/types.ts'
 
 const read: PlanStep = {
@@ -30,12 +31,13 @@ interface Given extends Partial<Plan> {
   readonly before?: Partial<PlanStep>
   readonly labelRules?: readonly StoredLabelRule[]
   readonly budget?: Budget
+  readonly textBudget?: TextBudget
 }
 
 function because(
   rule: Partial<RuleBody>,
   step: PlanStep,
-  { before, labelRules = [], budget, ...plan }: Given = {},
+  { before, labelRules = [], budget = new Budget(), textBudget = new TextBudget(), ...plan }: Given = {},
 ) {
   const saved = { id: 'rule_1', name: 'r', verdict: 'deny' as const, status: 'active' as const, ...rule }
   const policy = compilePolicy({ rules: [saved], labelRules, approvalsEnabled: true })
@@ -43,7 +45,7 @@ function because(
   const analysis = analyzePlan(policy, { steps, inputs: {}, areInputsComplete: false, ...plan })
   const last = analysis.steps[1]
   if (last === undefined) throw new Error('there is no step')
-  return explainMatches(last, last.rules, budget ?? new Budget())[0]
+  return explainMatches(last, last.rules, { budget, textBudget })[0]
 }
 
 const on = (param: string, operator: string, value: unknown): Partial<RuleBody> => ({
@@ -150,4 +152,17 @@ test('steps and inputs that can bring labels which nothing declares are named', 
   expect(open(step)).toEqual([['input.doc'], ['read', 'input.to']])
   expect(open(step, { params: {} }, { to: 'a' })).toEqual([[], []])
   expect(open(step, { params: {}, bringsOwnLabels: true }, { to: 'a' })).toEqual([[], ['read']])
+})
+
+test('the texts that several explanations fill in count together', () => {
+  const value = '{{input.known}} {{input.open}}'
+  const step = send({ to: 'a' }, { when: { value, operator: 'equals', compare: 'x' } })
+  const textBudget = new TextBudget(100)
+  const explain = () =>
+    because(on('to', 'equals', 'a'), step, { inputs: { known: 'k'.repeat(60) }, textBudget })
+  expect(explain()).toContain('its `when` depends on `input.open`')
+  expect(textBudget.isUsedUp).toBe(false)
+  // Once the budget is used up, a known text counts as unknown.
+  expect(explain()).toContain('its `when` depends on `input.known`')
+  expect(textBudget.isUsedUp).toBe(true)
 })

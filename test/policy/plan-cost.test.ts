@@ -4,6 +4,7 @@ import { addedLabels, compilePolicy, decide, type Call } from '../../src/policy/
 import type { PlanStep } from '../../src/policy/plan-types.ts'
 import { analyzePlan } from '../../src/policy/plan.ts'
 import type { StoredLabelRule, StoredRule } from '../../src/policy/rule.ts'
+import { type Tri, maybe, yes } from '../../src/policy/tri.ts'
 import { compileLimits } from '../../src/policy/tool-limits.ts'
 import { cpuMilliseconds } from './cpu-time.ts'
 
@@ -106,6 +107,34 @@ describe('the cost of analysing a plan', () => {
         },
       )
     expect(fewest(work)).toBeLessThan(4_000)
+  })
+
+  test.each<[string, PlanStep['when'], Tri]>([
+    ['a long list', { value: '{{input.list}}', operator: 'in', compare: ['x'] }, maybe],
+    ['an item in a long list', { value: '{{item}}', operator: 'in', compare: '{{input.list}}' }, yes],
+  ])('`when` compares %s within the budget', (_, when, runs) => {
+    const inputs = { list: names('item', 20_000) }
+    const of = (steps: PlanStep[]) =>
+      analyzePlan(policyOf([]), { steps, inputs, areInputsComplete: true }).steps
+    const steps = overItems(300, { when })
+    let found: ReturnType<typeof of> = []
+    // The list was once read again for each of the 30,000 calls, which took more than 10 seconds.
+    expect(fewest(() => (found = of(steps)))).toBeLessThan(4_000)
+    expect(found[0]?.runs).toBe(runs)
+  })
+
+  test('once the budget is used up, a `when` may hold', () => {
+    const list = names('item', 20_000)
+    const when: PlanStep['when'] = { value: ['{{item}}', '{{input.list}}'], operator: 'in', compare: ['x'] }
+    const work = () =>
+      analyzePlan(policyOf([]), {
+        steps: overItems(300, { when }),
+        inputs: { list },
+        areInputsComplete: true,
+      })
+    expect(fewest(work)).toBeLessThan(4_000)
+    const { steps } = work()
+    expect(steps.map(({ runs }) => runs)).toEqual(Array<Tri>(300).fill(maybe))
   })
 
   test('100 steps under 1,000 rules are analysed completely', () => {

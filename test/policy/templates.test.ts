@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
-import { type Scope, TemplateError, resolve } from '../../src/policy/templates.ts'
+import { type Scope, TemplateError, resolve, valueAt } from '../../src/policy/templates.ts'
 import type { Json, JsonObject } from '../../src/policy/types.ts'
 import { outputs, scope } from './template-scope.ts'
 
@@ -187,3 +187,14 @@ describe('resolving', () => {
     )
   })
 })
+
+test.each<[string[], Json | undefined]>([
+  [[], { list: [{ a: null }] }],
+  [['list', '0', 'a'], null],
+  [['list', '0', 'a', 'b'], undefined],
+  [['list', '1', 'a', 'b'], undefined],
+  [['list', 'length'], undefined],
+  [['constructor', 'name'], undefined],
+])('the value at %j is %j, and a missing one is no error', (path, expected) =>
+  expect(valueAt({ list: [{ a: null }] }, path)).toEqual(expected),
+)

@@ -1,6 +1,8 @@
 import { expect, test } from '@jest/globals'
+import { Budget } from '../../src/policy/budget.ts'
 import type { Json } from '../../src/policy/types.ts'
 import { type WhenOperator, holds } from '../../src/policy/when.ts'
+import { cpuMilliseconds } from './cpu-time.ts'
 
 test.each<[Json, WhenOperator, Json | undefined, boolean]>([
   ['x', 'equals', 'x', true],
@@ -35,4 +37,41 @@ test.each<[Json, WhenOperator, Json | undefined, boolean]>([
 
 test('a comparison of unsuitable types is an error, not false', () => {
   expect(() => holds('domain_in', 'a@acme.com', ['com'])).toThrow('public suffix')
+})
+
+const longLink = `https://docs.google.com/document/${'a/'.repeat(2_000)}`
+
+test.each<[string, Json, Json]>([
+  ['a text', 'x', longLink],
+  ['objects', { a: 'x' }, { a: longLink }],
+])('a list is compared with %s, which is read once', (_, element, compare) => {
+  const list = Array<Json>(10_000).fill(element)
+  // Reading the link again for each element once took 2 seconds.
+  expect(cpuMilliseconds(() => expect(holds('equals', list, compare)).toBe(false))).toBeLessThan(500)
+  expect(holds('equals', [...list, compare], compare)).toBe(true)
+})
+
+test('links to one file are equal, also inside lists of objects', () => {
+  const link = 'https://docs.google.com/document/d/1AbcDefGhi/edit'
+  expect(holds('equals', [{ a: ['x'] }, { a: ['1AbcDefGhi'] }], { a: [link] })).toBe(true)
+  expect(holds('equals', [{ a: [link] }], { a: ['1AbcDefGhi'] })).toBe(true)
+  expect(holds('equals', [{ a: [link] }], { a: ['other'] })).toBe(false)
+})
+
+test('a long list in `compare` spends budget once, and not for each item', () => {
+  const compare = Array.from({ length: 4_000 }, (_, index) => `v${index}`)
+  const budget = new Budget(1_500)
+  for (let item = 0; item < 100; item += 1) expect(holds('in', `v${item}`, compare, budget)).toBe(true)
+  expect(() => holds('in', 'v1', [...compare], budget)).toThrow('too large')
+  // The operators do not share what was read.
+  expect(holds('in', 'a@acme.com', ['acme.com'], new Budget())).toBe(false)
+  const both = new Budget()
+  const domains = ['acme.com']
+  expect(holds('in', 'a@acme.com', domains, both)).toBe(false)
+  expect(holds('domain_in', 'a@acme.com', domains, both)).toBe(true)
+})
+
+test('domains in `compare` spend more', () => {
+  const domains = Array.from({ length: 300 }, (_, index) => `d${index}.com`)
+  expect(() => holds('domain_in', 'a@acme.com', domains, new Budget(500))).toThrow('too large')
 })

@@ -63,7 +63,7 @@ export interface Viewed {
 
 /** The steps of an analysis as a preview shows them. If there are many steps, each shows fewer rules and labels. */
 export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): PreviewedStep[] {
-  const budget = new Budget(planBudget)
+  const explaining = { budget: new Budget(planBudget), textBudget: new TextBudget() }
   const others = { budget: new Budget(planBudget), textBudget: new TextBudget() }
   const share = (most: number, least: number): number => Math.max(least, Math.floor(most / steps.length))
   const most = { rules: share(mostRules, 10), labels: share(mostLabels, 50) }
@@ -72,7 +72,7 @@ export function viewSteps(steps: readonly StepAnalysis[], viewed: Viewed): Previ
     const { connected, unavailable } = viewed.standingOf(step.tool)
     const all = shownRules(compiled, step, others)
     const rules = decidingFirst(all, most.rules)
-    const because = explainMatches(step, rules, budget)
+    const because = explainMatches(step, rules, explaining)
     return {
       step_id: step.stepId,
       tool: step.tool,
