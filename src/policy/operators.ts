@@ -88,12 +88,13 @@ function membership(values: readonly Scalar[], isNegative: boolean, isRestrictiv
       if (place === null) return one(isRestrictive)
       return one(places.wholes(leaf.kind).has(place) !== isNegative)
     },
-    prefix(_, hole) {
+    prefix(_, hole, budget) {
       // Only a part of the text is known. The whole text may be a link to a listed place, or a text that cannot be read
       // as a place.
       if (hole.kind !== null && places.hasTexts) return maybe
+      budget.spend(texts.length >> 4)
       for (const { text, isId } of texts)
-        if (hole.mayBecome(text) || (isId && hole.mayBecomeLink)) return maybe
+        if (hole.mayBecome(text, budget) || (isId && hole.mayBecomeLink)) return maybe
       return tri(isNegative)
     },
   }
