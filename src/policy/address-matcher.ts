@@ -20,8 +20,7 @@ export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: 
       const result = matcher.leaf(leaf, budget)
       if ((result & matched) !== 0 || typeof leaf.raw !== 'string' || !hasAtSign.test(leaf.raw)) return result
       for (const address of budget.once(leaf.raw, addressesIn)) {
-        budget.spend(1)
-        if (holds(address, leaf.inList)) return result | matched
+        if (holds(address, leaf.inList, budget)) return result | matched
       }
       return result === 0 ? failed : result
     },
@@ -37,7 +36,7 @@ export function alsoByAddress(matcher: Matcher, operator: ValueOperator, value: 
 function comparison(
   operator: ValueOperator,
   values: readonly string[],
-): ((address: string, inList: boolean) => boolean) | null {
+): ((address: string, inList: boolean, budget: Budget) => boolean) | null {
   const whole = new Set(values.map(normalAddress).filter((each) => each !== null))
   // For each value that is a whole address, its normal form is added, because the rule may spell the host in another
   // way than the call.
@@ -45,18 +44,31 @@ function comparison(
     ...texts.filter((text) => text !== '' && isPartOfAddress(text)).map((text) => text.toLowerCase()),
     ...whole,
   ]
+  const isWhole = (address: string, _: boolean, budget: Budget): boolean => {
+    budget.spend(1)
+    return whole.has(address)
+  }
   switch (operator) {
     case 'equals':
     case 'in':
-      return whole.size === 0 ? null : (address) => whole.has(address)
+      return whole.size === 0 ? null : isWhole
     case 'startswith': {
       const parts = partsOf(values)
-      return parts.length === 0 ? null : (address) => parts.some((part) => address.startsWith(part))
+      if (parts.length === 0) return null
+      return (address, _, budget) => {
+        // Most parts differ in their first characters, so eight of them cost as much as one comparison.
+        budget.spend(1 + (parts.length >> 3))
+        return parts.some((part) => address.startsWith(part))
+      }
     }
     case 'contains': {
       const parts = partsOf(values.filter((text) => text.includes('@')))
       if (parts.length === 0) return null
-      return (address, inList) => (inList ? whole.has(address) : parts.some((part) => address.includes(part)))
+      return (address, inList, budget) => {
+        if (inList) return isWhole(address, inList, budget)
+        budget.spend(1 + (parts.length >> 2))
+        return parts.some((part) => address.includes(part))
+      }
     }
     default:
       return null

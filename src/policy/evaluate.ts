@@ -180,8 +180,9 @@ function lookUp(condition: CompiledCondition, subject: Subject): Found {
   if (found === undefined) {
     subject.budget.spend(1)
     try {
-      found = find(subject.params, condition.path, subject.places, subject.defaults)
+      found = find(subject.params, condition.path, subject.places, subject.defaults, subject.budget)
     } catch (error) {
+      if (error instanceof BudgetExceeded) throw error
       found = error instanceof Error ? error : new Error(String(error))
     }
     subject.found.set(condition.source.param, found)

@@ -1,3 +1,4 @@
+import type { Budget } from './budget.ts'
 import { couldBecomeGoogleLink } from './readers/google-links.ts'
 import type { PlaceKind } from './readers/places.ts'
 
@@ -62,10 +63,11 @@ export class Hole {
     return this.pieces.reduce((length, piece) => length + piece.length, 0)
   }
   /** Whether this part may become the text. The answer may be wrongly true, and never wrongly false. */
-  mayBecome(text: string): boolean {
+  mayBecome(text: string, budget: Budget): boolean {
     const { prefix, after } = this
     if (prefix === null) return true
     if (!text.startsWith(prefix) || !text.endsWith(after.at(-1) ?? '')) return false
+    budget.spend(1 + (after.length >> 4) + (text.length >> 6))
     let at = prefix.length
     for (const piece of after) {
       const found = text.indexOf(piece, at)

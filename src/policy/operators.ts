@@ -1,5 +1,6 @@
 import type { Budget, ReadHost } from './budget.ts'
 import type { RuleOperator } from './condition.ts'
+import { includesText } from './long-pattern.ts'
 import { comparable, isFileId } from './readers/google-links.ts'
 import { isOwnedBy, isWithin, ruleDomain } from './readers/hosts.ts'
 import { type PlaceKind, WantedPlaces } from './readers/places.ts'
@@ -87,12 +88,13 @@ function membership(values: readonly Scalar[], isNegative: boolean, isRestrictiv
       if (place === null) return one(isRestrictive)
       return one(places.wholes(leaf.kind).has(place) !== isNegative)
     },
-    prefix(_, hole) {
+    prefix(_, hole, budget) {
       // Only a part of the text is known. The whole text may be a link to a listed place, or a text that cannot be read
       // as a place.
       if (hole.kind !== null && places.hasTexts) return maybe
+      budget.spend(texts.length >> 4)
       for (const { text, isId } of texts)
-        if (hole.mayBecome(text) || (isId && hole.mayBecomeLink)) return maybe
+        if (hole.mayBecome(text, budget) || (isId && hole.mayBecomeLink)) return maybe
       return tri(isNegative)
     },
   }
@@ -101,14 +103,17 @@ function membership(values: readonly Scalar[], isNegative: boolean, isRestrictiv
 /** A leaf matches if it contains one of the values. */
 function containment(values: readonly Scalar[], isRestrictive: boolean): Matcher {
   const wanted = values.map((value) => ({ value, folded: fold(value) }))
+  const isPart = (text: string, { value, folded }: (typeof wanted)[number], budget: Budget): boolean =>
+    typeof value === 'string' &&
+    (includesText(text, value, budget) || (folded !== value && includesText(text, String(folded), budget)))
   const places = new WantedPlaces(values, isRestrictive)
   return {
     isNegative: false,
     leaf(leaf, budget) {
-      const holds = ({ value, folded }: (typeof wanted)[number]): boolean => {
+      const holds = (each: (typeof wanted)[number]): boolean => {
         budget.spendOnText(leaf.raw)
-        if (leaf.inList || typeof value !== 'string') return leaf.value === folded
-        return typeof leaf.raw === 'string' && (leaf.raw.includes(value) || leaf.raw.includes(String(folded)))
+        if (leaf.inList || typeof each.value !== 'string') return leaf.value === each.folded
+        return typeof leaf.raw === 'string' && isPart(leaf.raw, each, budget)
       }
       if (wanted.some(holds)) return matched
       if (leaf.kind === null) return failed
@@ -118,10 +123,9 @@ function containment(values: readonly Scalar[], isRestrictive: boolean): Matcher
       // In a list, `contains` means equality, which the known pieces alone cannot decide.
       if (hole.inList) return maybe
       for (const piece of hole.pieces) {
-        for (const { value, folded } of wanted) {
+        for (const each of wanted) {
           budget.spendOnText(piece)
-          if (typeof value === 'string' && (piece.includes(value) || piece.includes(String(folded))))
-            return yes
+          if (isPart(piece, each, budget)) return yes
         }
       }
       return maybe
@@ -148,9 +152,9 @@ function beginning(value: string, isRestrictive: boolean): Matcher {
   }
 }
 
-type Comparison = (spelling: string, part: string) => boolean
+type Comparison = (spelling: string, part: string, budget: Budget) => boolean
 const equal: Comparison = (spelling, part) => spelling === part
-const includes: Comparison = (spelling, part) => spelling.includes(part)
+const includes: Comparison = includesText
 const starts: Comparison = (spelling, part) => spelling.startsWith(part)
 
 /**
@@ -171,7 +175,7 @@ function byPlace(
   const parts = wanted.parts(kind)
   budget.spend(parts.size)
   const spellings = spellingsOfLeaf(leaf, kind, place)
-  for (const part of parts) for (const each of spellings) if (holds(each, part)) return matched
+  for (const part of parts) for (const each of spellings) if (holds(each, part, budget)) return matched
   return failed
 }
 

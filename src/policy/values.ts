@@ -83,12 +83,14 @@ export function isList(value: Partial): value is readonly Partial[] {
 /**
  * Finds all values at a dotted path. Only own properties are read. In a list, a segment of the path may be an index or
  * `*`; any other segment is looked up in all elements. Keys that contain dots are found too.
+ * @param budget pays for the search; null: the search costs nothing
  */
 export function find(
   params: Partial,
   path: readonly string[],
   places: Places = null,
   defaults: Defaults = null,
+  budget: Budget | null = null,
 ): Found {
   const found: Found = {
     leaves: [],
@@ -99,8 +101,38 @@ export function find(
     isThere: false,
     mayBeThere: false,
   }
-  walk(params, path, 0, 0, places, found)
+  walk(params, 0, 0, places, { path, keys: [], found, budget, steps: 0 })
   return found
+}
+
+interface Search {
+  readonly path: readonly string[]
+  /** For each position in the path, the keys that may stand there. They are made when an object needs them. */
+  readonly keys: (readonly string[] | undefined)[]
+  readonly found: Found
+  readonly budget: Budget | null
+  /** The steps that are not paid yet. */
+  steps: number
+}
+
+/** Counts values that the search looks at. Two of them cost as much as one comparison. */
+function step(search: Search, steps = 1): void {
+  search.steps += steps
+  if (search.steps < 64) return
+  search.budget?.spend(search.steps >> 1)
+  search.steps = 0
+}
+
+/** The next segment of the path, the next two segments with a dot between them, and so on. */
+function keysAt(at: number, { path, keys }: Search): readonly string[] {
+  let known = keys[at]
+  if (known === undefined) {
+    const rest = path.slice(at)
+    const text = rest.join('.')
+    let end = -1
+    keys[at] = known = rest.map((segment) => text.slice(0, (end += segment.length + 1)))
+  }
+  return known
 }
 
 const noLeaves: readonly Leaf[] = []
@@ -134,16 +166,11 @@ function defaultsAt(
 }
 
 /** @param places at the top level, the kinds of all parameters; inside a parameter, the kind of this parameter alone */
-function walk(
-  value: Partial,
-  path: readonly string[],
-  at: number,
-  depth: number,
-  places: Places | PlaceKind,
-  found: Found,
-): void {
+function walk(value: Partial, at: number, depth: number, places: Places | PlaceKind, search: Search): void {
+  const { path, found } = search
   if (depth > deepest) throw new RangeError('parameters are nested too deeply')
-  if (at === path.length) return take(value, depth, typeof places === 'string' ? places : null, found)
+  if (at === path.length) return take(value, depth, typeof places === 'string' ? places : null, search)
+  step(search)
   const segment = path[at]
   if (value instanceof Hole && value.prefix === null) {
     found.holes.push(value)
@@ -152,22 +179,25 @@ function walk(
   } else if (isList(value)) {
     const index = segment !== undefined && /^\d+$/.test(segment) ? Number(segment) : null
     const element = index === null ? undefined : value[index]
-    if (element !== undefined) walk(element, path, at + 1, depth + 1, places, found)
+    if (element !== undefined) walk(element, at + 1, depth + 1, places, search)
     else if (index !== null || value.length === 0) found.isMissing = true
-    else for (const each of value) walk(each, path, segment === '*' ? at + 1 : at, depth + 1, places, found)
+    else for (const each of value) walk(each, segment === '*' ? at + 1 : at, depth + 1, places, search)
   } else if (typeof value === 'object' && value !== null && !(value instanceof Hole)) {
     let isFound = false
     if (segment === '*') {
       for (const [key, each] of Object.entries(value)) {
         isFound = true
-        walk(each, path, at + 1, depth + 1, kindIn(places, key), found)
+        walk(each, at + 1, depth + 1, kindIn(places, key), search)
       }
-    }
-    for (let end = at + 1; end <= path.length; end++) {
-      const key = end === at + 1 ? (segment ?? '') : path.slice(at, end).join('.')
-      if (segment === '*' || !Object.hasOwn(value, key)) continue
-      isFound = true
-      walk(value[key] ?? null, path, end, depth + 1, kindIn(places, key), found)
+    } else {
+      const keys = keysAt(at, search)
+      // A look for a key with dots costs one comparison.
+      step(search, 2 * (keys.length - 1))
+      for (const [index, key] of keys.entries()) {
+        if (!Object.hasOwn(value, key)) continue
+        isFound = true
+        walk(value[key] ?? null, at + index + 1, depth + 1, kindIn(places, key), search)
+      }
     }
     if (!isFound) found.isMissing = true
   } else found.isMissing = true
@@ -178,11 +208,12 @@ function kindIn(places: Places | PlaceKind, key: string): PlaceKind | null {
   return places.get(key) ?? null
 }
 
-function take(value: Partial, depth: number, kind: PlaceKind | null, found: Found): void {
+function take(value: Partial, depth: number, kind: PlaceKind | null, search: Search): void {
+  const { found } = search
   const there = isThere(value)
   if (there === true) found.isThere = true
   if (there !== false) found.mayBeThere = true
-  flatten(value, depth, kind, false, false, found)
+  flatten(value, depth, kind, false, false, search)
 }
 
 function isThere(value: Partial): boolean | 'maybe' {
@@ -199,9 +230,12 @@ function flatten(
   kind: PlaceKind | null,
   inList: boolean,
   isIncidental: boolean | 'maybe',
-  found: Found,
+  search: Search,
 ): void {
+  const { found } = search
   if (depth > deepest) throw new RangeError('parameters are nested too deeply')
+  // `evaluate` pays for the leaves.
+  if (value === null || typeof value === 'object') step(search)
   if (value === null) return
   if (value instanceof Hole) found.holes.push(value.in(kind, inList))
   else if (typeof value === 'string') {
@@ -224,12 +258,12 @@ function flatten(
       place: undefined,
       spellings: undefined,
     })
-  else if (isList(value)) for (const each of value) flatten(each, depth + 1, kind, true, isIncidental, found)
+  else if (isList(value)) for (const each of value) flatten(each, depth + 1, kind, true, isIncidental, search)
   else {
     const address = addressKey(value)
     for (const [key, each] of Object.entries(value)) {
       const isBeside = address !== null && key !== address.key ? address.isSure || 'maybe' : isIncidental
-      flatten(each, depth + 1, kind, false, isIncidental === true ? true : isBeside, found)
+      flatten(each, depth + 1, kind, false, isIncidental === true ? true : isBeside, search)
     }
   }
 }

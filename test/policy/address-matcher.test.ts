@@ -7,11 +7,15 @@ import { compilePolicy, decide } from '../../src/policy/decide.ts'
 import type { Json, Verdict } from '../../src/policy/types.ts'
 
 function matches(verdict: Verdict, operator: ParamCondition['operator'], value: Json, to: Json): boolean {
+  return decided(operator, value, to, verdict).matchedRules.length === 1
+}
+
+function decided(operator: ParamCondition['operator'], value: Json, to: Json, verdict: Verdict = 'deny') {
   const params = [{ param: 'to', operator, value }] as ParamCondition[]
   const rule = { id: 'rule_1', name: 'rule', status: 'active' as const, verdict, params }
   const policy = compilePolicy({ rules: [rule], labelRules: [], approvalsEnabled: true })
   const call = { source: 'workflows' as const, tool: 'mail_send', sideEffect: 'egress' as const, labels: [] }
-  return decide(policy, { ...call, params: { to } }).matchedRules.length === 1
+  return decide(policy, { ...call, params: { to } })
 }
 
 /** Mail to each of these recipients is delivered to boss@acme.com. */
@@ -102,4 +106,14 @@ test('an address is found whatever surrounds it, in linear time', () => {
   )
   for (const hostile of ['@'.repeat(30_000), 'a'.repeat(60_000), '"@'.repeat(20_000), ' @'.repeat(20_000)])
     expect(() => addressesIn(hostile, new Budget())).not.toThrow(RangeError)
+})
+
+test('a rule with 1,000 parts of addresses pays for each address of the call', () => {
+  const parts = Array.from({ length: 1_000 }, (_, index) => `u${index}@z`)
+  const listOf = (count: number) => Array.from({ length: count }, (_, index) => `u${index}@b.com`).join(',')
+  expect(decided('contains', parts, listOf(2_000))).toMatchObject({
+    verdict: 'deny',
+    reason: 'call too large to evaluate',
+  })
+  expect(decided('contains', parts, listOf(100)).verdict).toBe('allow')
 })

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
+import { Budget } from '../../src/policy/budget.ts'
 import { addressItems, fillInMe } from '../../src/policy/me.ts'
 import type { Json } from '../../src/policy/types.ts'
 import { Hole, type Partial } from '../../src/policy/values.ts'
@@ -122,7 +123,7 @@ describe('values that are not known yet', () => {
         ([prefix = '', ...after], unknown) => {
           const whole = [prefix, ...after].reduce((done, piece, at) => done + (unknown[at] ?? '') + piece)
           const hole = filled(new Hole(prefix, { after })) as Hole
-          expect([hole, hole.mayBecome(String(filled(whole)))]).toEqual([hole, true])
+          expect([hole, hole.mayBecome(String(filled(whole)), new Budget())]).toEqual([hole, true])
         },
       ),
       { numRuns: 10_000 },
