@@ -1,26 +1,42 @@
 /**
- * Whether a tool's name matches a glob with `*` (any text) and `?` (one character). Takes at most |glob|·|name|
- * steps, whatever the glob is.
+ * Whether a tool's name matches a glob with `*` (any text) and `?` (one character). Each piece between two stars is
+ * taken where it fits first. Only pieces with `?` can take |piece|·|name| steps.
  */
 export function matchesGlob(glob: string, name: string): boolean {
-  let g = 0
-  let n = 0
-  let star = -1
-  let resume = 0
-  while (n < name.length) {
-    if (g < glob.length && glob[g] === '*') {
-      star = g++
-      resume = n
-    } else if (g < glob.length && (glob[g] === '?' || glob[g] === name[n])) {
-      g++
-      n++
-    } else if (star >= 0) {
-      g = star + 1
-      n = ++resume
-    } else return false
+  const first = glob.indexOf('*')
+  if (first < 0) return glob.length === name.length && fits(glob, name, 0)
+  const last = glob.lastIndexOf('*')
+  const end = name.length - (glob.length - last - 1)
+  if (end < first || !fits(glob.slice(0, first), name, 0) || !fits(glob.slice(last + 1), name, end))
+    return false
+  let at = first
+  for (let start = first + 1; start <= last;) {
+    const star = glob.indexOf('*', start)
+    const piece = glob.slice(start, star)
+    at = placeOf(piece, name, at)
+    if (at < 0 || at + piece.length > end) return false
+    at += piece.length
+    start = star + 1
   }
-  while (glob[g] === '*') g++
-  return g === glob.length
+  return true
+}
+
+/** Whether the piece, which has no star, is in the name at this position. */
+function fits(piece: string, name: string, at: number): boolean {
+  for (let i = 0; i < piece.length; i++) {
+    const char = piece.charCodeAt(i)
+    if (char !== anyOne && char !== name.charCodeAt(at + i)) return false
+  }
+  return true
+}
+
+const anyOne = '?'.charCodeAt(0)
+
+/** The first position, from `at` on, where the piece is in the name; -1 if there is none. */
+function placeOf(piece: string, name: string, at: number): number {
+  if (!piece.includes('?')) return name.indexOf(piece, at)
+  for (let from = at; from + piece.length <= name.length; from++) if (fits(piece, name, from)) return from
+  return -1
 }
 
 /** Whether some name matches both globs. Takes |a|·|b| steps. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import fc from 'fast-check'
+import { cpuMilliseconds } from './cpu-time.ts'
 import { globsMeet, matchesGlob } from '../../src/policy/glob.ts'
 
 test.each([
@@ -21,6 +22,22 @@ test.each([
 
 test('a hostile glob stays cheap', () => {
   expect(matchesGlob('*a'.repeat(100), 'a'.repeat(20_000) + 'b')).toBe(false)
+})
+
+test('matches what a regular expression matches', () => {
+  const word = (unit: string) => fc.string({ unit: fc.constantFrom(...unit), maxLength: 9 })
+  fc.assert(
+    fc.property(word('xy*?'), word('xy'), (glob, name) => {
+      const source = [...glob].map((char) => ({ '*': '.*', '?': '.' })[char] ?? char).join('')
+      expect(matchesGlob(glob, name)).toBe(new RegExp(`^${source}$`).test(name))
+    }),
+    { numRuns: 20_000 },
+  )
+})
+
+test('a thousand globs that almost fit a long name cost little', () => {
+  const globs = Array.from({ length: 1_000 }, () => `*${'a'.repeat(99)}b`)
+  expect(cpuMilliseconds(() => globs.forEach((glob) => matchesGlob(glob, 'a'.repeat(190))))).toBeLessThan(40)
 })
 
 describe('globsMeet', () => {
