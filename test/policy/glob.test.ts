@@ -25,10 +25,13 @@ test('a hostile glob stays cheap', () => {
 })
 
 test('matches what a regular expression matches', () => {
-  const word = (unit: string) => fc.string({ unit: fc.constantFrom(...unit), maxLength: 9 })
+  const word = (unit: string) => fc.string({ unit: fc.constantFrom(...unit.split('')), maxLength: 9 })
   fc.assert(
     fc.property(word('xy*?'), word('xy'), (glob, name) => {
-      const source = [...glob].map((char) => ({ '*': '.*', '?': '.' })[char] ?? char).join('')
+      const source = glob
+        .split('')
+        .map((char) => ({ '*': '.*', '?': '.' })[char] ?? char)
+        .join('')
       expect(matchesGlob(glob, name)).toBe(new RegExp(`^${source}$`).test(name))
     }),
     { numRuns: 20_000 },

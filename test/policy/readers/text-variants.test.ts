@@ -18,7 +18,7 @@ test('an encoded word is decoded, also after many words of unknown charsets', ()
 })
 
 test('base64 is decoded where `atob` decodes it, and stays as it is elsewhere', () => {
-  const content = fc.string({ unit: fc.constantFrom(...'aQ9+/=-!'), maxLength: 9 })
+  const content = fc.string({ unit: fc.constantFrom(...'aQ9+/=-!'.split('')), maxLength: 9 })
   fc.assert(
     fc.property(content, (each) => {
       const whole = word('latin1', each, 'b')
