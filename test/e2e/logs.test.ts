@@ -2,13 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { Client, Connection } from '@temporalio/client'
 import { crashHome, type CrashHome } from '../support/chaos.ts'
-import { readTemporalConfig } from '../../src/stack/temporal-config.ts'
 import { startModel, type Model } from '../support/model.ts'
 import { sendPlanted } from '../support/planted-requests.ts'
 import { formsOf } from '../support/scan.ts'
 import { until } from '../stack/until.ts'
+import { expectFailedTask } from './failed-task.ts'
 import { plantedRuns } from './planted-runs.ts'
 import { callServices } from './planted-services.ts'
 import { expectMetrics } from './shown-metrics.ts'
@@ -261,24 +260,8 @@ test('while Temporal does not answer, runs and the log say so', async () => {
   expect((await home.member.untilStatus(runId, 'completed')).status_reason).toBe('every step has ended')
 })
 
-test('a workflow task that fails is a line with the run’s id in Temporal', async () => {
-  const connection = await Connection.connect({ address: home.member.bootstrap.temporal_address })
-  const { namespace } = readTemporalConfig()
-  const client = new Client({ connection, namespace })
-  try {
-    // The worker has no workflow of this type, so each task of it fails until it is terminated.
-    const workflow = await client.workflow.start('unknown', {
-      taskQueue: 'countersign',
-      workflowId: 'unknown',
-    })
-    const failed = () => lines().filter(({ msg }) => msg === 'Temporal: Failing workflow task')
-    await until('the log says it', () => failed().length > 0)
-    expect(failed()[0]).toMatchObject({ level: 40, temporal_run_id: workflow.firstExecutionRunId })
-    await workflow.terminate()
-  } finally {
-    await connection.close()
-  }
-})
+test('a workflow task that fails is a line with the run’s id in Temporal', () =>
+  expectFailedTask(home.member.bootstrap.temporal_address, lines))
 
 test('a lost database', async () => {
   await home.stack.kill9('postgres')
