@@ -121,12 +121,10 @@ const comparesWhole = (condition: ParamCondition): condition is Comparison =>
 
 /** Returns an issue if no single value fits every `equals`, `in` and `not_in` of one parameter. */
 function differentValues(rule: Fields): Issue | null {
-  const { params = [] } = rule
-  const byParam = new Map<string, { readonly at: number; readonly condition: Comparison }[]>()
-  for (const [at, condition] of params.entries())
-    if (comparesWhole(condition))
-      byParam.set(condition.param, [...(byParam.get(condition.param) ?? []), { at, condition }])
-  for (const [param, group] of byParam) {
+  const compared = (rule.params ?? []).flatMap((condition, at) =>
+    comparesWhole(condition) ? [{ at, condition }] : [],
+  )
+  for (const [param, group] of Map.groupBy(compared, (each) => each.condition.param)) {
     const conditions = group.map((each) => each.condition)
     if (conditions.length === 1 || !comparesOneValue(rule, param, conditions)) continue
     const index = firstUnfit(rule, param, conditions)
