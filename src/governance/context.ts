@@ -2,6 +2,7 @@ import type pg from 'pg'
 import type { WriteRefusal } from '../db/errors.ts'
 import type { Db } from '../db/schema/index.ts'
 import type { Config } from '../shared/config.ts'
+import type { Joined } from '../shared/joined.ts'
 import type { Log } from '../shared/log.ts'
 import type { Metrics } from '../shared/metrics.ts'
 import type { SparseLog } from '../shared/sparse-log.ts'
@@ -38,6 +39,8 @@ export interface Context {
   readonly accessTokens: TokenCache
   readonly rates: Rates
   readonly shares: Shares
+  /** Reads that the event streams of this process share. */
+  readonly looks: Joined
   readonly metrics: Metrics
   readonly keys: KeyLookup
   readonly agentSessions: SessionCache

@@ -10,6 +10,7 @@ import { Verifier } from '../governance/audit/verify.ts'
 import type { Context } from '../governance/context.ts'
 import { createUploads } from '../governance/files/uploads.ts'
 import { createRates } from '../governance/limits/rates.ts'
+import { createJoined } from '../shared/joined.ts'
 import { createShares } from '../governance/limits/request-shares.ts'
 import { createNotifier } from '../governance/waking/notifier.ts'
 import { createRunCaches } from '../governance/runs/values/run-caches.ts'
@@ -72,6 +73,7 @@ export function createContext(
     accessTokens: createTokenCache(),
     rates: createRates(db),
     shares: createShares(),
+    looks: createJoined(),
     metrics,
     keys: createKeyLookup(db),
     agentSessions: createSessionCache(),

@@ -1,5 +1,5 @@
 import { get, type IncomingMessage } from 'node:http'
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { createParser, type EventSourceMessage } from 'eventsource-parser'
 import { addKey, addPerson, requireFactors } from './fixtures.ts'
 import { resourcesOf } from './resources.ts'
@@ -164,6 +164,58 @@ describe('live events', () => {
     expect(await idsOf('limit=200&after=100')).toHaveLength(200)
     const refused = await server.call(viewer(), 'GET', `/runs/${run}/events?limit=0`)
     expect(refused.status).toBe(422)
+  })
+
+  test('twenty streams of one run share their reads, and each gets every event', async () => {
+    const run = await openRun()
+    const { looks } = server.context
+    const join = looks.join.bind(looks)
+    let reads = 0
+    const spy = jest.spyOn(looks, 'join').mockImplementation((key, work) =>
+      join(key, (begins) => {
+        reads += 1
+        return work(begins)
+      }),
+    )
+    try {
+      const streams = await Promise.all(
+        Array.from({ length: 20 }, () => open(`/runs/${run}/events`, viewer())),
+      )
+      const nextOfAll = async () => {
+        const events = await Promise.all(streams.map((stream) => stream.next()))
+        return new Set(events.map((event) => event?.event ?? 'end'))
+      }
+      await happen(run, 'run.queued')
+      expect(await nextOfAll()).toEqual(new Set(['run.queued']))
+      reads = 0
+      await happen(run, 'run.started')
+      expect(await nextOfAll()).toEqual(new Set(['run.started']))
+      // Each stream reads the events, checks its rights, and reads again. Alone, twenty streams would read sixty times.
+      expect(reads).toBeLessThan(20)
+      await happen(run, 'run.completed')
+      expect(await nextOfAll()).toEqual(new Set(['run.completed']))
+      expect(await nextOfAll()).toEqual(new Set(['end']))
+    } finally {
+      spy.mockRestore()
+    }
+  })
+
+  test('a stream whose key was revoked gets nothing, although it shares its reads with others', async () => {
+    const { context } = server
+    const run = await openRun()
+    const key = await addKey(context, organizationId, server.identities.users.viewer.user_id, ['runs:read'])
+    const [revoked, other] = [
+      await open(`/runs/${run}/events`, key.secret),
+      await open(`/runs/${run}/events`, viewer()),
+    ]
+    await context.db
+      .updateTable('api_keys')
+      .set({ revoked_at: new Date() })
+      .where('id', '=', key.id)
+      .execute()
+    await happen(run, 'run.completed')
+    expect(await revoked.next()).toBeNull()
+    expect(await other.next()).toMatchObject({ event: 'run.completed' })
   })
 
   test('comments keep a quiet stream open', async () => {

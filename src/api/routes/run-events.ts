@@ -1,11 +1,11 @@
 import { z } from 'zod'
 import { runEnded } from '../../contract/status.ts'
 import { wholeNumber } from '../query.ts'
-import { streamRoute } from '../route.ts'
+import { streamRoute, type Call } from '../route.ts'
 import { eventText, openStream } from '../sse.ts'
 import { subscribeTo } from '../wait.ts'
 import { readRunEvents } from '../../governance/runs/read/events.ts'
-import { withShare } from '../../governance/limits/request-shares.ts'
+import { withShare, type Place } from '../../governance/limits/request-shares.ts'
 
 export const getRunEvents = streamRoute({
   key: 'GET /runs/{id}/events',
@@ -21,14 +21,11 @@ export const getRunEvents = streamRoute({
   responses: { 200: null },
   async stream(call, request, response) {
     const { context, params, query, services } = call
-    // Each read of a stream takes a place in the share of its organization (request-shares.ts). Otherwise hundreds of
-    // streams that wake together would block the database for other organizations.
-    const share = <T>(work: Parameters<typeof withShare<T>>[3]): Promise<T> =>
-      withShare(context.shares, call.identity.charged.holderId, 'look', work)
+    const look = createLook(call)
     const stream = openStream(response, {
       pingMilliseconds: services.pingMilliseconds ?? 15_000,
       // This check ends the stream after the key was revoked or the person has left.
-      stillAllowed: () => share(call.stillAllowed),
+      stillAllowed: () => look(['allowed', ...callerOf(call)], call.stillAllowed),
       signal: call.signal,
     })
     const wakeUps = subscribeTo(context, params.id, stream.signal)
@@ -37,15 +34,18 @@ export const getRunEvents = streamRoute({
       let left = query.limit
       do {
         for (;;) {
-          const { status, eventSeq, events, text } = await share(async (place) => {
-            const read = await readRunEvents(context.db, params.id, last, left)
-            place.works()
-            // All events are written with one call of `write`, because each call checks the caller's rights.
-            return {
-              ...read,
-              text: read.events.map((event) => eventText(event.seq, event.type, event)).join(''),
-            }
-          })
+          const { status, eventSeq, events, text } = await look(
+            ['events', params.id, last, left ?? null],
+            async (place) => {
+              const read = await readRunEvents(context.db, params.id, last, left)
+              place.works()
+              // All events are written with one call of `write`, because each call checks the caller's rights.
+              return {
+                ...read,
+                text: read.events.map((event) => eventText(event.seq, event.type, event)).join(''),
+              }
+            },
+          )
           if (text !== '') await stream.write(text)
           last = events.at(-1)?.seq ?? last
           if (left !== undefined) left -= events.length
@@ -59,6 +59,35 @@ export const getRunEvents = streamRoute({
     }
   },
 })
+
+type EventsCall = Call<'GET /runs/{id}/events'>
+type Look = <T>(key: readonly unknown[], work: (place: Pick<Place, 'works'>) => Promise<T>) => Promise<T>
+
+/**
+ * Returns a function that reads for a stream. Streams that wake together read the same, so calls with the same key share
+ * one read (shared/joined.ts). Each read takes a place in the share of its organization (request-shares.ts). Without
+ * both, hundreds of streams of one run would block the database for other organizations.
+ */
+function createLook({ context, identity }: EventsCall): Look {
+  const { holderId } = identity.charged
+  return (key, work) =>
+    context.looks.join(JSON.stringify([holderId, ...key]), (begins) =>
+      withShare(context.shares, holderId, 'look', (place) => {
+        begins()
+        return work(place)
+      }),
+    )
+}
+
+/** Everything that `stillAllowed` depends on, beside the rows that it reads. */
+const callerOf = ({ identity, caller, params }: EventsCall): readonly unknown[] => [
+  identity.keyId,
+  identity.sessionId,
+  identity.userId,
+  identity.wanted,
+  caller.organizationId,
+  params.id,
+]
 
 /** Returns 0 if the header is missing or not a number. The client then gets every event, so nothing is lost. */
 function lastEventId(header: string | string[] | undefined): number {

@@ -15,9 +15,9 @@ export interface RunEventView {
 const pageSize = 500
 
 /**
- * Reads the run's events with a number above `after`, in order: at most `most`, and never more than 500. The run's
- * status and `eventSeq` are read before the events. So a client that has received event `eventSeq` of an ended run has
- * received all events.
+ * Reads the run's events with a number above `after`, in order: at most `most`, and never more than 500. One
+ * statement reads the status, `eventSeq` and the events. So a client that has received event `eventSeq` of an ended run
+ * has received all events.
  */
 export async function readRunEvents(
   db: Db,
@@ -25,26 +25,31 @@ export async function readRunEvents(
   after: number,
   most = pageSize,
 ): Promise<{ status: RunStatus; eventSeq: number; events: RunEventView[] }> {
-  const run = await db
-    .selectFrom('runs')
-    .select(['status', 'event_seq'])
-    .where('id', '=', runId)
-    .executeTakeFirst()
-  if (run === undefined) throw notFound('run', runId)
   const rows = await db
-    .selectFrom('run_events')
-    .select(['seq', 'type', 'at', 'data'])
-    .where('run_id', '=', runId)
-    .where('seq', '>', after)
-    .orderBy('seq')
-    .limit(Math.min(most, pageSize))
+    .selectFrom('runs as r')
+    .leftJoinLateral(
+      (from) =>
+        from
+          .selectFrom('run_events')
+          .select(['seq', 'type', 'at', 'data'])
+          .where('run_id', '=', runId)
+          .where('seq', '>', after)
+          .orderBy('seq')
+          .limit(Math.min(most, pageSize))
+          .as('e'),
+      (join) => join.onTrue(),
+    )
+    .select(['r.status', 'r.event_seq', 'e.seq', 'e.type', 'e.at', 'e.data'])
+    .where('r.id', '=', runId)
+    .orderBy('e.seq')
     .execute()
-  const events = rows.map(({ seq, type, at, data }) => ({
-    ...data,
-    run_id: runId,
-    seq,
-    type,
-    at: at.toISOString(),
-  }))
+  const [run] = rows
+  if (run === undefined) throw notFound('run', runId)
+  const events = rows.flatMap(({ seq, type, at, data }) =>
+    // A run without new events has one row without an event.
+    seq === null || type === null || at === null
+      ? []
+      : [{ ...data, run_id: runId, seq, type, at: at.toISOString() }],
+  )
   return { status: run.status, eventSeq: run.event_seq, events }
 }
