@@ -1,6 +1,5 @@
-import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common'
-import { failureTypes } from '../contract/messages.ts'
-import { createBusyThread, createUse } from '../governance/limits/thread-use.ts'
+import { createThreadLoad, createUse, type ThreadLoad } from '../governance/limits/thread-use.ts'
+import { comesAgain, untilReturn, untilTurn } from './comes-again.ts'
 
 /*
  * This module shares a worker's activity slots and its JavaScript thread between organizations (docs/decisions/0081).
@@ -45,13 +44,11 @@ const busyShare = 0.35
 const rememberedMilliseconds = 10_000
 /** If all slots are in use for this many milliseconds, one waiting call gives its slot back to Temporal. */
 const longestFull = 100
-/**
- * A call that gave its slot back comes again after a random time, which is between this many milliseconds and twice as
- * many.
- */
-const returnsAfter = 2_500
 /** A quick call (a local activity) waits at most this many milliseconds until it may run. */
 const quickPatience = 100
+
+/** The latest call's part of `Organization.placeTime`. */
+const newPart = 0.2
 
 /** One call's permission to run beside the other calls of its organization. */
 export interface CallPlace {
@@ -83,18 +80,20 @@ interface Organization {
   readonly waiting: Waiting[]
   /** When a call of the organization last arrived or ended, by the clock of `createCallPlaces`. */
   servedAt: number
+  /** For how many milliseconds a call usually takes a place, with the pause after it. Newer calls count more. */
+  placeTime: number
 }
 
 export function createCallPlaces(
   clock: () => number = () => performance.now(),
-  isBusy: () => boolean = createBusyThread(busyShare),
+  load: ThreadLoad = createThreadLoad(busyShare),
 ): CallPlaces {
-  return new Places(clock, isBusy)
+  return new Places(clock, load)
 }
 
 class Places implements CallPlaces {
   readonly #clock: () => number
-  readonly #isBusy: () => boolean
+  readonly #load: ThreadLoad
   readonly #use: ReturnType<typeof createUse>
   readonly #organizations = new Map<string, Organization>()
   /** The number of calls of all organizations that are at work or have long bodies. */
@@ -109,9 +108,9 @@ class Places implements CallPlaces {
   #waiting = 0
   #full: NodeJS.Timeout | undefined
 
-  constructor(clock: () => number, isBusy: () => boolean) {
+  constructor(clock: () => number, load: ThreadLoad) {
     this.#clock = clock
-    this.#isBusy = isBusy
+    this.#load = load
     this.#use = createUse(clock)
   }
 
@@ -128,7 +127,13 @@ class Places implements CallPlaces {
   /** Notes that the organization is served. Forgets idle organizations that were not served lately. */
   #served(id: string): Organization {
     const now = this.#clock()
-    const organization = this.#organizations.get(id) ?? { working: 0, outside: 0, waiting: [], servedAt: now }
+    const organization = this.#organizations.get(id) ?? {
+      working: 0,
+      outside: 0,
+      waiting: [],
+      servedAt: now,
+      placeTime: 0,
+    }
     organization.servedAt = now
     this.#organizations.set(id, organization)
     for (const [each, { working, outside, waiting, servedAt }] of this.#organizations)
@@ -169,7 +174,14 @@ class Places implements CallPlaces {
         },
       }
       const onAbort = (): void => entry.giveUp(signal.reason)
-      if (isQuick) timer = setTimeout(() => entry.giveUp(comesAgain(0)), quickPatience)
+      if (isQuick)
+        timer = setTimeout(
+          () =>
+            entry.giveUp(
+              comesAgain(untilTurn(organization.waiting.length, organization.placeTime, mostAtWork)),
+            ),
+          quickPatience,
+        )
       signal.addEventListener('abort', onAbort, { once: true })
       organization.waiting.push(entry)
       this.#waiting += 1
@@ -219,7 +231,7 @@ class Places implements CallPlaces {
           organization.outside -= 1
           this.#outside -= 1
           this.#admit(organization)
-        } else this.#free(organization, rest)
+        } else this.#free(organization, rest, began)
         for (const each of this.#longBodies) each()
         this.#noteFull()
       },
@@ -229,18 +241,19 @@ class Places implements CallPlaces {
   /** Returns for how many milliseconds the place of an ended call stays taken. This time may end early (`#free`). */
   #restAfter(organizationId: string, worked: number): number {
     const isUnfair = this.#use.usesTooMuch(organizationId, worked)
-    return isUnfair ? Math.min(worked * restFactor, longestRest) : 0
+    return isUnfair ? Math.min(worked * restFactor * this.#load.strain(), longestRest) : 0
   }
 
   /** Frees a place after a pause. The pause ends early if the thread is idle, or if no other organization is served. */
-  #free(organization: Organization, rest: number): void {
-    if (rest <= 0 || !this.#isBusy() || !this.#hasCompany(organization)) {
+  #free(organization: Organization, rest: number, began: number): void {
+    if (rest <= 0 || !this.#load.isBusy() || !this.#hasCompany(organization)) {
       organization.working -= 1
+      organization.placeTime += (this.#clock() - began - organization.placeTime) * newPart
       this.#admit(organization)
       return
     }
     const step = Math.min(rest, restStep)
-    setTimeout(() => this.#free(organization, rest - step), step).unref()
+    setTimeout(() => this.#free(organization, rest - step, began), step).unref()
   }
 
   /** Whether another organization waits for a place, or was served lately. */
@@ -267,15 +280,7 @@ class Places implements CallPlaces {
       let longest: readonly Waiting[] = []
       for (const { waiting } of this.#organizations.values())
         if (waiting.length > longest.length) longest = waiting
-      longest.at(-1)?.giveUp(comesAgain(returnsAfter * (1 + Math.random())))
+      longest.at(-1)?.giveUp(comesAgain(untilReturn()))
     }, longestFull)
   }
 }
-
-const comesAgain = (milliseconds: number): ApplicationFailure =>
-  ApplicationFailure.create({
-    message: 'waits behind other calls of its organization',
-    type: failureTypes.unavailable,
-    nextRetryDelay: milliseconds,
-    category: ApplicationFailureCategory.BENIGN,
-  })

@@ -37,7 +37,7 @@ export async function decideQuestion(
 /**
  * Reads the question's body. The function awaits `admit` after the last byte has arrived and before it parses the body.
  */
-type Read = (admit: (size: 'small' | 'large') => Promise<void>) => Promise<unknown>
+type Read = (admit: (size: 'small' | 'large', worked?: number) => Promise<void>) => Promise<unknown>
 
 async function decide(
   { context, asker, confirm }: Pick<Question, 'context' | 'asker' | 'confirm'>,
@@ -53,7 +53,7 @@ async function decide(
   }
   let body: unknown
   try {
-    body = await read((size) => entry.admit(size === 'large' ? size : 'question'))
+    body = await read((size, worked) => entry.admit(size === 'large' ? size : 'question', worked))
     // A held call can be asked about twice, with the body that was read the first time. The second time, `read` has not
     // awaited `admit`, so `admit` is awaited here. If `read` has awaited it, this call has no effect.
     await entry.admit('question')

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { freeBytes } from '../shared/free-bytes.ts'
 import { ApiError } from './errors.ts'
 
 /**
@@ -9,10 +10,14 @@ export const mostPieces = 10_000
 /** A larger body may have one piece for every 512 bytes. */
 export const bytesForPiece = 512
 /**
- * When this many pieces have arrived, they are joined to one buffer. So the memory that a body takes depends on its
- * bytes, and not on the number of its pieces.
+ * When this many small pieces have arrived, they are joined to one buffer. So the memory that a body takes depends on
+ * its bytes, and not on the number of its pieces.
  */
 const joinedPieces = 256
+/** In bytes. A larger piece is not joined, because copying it would take longer than keeping it apart. */
+const smallPiece = 4 * 1024
+/** Reading a body takes about this many milliseconds for each piece, and for each MiB. */
+const [pieceMilliseconds, mebibyteMilliseconds] = [0.01, 2]
 
 /** Counts the pieces of one body. */
 export class PieceCount {
@@ -26,6 +31,11 @@ export class PieceCount {
 
   get bytes(): number {
     return this.#bytes
+  }
+
+  /** Estimates how many milliseconds the thread has worked to read the pieces. Most of this work is in Node's HTTP parser. */
+  get milliseconds(): number {
+    return this.#pieces * pieceMilliseconds + (this.#bytes / 1024 ** 2) * mebibyteMilliseconds
   }
 
   /** Counts a piece. Returns true if the body has now arrived in too many pieces. */
@@ -42,10 +52,8 @@ export class Collected {
   #small: Buffer[] = []
 
   add(piece: Buffer): void {
-    this.#small.push(piece)
-    if (this.#small.length < joinedPieces) return
-    this.#blocks.push(Buffer.concat(this.#small))
-    this.#small = []
+    if (piece.length > smallPiece) this.#blocks.push(...this.#small.splice(0), piece)
+    else if (this.#small.push(piece) >= joinedPieces) this.#blocks.push(Buffer.concat(this.#small.splice(0)))
   }
 
   blocks(): readonly Buffer[] {
@@ -54,6 +62,12 @@ export class Collected {
 
   whole(): Buffer {
     return Buffer.concat(this.blocks())
+  }
+
+  /** Gives the memory of the bytes back. Do not use them afterwards. */
+  free(): void {
+    for (const block of this.#blocks.splice(0)) freeBytes(block)
+    this.#small = []
   }
 }
 
@@ -69,10 +83,13 @@ export interface BodyLimits {
  * before the body is complete. The function listens to `data` events, because a loop over the stream would join pieces
  * before they are counted.
  */
-export async function readBytes(request: IncomingMessage, limits: BodyLimits): Promise<Collected> {
+export async function readBytes(
+  request: IncomingMessage,
+  limits: BodyLimits,
+  pieces = new PieceCount(),
+): Promise<Collected> {
   if (request.destroyed && !request.readableEnded) throw endedEarly()
   const collected = new Collected()
-  const pieces = new PieceCount()
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const refuse = (error: ApiError): void => {
     reject(error)
@@ -100,6 +117,25 @@ export async function readBytes(request: IncomingMessage, limits: BodyLimits): P
     // memory.
     request.off('data', take).off('end', end).off('error', cutOff).off('close', cutOff)
   }
+}
+
+/**
+ * Reads the bytes of a body, and then awaits `admit` with the milliseconds that the thread worked for them, and their
+ * number. A refused body has also cost work, so `admit` is awaited for it too, with null as the number. Throws the errors
+ * of `readBytes` and of `admit`.
+ */
+export async function arrived(
+  request: IncomingMessage,
+  admit: (worked: number, bytes: number | null) => Promise<void>,
+  limits: BodyLimits,
+): Promise<Collected> {
+  const pieces = new PieceCount()
+  const body = await readBytes(request, limits, pieces).catch(async (error: unknown) => {
+    await admit(pieces.milliseconds, null)
+    throw error
+  })
+  await admit(pieces.milliseconds, pieces.bytes)
+  return body
 }
 
 const endedEarly = (): ApiError =>

@@ -145,7 +145,7 @@ async function count(
 
 /** Reads the JSON body. A missing body counts as an empty object, but the JSON value `null` does not. */
 async function bodyOf(request: Request, { bodyLimit, bodyValues }: Route, entry: Entry): Promise<unknown> {
-  const body = await readJsonBody(request, bodyLimit, bodyValues, (size) => entry.admit(size))
+  const body = await readJsonBody(request, bodyLimit, bodyValues, (size, worked) => entry.admit(size, worked))
   return body === undefined ? {} : body
 }
 

@@ -5,7 +5,7 @@ import type { SentFile } from '../governance/files/files.ts'
 import type { Entry } from '../governance/limits/request-shares.ts'
 import { maxDocumentSize } from '../shared/documents/document.ts'
 import { nextTurn } from '../shared/time-slices.ts'
-import { Collected, readBytes } from './body-bytes.ts'
+import { arrived, Collected } from './body-bytes.ts'
 import { ApiError } from './errors.ts'
 import { fileFields } from './schemas/files.ts'
 import { validate } from './validation.ts'
@@ -59,13 +59,13 @@ export async function readFileUpload(
   const parser = parserOf(request)
   const late = (): ApiError =>
     new ApiError('bad_request', `the file did not arrive within ${mostMilliseconds / 1_000} s: send less`)
-  const body = await readBytes(request, {
+  const body = await arrived(request, (worked) => place.admit('large', worked), {
     bytes: mostFormBytes,
     tooLarge,
     arrival: { milliseconds: mostMilliseconds, late },
   })
-  await place.admit('large')
   const form = await parse(parser, body.blocks(), place)
+  body.free()
   if (form.file === null)
     throw new ApiError('validation_error', 'the form has no file: send it as the field `file`', [
       { path: 'file', message: 'is missing' },

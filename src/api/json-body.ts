@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { nextTurn } from '../shared/time-slices.ts'
 import { deepestJson, inspectJson } from '../contract/json.ts'
 import { headlineWithField, shownPath } from '../policy/issues.ts'
-import { readBytes } from './body-bytes.ts'
+import { arrived } from './body-bytes.ts'
 import { ApiError } from './errors.ts'
 import { syntaxErrorOf } from './json-syntax.ts'
 import { flawOf, hasMoreNames, sizeOf, type JsonFlaw } from './json-text.ts'
@@ -33,7 +33,7 @@ export async function readJsonBody(
   request: IncomingMessage,
   limit = defaultBodyLimit,
   most = mostValues,
-  admit: (size: 'small' | 'large') => Promise<void> = async () => {},
+  admit: (size: 'small' | 'large', worked: number) => Promise<void> = async () => {},
 ): Promise<unknown> {
   const { 'content-type': type, 'content-encoding': encoding, 'content-length': length } = request.headers
   if (encoding !== undefined && encoding !== 'identity')
@@ -42,9 +42,13 @@ export async function readJsonBody(
       `send the body without \`content-encoding: ${printable(encoding)}\``,
     )
   if (Number(length) > limit) throw tooLarge(limit)
-  const bytes = (await readBytes(request, { bytes: limit, tooLarge: () => tooLarge(limit) })).whole()
+  const body = await arrived(
+    request,
+    (worked, bytes) => admit(bytes !== null && bytes <= smallBody ? 'small' : 'large', worked),
+    { bytes: limit, tooLarge: () => tooLarge(limit) },
+  )
+  const bytes = body.whole()
   const isLarge = bytes.length > smallBody
-  await admit(isLarge ? 'large' : 'small')
   if (bytes.length === 0) return undefined
   if (!isJsonType(type))
     throw new ApiError('unsupported_media_type', 'send the body as `content-type: application/json`')

@@ -5,13 +5,12 @@ import { callSlots, createCallPlaces, type CallPlace } from '../../src/activitie
 const never = new AbortController().signal
 let places: ReturnType<typeof createCallPlaces>
 let isBusy = false
+let strain = 1
 beforeEach(() => {
   jest.useFakeTimers({ doNotFake: ['setImmediate', 'queueMicrotask', 'nextTick'] })
   isBusy = false
-  places = createCallPlaces(
-    () => performance.now(),
-    () => isBusy,
-  )
+  strain = 1
+  places = createCallPlaces(() => performance.now(), { isBusy: () => isBusy, strain: () => strain })
 })
 afterEach(() => {
   jest.useRealTimers()
@@ -106,6 +105,43 @@ describe('places for calls', () => {
       jest.advanceTimersByTime(1)
       await settled()
       expect(inside).toHaveLength(3)
+    })
+
+    test('a place rests longer while the processors are overloaded', async () => {
+      strain = 2
+      await use('b', 1)
+      const inside = await called('a', 3)
+      jest.advanceTimersByTime(50)
+      inside[0]?.leave()
+      jest.advanceTimersByTime(799)
+      await settled()
+      expect(inside).toHaveLength(2)
+      jest.advanceTimersByTime(1)
+      await settled()
+      expect(inside).toHaveLength(3)
+    })
+
+    test('quick calls without a place come again later, the more of them wait and the longer their places rest', async () => {
+      await use('b', 1)
+      const delays = async (count: number): Promise<number[]> => {
+        const { failures } = calls('a', count, never, true)
+        await settled()
+        jest.advanceTimersByTime(101)
+        await settled()
+        return failures.map(({ nextRetryDelay }) => Number(nextRetryDelay))
+      }
+      const inside = await called('a', 2)
+      jest.advanceTimersByTime(50)
+      await use('b', 1)
+      for (const place of inside) place.leave()
+      jest.advanceTimersByTime(450)
+      await settled()
+      // Both places were taken for about 450 ms. Each counts for a fifth, so a call takes a place for about 162 ms.
+      await called('a', 2)
+      const [first, ...others] = await delays(10)
+      expect(Math.abs(Number(first) - (10 * 162) / 2 / 2)).toBeLessThan(20)
+      expect([...others, 0]).toEqual([...others, 0].toSorted((a, b) => b - a))
+      expect(await delays(100)).toContain(2_000)
     })
 
     test('a place rests for a second at most', async () => {

@@ -1,6 +1,7 @@
 import { newId } from '../../contract/ids.ts'
 import type { Db } from '../../db/schema/index.ts'
 import { unionLabels, type Label } from '../../policy/types.ts'
+import { freeBytes } from '../../shared/free-bytes.ts'
 import { DocumentRefused, mediaTypeOf, type ParsedDocument } from '../../shared/documents/document.ts'
 import { parseDocument } from '../../shared/documents/parse.ts'
 import { actorOf, type Caller } from '../access/identity.ts'
@@ -33,7 +34,7 @@ type Storing = Pick<Context, 'combiner' | 'config' | 'sealer' | 'uploads'>
 
 /**
  * Reads text and rows from a file and stores both sealed. The file itself is not stored. Throws `validation_error` for
- * a file that cannot be read, `quota_exceeded` if no storage is left.
+ * a file that cannot be read, `quota_exceeded` if no storage is left. The bytes of `file` are empty afterwards.
  */
 export async function addFile(
   context: Storing,
@@ -43,11 +44,13 @@ export async function addFile(
   once: Once | null = null,
 ): Promise<FileView> {
   const { organizationId } = caller
+  const size = file.bytes.length
   const parsed = await inTurn(context.uploads, organizationId, signal, () => read(file, signal))
   const id = newId('file')
   const sealed = await seal(context.sealer, organizationId, id, parsed)
+  freeBytes(file.bytes)
   const labels = unionLabels(ownLabels, file.labels)
-  return growAs(context, caller, 'org.change', {
+  const view = await growAs(context, caller, 'org.change', {
     action: 'create',
     bytes: sealed.text_bytes + (sealed.rows_bytes ?? 0),
     async work(tx) {
@@ -58,7 +61,7 @@ export async function addFile(
           organization_id: organizationId,
           name: file.name,
           media_type: mediaTypeOf[parsed.kind],
-          size: file.bytes.length,
+          size,
           sha256: file.sha256,
           labels,
           ...sealed,
@@ -79,6 +82,8 @@ export async function addFile(
       return view
     },
   })
+  freeBytes(sealed.text_sealed)
+  return view
 }
 
 async function read(file: SentFile, signal: AbortSignal): Promise<ParsedDocument> {

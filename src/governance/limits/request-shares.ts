@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import { DomainError } from '../errors.ts'
-import { createBusyThread, createUse } from './thread-use.ts'
+import { createThreadLoad, createUse, type ThreadLoad } from './thread-use.ts'
 
 /**
  * The kinds of requests. For each kind, an organization has a *share*: the number of its requests that a process works
@@ -84,6 +84,8 @@ export interface Place {
    * it delays the others.
    */
   works(): void
+  /** Counts work that the thread did for this request before, in milliseconds. */
+  adds(milliseconds: number): void
   /**
    * Ends the work on the request, so that another request of the organization can begin. A second call does nothing.
    */
@@ -95,8 +97,11 @@ export interface Place {
  * on the request.
  */
 export interface Entry {
-  /** Resolves when the request may be worked on. Throws the errors of `Shares.enter`. Only the first call waits. */
-  admit(size: Size): Promise<void>
+  /**
+   * Resolves when the request may be worked on. Throws the errors of `Shares.enter`. Only the first call waits. `worked`:
+   * how many milliseconds the thread has worked for the request before, such as to read its body.
+   */
+  admit(size: Size, worked?: number): Promise<void>
   works(): void
   /**
    * Ends the work on the request, so that another request of the organization can begin. Call it also before the
@@ -108,8 +113,9 @@ export interface Entry {
 export function createEntry(shares: Shares, organizationId: string): Entry {
   let place: Place | null = null
   return {
-    async admit(size) {
+    async admit(size, worked = 0) {
       place ??= await shares.enter(organizationId, size)
+      place.adds(worked)
       place.works()
     },
     works: () => place?.works(),
@@ -169,7 +175,7 @@ const tooManyWaiting = (): DomainError =>
 
 export function createShares(
   clock: () => number = () => performance.now(),
-  isBusy: () => boolean = createBusyThread(busyShare),
+  load: ThreadLoad = createThreadLoad(busyShare),
 ): Shares {
   const lanes = new Map<string, Lane>()
   const thread = createWorkClock(clock)
@@ -184,11 +190,11 @@ export function createShares(
     const isUnfair = usesTooMuch(organizationId, worked)
     if (!isContended()) return 0
     if (size === 'refusal') return refusalRest
-    if (!isUnfair || (size !== 'large' && !isBusy())) return 0
+    if (!isUnfair || (size !== 'large' && !load.isBusy())) return 0
     // The database does most of the work of a `look`, and the thread does little. So the whole time of the `look`
     // counts.
-    const counted = size === 'look' ? took : Math.min(took, worked * mostWaited)
-    return Math.min(counted * restFactor, longestRest)
+    const counted = size === 'look' ? took : Math.min(Math.max(took, worked), worked * mostWaited)
+    return Math.min(counted * restFactor * load.strain(), longestRest)
   }
 
   const leave = (key: string, lane: Lane, size: Size): void => {
@@ -216,6 +222,9 @@ export function createShares(
       return {
         works: () => {
           if (!isOver) thread.worksFor(work)
+        },
+        adds: (milliseconds) => {
+          work.milliseconds += milliseconds
         },
         leave: () => {
           if (isOver) return

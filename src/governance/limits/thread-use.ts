@@ -26,21 +26,78 @@ function addTo(used: Used, amount: number, now: number): number {
   return used.amount
 }
 
+/** How much this thread has to do, and whether it has to wait for a processor. */
+export interface ThreadLoad {
+  /** Whether the thread had much to do in the latest measurement. */
+  isBusy(): boolean
+  /**
+   * How many times as long as usual an organization that uses too much must pause: 1 to `mostStrain`. It rises while
+   * the thread itself is overloaded, or while the processors are, so that the thread waits for one in the middle of its
+   * work. Otherwise it falls.
+   */
+  strain(): number
+}
+
+const mostStrain = 16
+/** In each measurement, the strain rises or falls by this factor. */
+const rise = 1.2
+const fall = 0.87
+/** A thread that works for more than this part of the time is overloaded. */
+const overloaded = 0.8
+/** The processors are overloaded if the thread waits for one during more than this part of its work. */
+const mostWaiting = 0.35
+/** A thread that works for less than this part of the time says little about the processors. */
+const leastWork = 0.1
+
+/** One measurement of a thread. */
+export interface Measured {
+  /** The part of the time in which the thread worked, 0 to 1. */
+  readonly utilization: number
+  /** The part of its work in which the thread waited for a processor, 0 to 1. */
+  readonly waited: number
+  /** How many `busyWindow` the measurement covers. */
+  readonly windows: number
+}
+
+/** Returns the strain after a measurement. */
+export function strainAfter(strain: number, { utilization, waited, windows }: Measured): number {
+  const isStrained = utilization > overloaded || (utilization > leastWork && waited > mostWaiting)
+  return isStrained ? Math.min(strain * rise, mostStrain) : Math.max(strain * fall ** windows, 1)
+}
+
 /**
- * Returns a function that says whether the thread worked for more than `share` of the time in the latest measurement.
+ * @param share The thread is busy if it works for more than this part of the time. While it is strained, it is busy from
+ *   `leastWork` on, because then other threads of the machine have much to do.
  */
-export function createBusyThread(share: number): () => boolean {
+export function createThreadLoad(share: number): ThreadLoad {
   let before = performance.eventLoopUtilization()
-  let lookedAt = 0
+  let cpuBefore = process.threadCpuUsage()
+  let lookedAt = performance.now()
   let isBusy = false
-  return () => {
+  let strain = 1
+  const look = (): void => {
     const now = performance.now()
-    if (now - lookedAt < busyWindow) return isBusy
-    lookedAt = now
+    const passed = now - lookedAt
+    if (passed < busyWindow) return
     const present = performance.eventLoopUtilization()
-    isBusy = performance.eventLoopUtilization(present, before).utilization > share
+    const { utilization, active } = performance.eventLoopUtilization(present, before)
+    const { user, system } = process.threadCpuUsage(cpuBefore)
+    const waited = active === 0 ? 0 : 1 - (user + system) / 1_000 / active
+    strain = strainAfter(strain, { utilization, waited, windows: Math.floor(passed / busyWindow) })
+    isBusy = utilization > (strain > 1 ? leastWork : share)
+    lookedAt = now
     before = present
-    return isBusy
+    cpuBefore = process.threadCpuUsage()
+  }
+  return {
+    isBusy() {
+      look()
+      return isBusy
+    },
+    strain() {
+      look()
+      return strain
+    },
   }
 }
 

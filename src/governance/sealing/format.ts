@@ -6,6 +6,7 @@ import {
   type CipherGCM,
   type DecipherGCM,
 } from 'node:crypto'
+import { freeBytes } from '../../shared/free-bytes.ts'
 import { nextTurn } from '../../shared/time-slices.ts'
 
 /*
@@ -97,7 +98,9 @@ export async function sealInSlices(key: DataKey, place: string, plain: Uint8Arra
 async function inSlices(cipher: CipherGCM | DecipherGCM, from: Uint8Array, to: Buffer): Promise<void> {
   for (let at = 0; at < from.length; at += sliceBytes) {
     await nextTurn()
-    to.set(cipher.update(from.subarray(at, at + sliceBytes)), at)
+    const slice = cipher.update(from.subarray(at, at + sliceBytes))
+    to.set(slice, at)
+    freeBytes(slice)
   }
 }
 

@@ -77,13 +77,10 @@ describe('shares', () => {
   })
 
   describe('on a busy thread', () => {
-    const busyShares = () => {
+    const busyShares = (strain = 1) => {
       jest.useFakeTimers({ doNotFake: ['setImmediate', 'performance', 'nextTick', 'queueMicrotask'] })
       let now = 0
-      const shares: Shares = createShares(
-        () => now,
-        () => true,
-      )
+      const shares: Shares = createShares(() => now, { isBusy: () => true, strain: () => strain })
       return {
         shares,
         pass: async (milliseconds: number) => {
@@ -108,6 +105,32 @@ describe('shares', () => {
       place.leave()
       const next = shares.enter('a', 'large')
       await pass(799)
+      expect(await isIn(next)).toBe(false)
+      await pass(1)
+      expect(await isIn(next)).toBe(true)
+    })
+
+    test('delay it longer while the processors are overloaded', async () => {
+      const { shares, pass, work, visit } = busyShares(3)
+      await visit('b')
+      const place = await shares.enter('a', 'large')
+      work(place, 10)
+      place.leave()
+      const next = shares.enter('a', 'large')
+      await pass(239)
+      expect(await isIn(next)).toBe(false)
+      await pass(1)
+      expect(await isIn(next)).toBe(true)
+    })
+
+    test('count the work for a body that arrived before the request was admitted', async () => {
+      const { shares, pass, visit } = busyShares()
+      await visit('b')
+      const entry = createEntry(shares, 'a')
+      await entry.admit('large', 20)
+      entry.leave()
+      const next = shares.enter('a', 'large')
+      await pass(159)
       expect(await isIn(next)).toBe(false)
       await pass(1)
       expect(await isIn(next)).toBe(true)
