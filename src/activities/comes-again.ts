@@ -23,7 +23,7 @@ export const comesAgain = (milliseconds: number): ApplicationFailure =>
   })
 
 /** After how many milliseconds a call comes again that gave its slot back. */
-export const untilReturn = (): number => returnsAfter * (1 + Math.random())
+export const untilReturn = (): number => Math.round(returnsAfter * (1 + Math.random()))
 
 /**
  * After how many milliseconds a quick call without a place comes again: half of the time after which the last waiting
@@ -31,4 +31,4 @@ export const untilReturn = (): number => returnsAfter * (1 + Math.random())
  * and most of all if its run is cancelled. `placeTime`: for how many milliseconds a call takes one of the `places`.
  */
 export const untilTurn = (waiting: number, placeTime: number, places: number): number =>
-  Math.min((waiting * placeTime) / places / 2, longestTurn)
+  Math.min(Math.round((waiting * placeTime) / places / 2), longestTurn)

@@ -145,6 +145,10 @@ function editsOf(list: Json | undefined): Pick<Preview, 'diff' | 'note'> {
   if (!Array.isArray(list) || list.length === 0 || list.length > mostEdits) return {}
   const texts = list.map((edit) => (isObject(edit) ? editTexts(edit) : null))
   if (texts.includes(null)) return {}
+  // Numbers make the texts longer, so texts that are too long without numbers are not numbered at all.
+  const isTooLong = (name: 'before' | 'after'): boolean =>
+    texts.reduce((sum, each) => sum + (each?.[name].length ?? 0), 0) > mostOfPreview.side
+  if (isTooLong('before') || isTooLong('after')) return {}
   const side = (name: 'before' | 'after'): string =>
     texts
       .map((each, index) => `${headOf(index, each?.every === true)}\n${numbered(index, each?.[name] ?? '')}`)
