@@ -175,18 +175,17 @@ class Places implements CallPlaces {
       }
       const onAbort = (): void => entry.giveUp(signal.reason)
       if (isQuick)
-        timer = setTimeout(
-          () =>
-            entry.giveUp(
-              comesAgain(untilTurn(organization.waiting.length, organization.placeTime, mostAtWork)),
-            ),
-          quickPatience,
-        )
+        timer = setTimeout(() => entry.giveUp(comesAgain(this.#untilTurn(organization))), quickPatience)
       signal.addEventListener('abort', onAbort, { once: true })
       organization.waiting.push(entry)
       this.#waiting += 1
       this.#noteFull()
     })
+  }
+
+  /** After how many milliseconds the last waiting call of the organization comes again. */
+  #untilTurn({ waiting, placeTime }: Organization): number {
+    return this.#organizations.size === 1 ? 0 : untilTurn(waiting.length, placeTime, mostAtWork)
   }
 
   #admit(organization: Organization): void {

@@ -120,18 +120,17 @@ export async function readBytes(
 }
 
 /**
- * Reads the bytes of a body, and then awaits `admit` with the milliseconds that the thread worked for them, and their
- * number. A refused body has also cost work, so `admit` is awaited for it too, with null as the number. Throws the errors
- * of `readBytes` and of `admit`.
+ * Reads the bytes of a body, and then awaits `admit` with the milliseconds that the thread worked for them, and with their
+ * number. A refused body is not admitted: its error has these milliseconds as `worked`.
  */
 export async function arrived(
   request: IncomingMessage,
-  admit: (worked: number, bytes: number | null) => Promise<void>,
+  admit: (worked: number, bytes: number) => Promise<void>,
   limits: BodyLimits,
 ): Promise<Collected> {
   const pieces = new PieceCount()
-  const body = await readBytes(request, limits, pieces).catch(async (error: unknown) => {
-    await admit(pieces.milliseconds, null)
+  const body = await readBytes(request, limits, pieces).catch((error: unknown) => {
+    if (error instanceof ApiError) error.worked = pieces.milliseconds
     throw error
   })
   await admit(pieces.milliseconds, pieces.bytes)

@@ -69,9 +69,36 @@ export async function dispatch(
     signal: () => goneSignal(response, services),
     identify: () => requireIdentity(context, services.auth, request),
   }
-  await admitted({ route, context, services, identity, sent }, (call, entry, rawBody) =>
-    answer(route, { request, response, call, entry, rawBody }),
-  )
+  try {
+    await admitted({ route, context, services, identity, sent }, (call, entry, rawBody) =>
+      answer(route, { request, response, call, entry, rawBody }),
+    )
+  } catch (error) {
+    if (error instanceof ApiError && error.worked > leastCounted)
+      await countRefused(context, identity, request, error.worked)
+    throw error
+  }
+}
+
+/** In milliseconds. Less work for a refused body is not counted. */
+const leastCounted = 10
+
+/**
+ * Counts the thread's work for a refused body in the organization's share, so that many of them do not delay other
+ * organizations. The answer waits for the organization's turn, and no more of the body is read meanwhile. If the client
+ * has gone, nothing waits.
+ */
+async function countRefused(
+  { shares }: Pick<Context, 'shares'>,
+  { charged }: Identity,
+  request: Request,
+  worked: number,
+): Promise<void> {
+  request.pause()
+  const counted = withShare(shares, charged.holderId, 'large', async (place) => place.adds(worked))
+  // If too many requests of the organization wait already, the answer does not wait.
+  const settled = counted.catch(() => undefined)
+  if (!request.destroyed) await settled
 }
 
 interface Admitted {

@@ -47,6 +47,8 @@ export class ApiError extends Error {
   readonly details: readonly ErrorDetail[]
   /** Seconds after which the same call may succeed. The default comes from the table `retryAfter`. */
   readonly retryAfter: number | undefined
+  /** If the request's body was refused: an estimate of the thread's work for the body, in milliseconds. */
+  worked = 0
   constructor(code: ErrorCode, message: string, details: readonly ErrorDetail[] = [], seconds?: number) {
     super(message)
     this.code = code

@@ -44,7 +44,7 @@ export async function readJsonBody(
   if (Number(length) > limit) throw tooLarge(limit)
   const body = await arrived(
     request,
-    (worked, bytes) => admit(bytes !== null && bytes <= smallBody ? 'small' : 'large', worked),
+    (worked, bytes) => admit(bytes > smallBody ? 'large' : 'small', worked),
     { bytes: limit, tooLarge: () => tooLarge(limit) },
   )
   const bytes = body.whole()

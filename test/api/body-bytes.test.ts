@@ -37,11 +37,11 @@ test('the memory of large pieces can be given back', () => {
 describe('a body that has arrived', () => {
   const limits = { bytes: 10_000, tooLarge: () => new ApiError('too_large', 'too large') }
   const read = async (pieces: readonly Buffer[]) => {
-    const admitted: [number, number | null][] = []
+    const admitted: [number, number][] = []
     const request = Readable.from(pieces) as unknown as IncomingMessage
     const body = await arrived(request, async (...each) => void admitted.push(each), limits).then(
       (collected) => collected.whole(),
-      (error: ApiError) => error.code,
+      (error: ApiError) => `${error.code} after ${error.worked.toFixed(3)} ms`,
     )
     return { body, admitted }
   }
@@ -52,10 +52,10 @@ describe('a body that has arrived', () => {
     expect(admitted).toEqual([[expect.closeTo(0.02, 4), 2]])
   })
 
-  test('is admitted too if it is refused, because reading it cost the same', async () => {
+  test('is not admitted if it is refused, and its error has the work that it cost', async () => {
     const { body, admitted } = await read([Buffer.alloc(6_000), Buffer.alloc(6_000)])
-    expect(body).toBe('too_large')
-    expect(admitted).toEqual([[expect.closeTo(0.043, 3), null]])
+    expect(body).toBe('too_large after 0.043 ms')
+    expect(admitted).toEqual([])
   })
 
   test('gives the error of its admission, and asks for it once', async () => {

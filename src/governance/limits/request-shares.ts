@@ -67,7 +67,7 @@ export async function withShare<T>(
   shares: Shares,
   organizationId: string,
   size: Size,
-  work: (place: Pick<Place, 'works'>) => Promise<T>,
+  work: (place: Pick<Place, 'works' | 'adds'>) => Promise<T>,
 ): Promise<T> {
   const place = await shares.enter(organizationId, size)
   try {
