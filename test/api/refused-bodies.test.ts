@@ -6,7 +6,7 @@ let server: TestServer
 beforeAll(async () => {
   server = await startTestServer()
 })
-afterEach(() => jest.restoreAllMocks())
+afterEach(() => void jest.restoreAllMocks())
 afterAll(() => server.close())
 
 /** Sends a body in more pieces than one may have. */
