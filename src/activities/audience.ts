@@ -6,7 +6,7 @@ import { audienceReaders } from './tools/index.ts'
 
 /*
  * Some limits of tool policies depend on who can read the thing that a call writes to, such as a folder or a
- * spreadsheet. Only the service knows its readers. So Countersign asks the service right before it sends the call.
+ * spreadsheet. Only the service knows these readers. So Countersign asks the service right before a call is sent.
  * Countersign does not notice a later change of the readers.
  */
 

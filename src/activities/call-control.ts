@@ -131,8 +131,8 @@ export class Control {
       looked = readLookError(limit.aborted ? tookTooLong(tool) : error, patience, ago)
     }
     this.logState(`the call was looked for: ${looked.kind}`)
-    // A call that is found has happened. With `#isSent`, `#completed` accepts its output even if the output is too
-    // large.
+    // A call that was found has happened, so its output must be accepted. While `#isSent` is true, `#completed` accepts
+    // even an output that is too large.
     this.#isSent = true
     if (looked.kind === 'done') return this.#completed({ output: looked.output })
     if (looked.kind === 'absent') return this.#toolError(notMade())
@@ -216,8 +216,8 @@ export class Control {
     )
     if (verdict === null) return 'superseded'
     if (!verdict.go) return verdict
-    // Another approval than before allows the call. The approvers may have seen a state that this attempt has not read.
-    // So a new attempt must make the call.
+    // Another approval than before allows the call. The people who gave it may have seen a state that this attempt has
+    // not read. So a new attempt must make the call.
     const isOther = verdict.approvalId !== null && verdict.approvalId !== this.#verdict.approvalId
     if (isOther && coversMore(tool)) return 'superseded'
     this.#verdict = verdict

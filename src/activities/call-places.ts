@@ -29,7 +29,8 @@ const longBody = 100
 const mostOutside = 100
 /**
  * While the thread is busy, an organization that uses too much of it (thread-use.ts) pauses after each call. The pause
- * is this many times as long as the call's time at work.
+ * is this many times as long as the call's time at work. If the thread or the processors are overloaded, the pause
+ * can be longer than that (`strain`).
  */
 const restFactor = 8
 /** The longest pause in milliseconds. */
@@ -47,7 +48,7 @@ const longestFull = 100
 /** A quick call (a local activity) waits at most this many milliseconds until it may run. */
 const quickPatience = 100
 
-/** The latest call's part of `Organization.placeTime`. */
+/** The weight of the latest call in the average `Organization.placeTime`, from 0 to 1. */
 const newPart = 0.2
 
 /** One call's permission to run beside the other calls of its organization. */
@@ -80,7 +81,10 @@ interface Organization {
   readonly waiting: Waiting[]
   /** When a call of the organization last arrived or ended, by the clock of `createCallPlaces`. */
   servedAt: number
-  /** For how many milliseconds a call usually takes a place, with the pause after it. Newer calls count more. */
+  /**
+   * The average time in milliseconds for which a call takes a place, with the pause after the call. Newer calls count
+   * more than older ones.
+   */
   placeTime: number
 }
 
@@ -183,7 +187,7 @@ class Places implements CallPlaces {
     })
   }
 
-  /** After how many milliseconds the last waiting call of the organization comes again. */
+  /** Returns after how many milliseconds a quick call that gets no place comes again (comes-again.ts). */
   #untilTurn({ waiting, placeTime }: Organization): number {
     return this.#organizations.size === 1 ? 0 : untilTurn(waiting.length, placeTime, mostAtWork)
   }

@@ -22,13 +22,14 @@ export const comesAgain = (milliseconds: number): ApplicationFailure =>
     category: ApplicationFailureCategory.BENIGN,
   })
 
-/** After how many milliseconds a call comes again that gave its slot back. */
+/** Returns after how many milliseconds a call that gave its slot back comes again. */
 export const untilReturn = (): number => Math.round(returnsAfter * (1 + Math.random()))
 
 /**
- * After how many milliseconds a quick call without a place comes again: half of the time after which the last waiting
- * call probably has a place. Until then Temporal has only a timer for it. An activity that waits in a worker costs more,
- * and most of all if its run is cancelled. `placeTime`: for how many milliseconds a call takes one of the `places`.
+ * Returns after how many milliseconds a quick call without a place comes again. This is half of the time after which
+ * all `waiting` calls probably have a place, but at most `longestTurn`. Meanwhile Temporal has only a timer for the
+ * call. A timer costs less than an activity that waits in a worker, above all if the run is cancelled. `placeTime`: for
+ * how many milliseconds a call takes one of the `places`.
  */
 export const untilTurn = (waiting: number, placeTime: number, places: number): number =>
   Math.min(Math.round((waiting * placeTime) / places / 2), longestTurn)

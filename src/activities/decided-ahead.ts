@@ -70,7 +70,7 @@ export function createDecidedAhead(clock: () => number = () => performance.now()
  */
 const mayBeDecidedAhead: ReadonlySet<Repeat> = new Set(['free', 'transactional'])
 
-/** A call whose body has run. The next call may be decided together with its outcome. */
+/** A call whose body has run. When its outcome is saved, the next call may be decided in the same transaction. */
 interface Leading extends CallInHand {
   readonly activity: ActivityContext
   readonly verdict: DecidedCallAhead['verdict']

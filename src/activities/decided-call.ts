@@ -6,7 +6,10 @@ const issued = new WeakSet<object>()
 export interface DecidedCall {
   readonly call: ToolCall<unknown>
   readonly context: ToolContext
-  /** Set if the body looks for an earlier call or sends it again with its key; null: the body makes the call. */
+  /**
+   * Set if the call may have been made already. Then the body looks for the call, or sends it again with its key. null:
+   * the body makes the call.
+   */
   readonly look: Look | null
 }
 

@@ -15,7 +15,7 @@ export interface Ended {
     | (Omit<Failed, 'errorDetail'> & { readonly detail?: JsonObject | undefined })
     | (Omit<Completed, 'output'> & { readonly output: string })
   readonly commit?: ToolResult['commit']
-  /** Seconds that the service asks to wait before the next attempt. Set only for a failed call that is tried again. */
+  /** Seconds that the service asks to wait before the next attempt. Used only if the failed call is tried again. */
   readonly retryAfterSeconds?: number | null
 }
 

@@ -23,9 +23,9 @@ export class Leaving {
   }
 
   /**
-   * Call this right before a request with an effect leaves (see `ServiceConnection.requireFresh`). Throws if the latest
-   * time has passed. Otherwise sets a later time for the next request of the call, which follows as soon as this
-   * request has ended.
+   * Call this right before a request with an effect leaves (see `ServiceConnection.requireFresh`). Throws if it is too
+   * late for this request (`#most`). Otherwise moves the limit to a later time, because the next request of the call
+   * leaves only after this request has ended.
    */
   requireFresh(): void {
     if (this.#asked === null) throw new Error('a request with an effect comes before the point of no return')

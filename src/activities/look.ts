@@ -23,8 +23,8 @@ export interface Patience {
   /** The call is looked for until this many seconds after the point of no return. Afterwards a person decides. */
   readonly most: number
   /**
-   * Returns the seconds until the next look, if the service does not say how long to wait. `ago`: seconds since the
-   * point of no return.
+   * Returns the usual seconds until the next look. If the service asks to wait longer, that longer time is used. `ago`:
+   * seconds since the point of no return.
    */
   pause(ago: number): number
   /** If the call is absent this many seconds after the point of no return, it was certainly not made. */
@@ -39,8 +39,8 @@ const pauseSeconds = 15
 const longestPauseSeconds = 1_800
 
 /**
- * `isKeyed`: whether the next attempt sends the call again with its key. The service then repeats the answer to the first
- * request. Otherwise the next attempt only looks for the call.
+ * Returns the times for a call of this tool. `isKeyed`: true if the call is sent again with its key, and the service
+ * then repeats its answer to the first request; false if the call is only looked for.
  */
 export function patienceWith(tool: ToolDeclaration, isKeyed: boolean): Patience {
   if (!isKeyed)

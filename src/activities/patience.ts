@@ -1,7 +1,7 @@
 import { isConnectionError } from '../db/errors.ts'
 import { DomainError } from '../governance/errors.ts'
 
-/** Whether the database cannot be reached. */
+/** Whether the database cannot be reached, or the same work can succeed later (DomainError `unavailable`). */
 export const isOutage = (error: unknown): boolean =>
   isConnectionError(error) || (error instanceof DomainError && error.code === 'unavailable')
 

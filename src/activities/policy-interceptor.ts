@@ -124,8 +124,8 @@ async function governed(
 }
 
 /**
- * Prepares the call. Throws only after an outage or a cancellation. Any other error would repeat on every attempt, so
- * it makes the call fail.
+ * Prepares the call. Throws after an outage or a cancellation. Any other error would repeat on every attempt, so the
+ * function then returns a call whose outcome will be `failed`.
  */
 async function prepared(
   context: Context,
@@ -162,8 +162,8 @@ function keyOf(activity: ActivityContext, argument: unknown): EffectKey {
 }
 
 /**
- * Admits a call only for a tool and a step of the workflow version that the run has frozen, after the step's
- * dependencies have ended.
+ * Reads what the call does, from the workflow version that the run uses. Throws if this version has no such step, tool
+ * or item, or if a dependency of the step has not ended.
  */
 async function admit(
   context: Pick<Context, 'db' | 'runCaches' | 'sealer'>,
@@ -224,7 +224,7 @@ async function toFailure(
   return unexpected(context, activity)
 }
 
-/** Counts the error. If counting meets an outage, the error counts as part of that outage. */
+/** Counts an unexpected error and returns its failure. If an outage prevents this, returns the outage's failure. */
 async function unexpected(
   context: Pick<Context, 'db' | 'log' | 'sparseLog'>,
   activity: ActivityContext,

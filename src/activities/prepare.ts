@@ -26,8 +26,8 @@ export type Prepared = Loaded<StepOp>
 
 /**
  * Makes a call ready to be decided: evaluates `when`, resolves the templates once, and seals the result. The approval
- * and all later attempts use the same sealed bytes. A call that cannot run gets a `problem`. If the call is `stopped`,
- * no values are read. The caller must release `permit`.
+ * and all later attempts use the same sealed bytes. A call that cannot run gets a `problem`. If the call is over or
+ * frozen (`stopped`), no values are read. The caller must release `permit`.
  */
 export async function prepareCall(
   context: Context,

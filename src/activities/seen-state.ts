@@ -140,8 +140,8 @@ export async function seenNow(hand: CallInHand, signal: AbortSignal): Promise<Se
 }
 
 /**
- * Reads the connection that the call would use now. `seenNow` reads the connection first, because the connection is
- * needed to read the thing that the call changes.
+ * Reads the connection that the call would use now. `seenNow` reads the connection before the thing that the call
+ * changes. If the call would use another connection by then, the approval does not cover that other one.
  */
 async function readUsed({
   context,

@@ -6,7 +6,8 @@ import type { Role } from '../policy/types.ts'
  * about an object of an organization in which the caller is not a member gets 404, and not 403.
  * - `own`: the `organization_id` of the query or body, else the organization of the key;
  * - `organization`: the organization that the path's `{id}` names;
- * - `rule`, `label_rule`: the same, if the path's `{rule}` names a rule of this organization;
+ * - `rule`, `label_rule`: the organization that the path's `{id}` names. The answer is 404 if the path's `{rule}` does
+ *   not name a rule of this organization;
  * - `workflow`, `run`, `approval`, `api_key`, `agent_session`, `connection`, `file`: the organization that owns the
  *   object named by the path's `{id}`;
  * - `nothing`: the call is about the caller alone, or the handler finds the organization itself. No role is checked
@@ -60,7 +61,8 @@ export const access = {
   'GET /openapi.json': open,
   'GET /docs': open,
 
-  // These routes show only the caller's own rights, so every key except an agent's key may call them.
+  // These routes are only about the caller and the list of scopes, so they need no scope. Every key may call them,
+  // except an agent's key.
   'GET /me': needs(null, 'viewer', 'nothing'),
   'GET /me/notifications': needs(null, 'viewer', 'own'),
   'PUT /me/notifications': needs(null, 'viewer', 'own'),

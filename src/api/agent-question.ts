@@ -54,8 +54,9 @@ async function decide(
   let body: unknown
   try {
     body = await read((size, worked) => entry.admit(size === 'large' ? size : 'question', worked))
-    // A held call can be asked about twice, with the body that was read the first time. The second time, `read` has not
-    // awaited `admit`, so `admit` is awaited here. If `read` has awaited it, this call has no effect.
+    // claude-code.ts can ask twice about a held call, with the body that it read the first time. The second time,
+    // `read` has not awaited `admit`, so `admit` is awaited here. If `read` has awaited `admit`, this call does not
+    // wait.
     await entry.admit('question')
   } catch (error) {
     const isCrowded = error instanceof DomainError && error.code === 'rate_limited'
@@ -70,9 +71,9 @@ async function decide(
     return denyUnreadable(context, asker, headlineWithField('it is not valid', request.issues))
   }
   const answer = await authorize(context, asker, withInput(request.value))
-  // An empty `session_run_id` means that the answer was given without the chain's lock, so the cached key was not
-  // checked again. `keyEnded` means that the decision under the lock found that the key has ended. In both cases
-  // `confirm` throws if the key is no longer valid.
+  // The asker's key can come from a cache. An empty `session_run_id` means that the call was denied before this key was
+  // checked again. `keyEnded` means that the second check found that the key has ended. In both cases `confirm` throws
+  // if a cached key is no longer valid.
   if (answer.session_run_id === '' || answer.reason === keyEnded) await confirm()
   return answer
 }

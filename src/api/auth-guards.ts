@@ -135,9 +135,10 @@ export async function openingOf(
       return 'password+backup_code'
     case '/change-password': {
       const session = await getSessionFromCtx(endpoint)
-      // The library verified the old password some time ago. If a reset ended the session meanwhile, the new password of
-      // the reset must stay. This throws inside the transaction that changes the password. The transaction's own
-      // deletion of the session is not visible here, and it waits for a reset that is under way.
+      // The library verified the old password some time ago. If a reset ended the session meanwhile, the new password
+      // of the reset must stay. So the error below undoes the transaction that changes the password. This transaction
+      // has also deleted the session, but `isSession` reads outside it and does not see that. The deletion waits for a
+      // reset that is under way.
       if (session !== null && !(await isSession(db, session.session.token))) throw passwordChanged()
       return openedWithOf(session)
     }

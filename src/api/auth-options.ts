@@ -128,7 +128,8 @@ export function authOptions(
     },
     ...tables,
     hooks: { before: authGuards(config), after: afterSignIn(context.db) },
-    // `passwordWatch` must be the last: it checks what `twoFactor` leaves of a sign-in.
+    // `passwordWatch` must come after `twoFactor`. If a sign-in needs a second factor, `twoFactor` deletes its session,
+    // and `passwordWatch` must not see this session.
     plugins: [twoFactor({ issuer: 'Countersign', schema: twoFactorTables }), passwordWatch(context.db)],
     databaseHooks: databaseHooks(context),
   } satisfies BetterAuthOptions
@@ -178,8 +179,8 @@ function mailedOptions(
       sendOnSignUp: true,
       expiresIn: day,
       sendVerificationEmail: ({ user, token }) => post(user.email, verifyMail(base, token)),
-      // Runs before the library marks the address as verified. `proveAddress` marks it earlier, in the transaction that
-      // ends the older sessions, factors and keys of the account.
+      // Runs before the library marks the address as verified. So `proveAddress` can mark it in the same transaction
+      // that ends the older sessions, factors and keys of the account.
       beforeEmailVerification: (user, request) =>
         proveAddress(context.db, user.id, sessionTokenIn(request?.headers.get('cookie') ?? null)),
     },

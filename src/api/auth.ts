@@ -94,8 +94,8 @@ export function createAuth(context: Context, mail: SendMail): Auth {
     const { answer, cookies } = await guarded(context, { request, ...asked }, userOf, () =>
       library.handler(passedOn).catch(raced),
     )
-    // A reset by mail proves that this browser belongs to the person of the account. With this cookie, wrong passwords
-    // from other browsers cannot lock this browser out.
+    // A reset by mail proves that this browser belongs to the person of the account. So the browser gets the cookie of
+    // device-cookie.ts. With this cookie, wrong passwords from other browsers cannot lock this browser out.
     const reset = resets.get(passedOn)
     if (reset !== undefined) cookies.push(deviceCookie(context.config, accountOf(reset)))
     if (!safe.has(asked.method)) await recordAccountEvents(context).catch(recordLater(context))

@@ -33,7 +33,7 @@ export class PieceCount {
     return this.#bytes
   }
 
-  /** Estimates how many milliseconds the thread has worked to read the pieces. Most of this work is in Node's HTTP parser. */
+  /** Estimates how many milliseconds the thread has worked to read the pieces, mostly in Node's HTTP parser. */
   get milliseconds(): number {
     return this.#pieces * pieceMilliseconds + (this.#bytes / 1024 ** 2) * mebibyteMilliseconds
   }
@@ -120,8 +120,9 @@ export async function readBytes(
 }
 
 /**
- * Reads the bytes of a body, and then awaits `admit` with the milliseconds that the thread worked for them, and with their
- * number. A refused body is not admitted: its error has these milliseconds as `worked`.
+ * Reads the bytes of a body. Then awaits `admit` with two numbers: an estimate of the thread's work for the body in
+ * milliseconds, and the number of bytes. For a refused body, `admit` is not called, and the error has the estimate as
+ * `worked`.
  */
 export async function arrived(
   request: IncomingMessage,

@@ -127,9 +127,9 @@ const names: Readonly<Record<string, z.ZodType>> = {
 }
 
 /**
- * Gives the schemas their names, and returns their definitions. The names stay until the process ends. The generator
- * copies a schema from its first use, and a use may allow null although the schema itself does not. So these
- * definitions must come before all others, in this order.
+ * Gives the schemas their names until the process ends, and returns their definitions. The generator defines a named
+ * schema as it is at its first use in the document. Some uses also allow null, but the definition must not. So these
+ * definitions must come before everything else in the document, and each one before its uses.
  */
 export function namedComponents(): { type: 'schema'; schema: z.ZodType }[] {
   return Object.entries(names).map(([refId, schema]) => {

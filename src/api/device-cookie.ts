@@ -3,8 +3,8 @@ import type { Request } from 'express'
 import { publicBase, type Config } from '../shared/config.ts'
 
 /*
- * A cookie that marks a browser in which a person has signed in. This browser has its own count of wrong passwords, so
- * guesses from elsewhere do not lock it out. The cookie gives no access.
+ * A cookie that marks a browser in which a person has signed in or has reset the password by mail. This browser has its
+ * own count of wrong passwords, so guesses from elsewhere do not lock it out. The cookie gives no access.
  */
 
 const name = 'countersign.known_browser'
@@ -24,7 +24,7 @@ export function deviceOf(config: Config, request: Request, account: string): str
   return null
 }
 
-/** The `Set-Cookie` line for a browser whose person has just signed in. */
+/** The `Set-Cookie` line for a browser whose person has just signed in, or has reset the password by mail. */
 export function deviceCookie(config: Config, account: string): string {
   const browser = randomBytes(16).toString('base64url')
   const until = String(Math.floor(Date.now() / 1_000) + lastsSeconds)

@@ -80,13 +80,13 @@ export async function dispatch(
   }
 }
 
-/** In milliseconds. Less work for a refused body is not counted. */
+/** If the thread worked for a refused body for at most this many milliseconds, the work is not counted. */
 const leastCounted = 10
 
 /**
- * Counts the thread's work for a refused body in the organization's share, so that many of them do not delay other
- * organizations. The answer waits for the organization's turn, and no more of the body is read meanwhile. If the client
- * has gone, nothing waits.
+ * Counts the thread's work for a refused body in the organization's share, so that many refused bodies do not delay
+ * other organizations. The answer waits for the organization's turn, and no more of the body is read meanwhile. If the
+ * client has gone, this function does not wait.
  */
 async function countRefused(
   { shares }: Pick<Context, 'shares'>,
@@ -150,9 +150,9 @@ async function answerReceived(
 }
 
 /**
- * Counts the request for the sender's organization. If the sender may change the quota, such a change counts in a
- * bucket of its own. So an owner who set a limit too low can raise it again. If the sender has no right to change the
- * quota, the attempt counts as a normal request.
+ * Counts the request for the sender's organization. A change of a quota counts in a separate bucket of the organization
+ * in the path. So an owner who set a limit too low can raise it again. If the sender has no right to change this quota,
+ * the attempt counts as a normal request.
  */
 async function count(
   context: Pick<Context, 'db' | 'metrics' | 'rates' | 'sparseLog'>,

@@ -45,7 +45,7 @@ export function announcedSize({ headers }: IncomingMessage): number {
 /**
  * Reads a form with one file as `multipart/form-data`. Awaits `admit` only after all bytes have arrived, so that an
  * upload over a slow connection holds no place in its organization's share (request-shares.ts). Calls `works` before
- * each slice of the work. Errors:
+ * the parser reads each slice, so that the thread's work counts for this request. Errors:
  * - 415 for another content type;
  * - 413 for a file of more than 25 MiB;
  * - 400 for an incomplete or slow form;

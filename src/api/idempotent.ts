@@ -29,8 +29,8 @@ const longestRoute = 200
 const passing = new Set<number>([statusOf.rate_limited, statusOf.unauthenticated])
 
 /**
- * Runs the handler once per `Idempotency-Key`. Answers below 500 are stored, including refusals. An answer of 401, 429
- * or 5xx is not stored, and the key can be used again.
+ * Runs the handler once per `Idempotency-Key`. Answers below 500 are stored, including refusals, but not 401 and 429.
+ * After an answer of 401, 429 or 5xx, the key can be used again.
  */
 export async function answerOnce(route: Route, call: Call, sent: unknown): Promise<TextAnswer> {
   const handle: Handle = (each) => (route.handle as Handle)(each)

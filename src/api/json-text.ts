@@ -125,7 +125,7 @@ export function hasMoreNames(text: string, most: number): boolean {
   return names.size > most
 }
 
-/** The key without escapes: `"\\u0061"` is `a`. */
+/** The key without quotes and escapes: `"\u0061"` becomes `a`. */
 const stringOf = (written: string): string =>
   written.includes('\\') ? (JSON.parse(written) as string) : written.slice(1, -1)
 
@@ -149,7 +149,7 @@ function endOfNumber(text: string, start: number): number {
   return place
 }
 
-/** Number of digits in 2^53. */
+/** Number of digits in 2^53. `JSON.parse` reads every whole number with fewer digits exactly. */
 const shortestInexact = 16
 
 const isInexact = (number: string): boolean => /^\d+$/.test(number) && !Number.isSafeInteger(Number(number))

@@ -113,7 +113,7 @@ function addRoute(registry: OpenAPIRegistry, route: Route, example: Example | un
         : {
             body: {
               content: contentOf(route, route.body, example),
-              // A missing body counts as an empty object.
+              // A missing body counts as an empty object. So a body is required only if an empty object is not valid.
               required: !route.body.safeParse({}).success,
             },
           }),

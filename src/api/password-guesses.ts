@@ -16,7 +16,7 @@ const wrong = new Set([
  * Runs `answer`, which checks a password or a code of the second factor, if the account has a guess left. Otherwise the
  * answer is 429 (docs/decisions/0033). Only a wrong password or code costs a guess. This function does not look for
  * accounts, so it treats addresses with and without an account alike. `userOf` finds the signed-in person, for
- * endpoints where this person enters the password again. The result also contains the cookies to set.
+ * endpoints where this person enters the password again. The result is the answer, and the cookies to set with it.
  */
 export async function guarded(
   context: Pick<Context, 'config' | 'db'>,

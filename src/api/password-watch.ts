@@ -9,7 +9,10 @@ import {
   type PasswordThen,
 } from '../governance/access/password-in-use.ts'
 
-/** Endpoints that open a session for a password, a half sign-in or an older session that they read before. */
+/**
+ * Endpoints that open a session. Each of them first reads what allows the new session: a password, a sign-in that waits
+ * for its second factor, or an older session.
+ */
 const opening: ReadonlySet<string> = new Set([
   '/sign-in/email',
   '/two-factor/verify-totp',
@@ -57,7 +60,7 @@ async function passwordsAtStart(db: Db, ctx: GenericEndpointContext): Promise<re
     )
   }
   const { email } = Object(ctx.body) as Record<string, unknown>
-  // The library refuses another text before it looks for an account.
+  // The library refuses a text that is not an address before it looks for an account. So no password is read here.
   return z.email().safeParse(email).success ? passwordOfAddress(db, String(email)) : []
 }
 

@@ -25,7 +25,7 @@ export function readQuery(request: Request): Record<string, string> {
 
 /**
  * The schema of a route's query parameters. Unknown parameters are errors, because a list with a misspelt filter would
- * show everything (docs/decisions/0021). `organization_id` is allowed if nothing in the path names the organization.
+ * show everything (docs/decisions/0021). `organization_id` is allowed if the subject of the route is `own` (access.ts).
  */
 export function queryOf(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   const schema = schemas.get(route.key) ?? strictQuery(route)
@@ -38,7 +38,7 @@ const schemas = new Map<Route['key'], z.ZodObject>()
 
 function strictQuery(route: Pick<Route, 'key' | 'query'>): z.ZodObject {
   const declared = route.query ?? z.object({})
-  // This route accepts unknown parameters, because another server chooses their names (connection-callback.ts).
+  // A loose schema accepts unknown parameters. Only connection-callback.ts has one: another server chooses the names.
   if (declared.def.catchall !== undefined) return declared
   const access = accessOf(route.key)
   const names = !access.public && access.subject === 'own'

@@ -20,9 +20,9 @@ const words = {
 } as const satisfies Partial<Record<Kind, string>>
 
 /**
- * Counts a request for an organization and sets `X-RateLimit-*`. Throws `rate_limited`. Agents' reports and an owner's
- * quota changes have their own buckets. Agents' questions are counted elsewhere, because a question over the limit gets
- * a decision and not an error.
+ * Counts a request for an organization and sets `X-RateLimit-*`. Throws `rate_limited` over the limit. Agents' reports
+ * and an owner's quota changes have their own buckets. Agents' questions are counted elsewhere, because a question over
+ * the limit gets a decision and not an error.
  */
 export async function countRequest(
   context: Pick<Context, 'metrics' | 'rates' | 'sparseLog'>,

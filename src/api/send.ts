@@ -42,9 +42,9 @@ const atOnce = 64 * 1024
 const patienceMilliseconds = 1_000
 
 /**
- * Sends a body in parts, as fast as the client reads it, with at most one part in memory. The connection is cut if an
- * error occurs, if the server drains, or if the caller loses the rights. So the client never takes a partial answer for
- * a complete one.
+ * Sends a body in parts, as fast as the client reads it. Only the parts of one write are in memory. The connection is
+ * cut if an error occurs, if the server drains, or if the caller loses the rights. So the client never takes a partial
+ * answer for a complete one.
  */
 export async function sendParts(
   response: Response,

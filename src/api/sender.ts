@@ -30,9 +30,9 @@ const unauthenticated = (): ApiError =>
   )
 
 /**
- * Finds the sender of an agent's question. If a key asks often, its identity comes from a cache. A decision under the
- * chain's lock checks key, scope and role again. For an answer that is given without this lock, the caller must first
- * call `confirm`, which looks the key up anew (docs/decisions/0049).
+ * Finds the sender of an agent's question. If a key asks often, its identity comes from a cache. The rules decide a
+ * call only after key, scope and role were checked again. Before an answer without this second check, call `confirm`,
+ * which looks a cached key up anew (docs/decisions/0049).
  */
 export async function asking(
   context: Pick<Context, 'db' | 'keys'>,

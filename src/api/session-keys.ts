@@ -3,9 +3,9 @@ import type { BetterAuthOptions } from 'better-auth'
 import type { SessionSecrets } from '../shared/session-secrets.ts'
 
 /**
- * The secrets in the form that the sign-in library takes. It signs and encrypts with the first one. Encrypted values
- * name the version of their secret, so earlier secrets still decrypt them. `secret` decrypts values without a version,
- * which older versions of the service have stored.
+ * The secrets in the form that the sign-in library takes. The library signs and encrypts with the first of `secrets`.
+ * Encrypted values name the version of their secret, so earlier secrets still decrypt them. Older releases of the
+ * service stored values without a version; `secret` decrypts these values.
  */
 export function sessionKeys({
   sessionSecret,

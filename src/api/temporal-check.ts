@@ -6,7 +6,10 @@ const serving = 1
 /** A check that takes longer than this counts as failed. */
 const patienceMilliseconds = 2_000
 
-/** Asks Temporal's health service over the relay's connection. Throws if it cannot be reached. */
+/**
+ * Returns a function that asks Temporal's health service over `connection`. The function throws if Temporal cannot be
+ * reached.
+ */
 export function temporalCheck(connection: Connection): () => Promise<boolean> {
   return async () => {
     const { status }: { status?: number | null } = await connection.withDeadline(

@@ -70,7 +70,7 @@ export const slackCreateChannel = defineTool({
     name: z.string(),
     invited: z.boolean().describe('Whether the person who runs the workflow is in the channel.'),
   }),
-  // The call counts as a permission change, because it also invites a person to the channel.
+  // The call counts as a permission change, because it invites the person who runs the workflow to the new channel.
   categories: ['permission_changes'],
   risk: 'medium',
   constraints: { allowed_channels: { name: 'channel' }, read_only: {} },

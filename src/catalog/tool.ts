@@ -80,8 +80,8 @@ export interface ToolDeclaration<
   /** A strict object: unknown parameters are errors. */
   readonly params: Params
   /**
-   * The value that a call returns. A strict object has only the declared fields: a template that names an unknown field is an
-   * error when the workflow is saved. A loose object may have any field. Use `anyJson` for a value of any form.
+   * The value that a call returns. A strict object has only the declared fields: a template that names an unknown field
+   * is an error when the workflow is saved. A loose object may have any field. Use `anyJson` for a value of any form.
    */
   readonly output: Output
   /**
@@ -91,8 +91,8 @@ export interface ToolDeclaration<
   readonly people?: readonly string[]
   /**
    * Parameters that name a repository, a channel and so on. Rules compare the thing that such a parameter names,
-   * however the call spells it. Every parameter of a service's tool that takes a text is here, or
-   * test/catalog/places.test.ts says that it names no such thing.
+   * however the call spells it. For tools that use a service, test/catalog/places.test.ts lists all other parameters
+   * that take a text, so that none is forgotten.
    */
   readonly places?: { readonly [param: string]: PlaceKind }
   readonly categories: readonly Category[]

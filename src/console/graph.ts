@@ -88,7 +88,7 @@ function rowsOf(steps: readonly GraphStep[]): ReadonlyMap<string, number> {
   return rows
 }
 
-/** Counts the rows from the first to the second step of each line, and returns the sum for all lines. */
+/** Returns by how many rows the two steps of a line are apart, as the sum for all lines. */
 function crossedRows(steps: readonly GraphStep[], rows: ReadonlyMap<string, number>): number {
   const rowOf = (id: string): number => rows.get(id) ?? 0
   return steps.reduce(

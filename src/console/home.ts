@@ -9,7 +9,7 @@ const places = [
   ['/console/sessions', 'Agents', 'admin'],
 ] as const
 
-/** The lists that a person may read. Without an organization, a person sees the same lists as a member of one. */
+/** The lists that a person may read. A person without an organization sees the lists of the role `member`. */
 export const placesOf = ({ organization }: Pick<Person, 'organization'>) =>
   places.filter(([, , least]) => hasRole(organization?.role ?? 'member', least))
 

@@ -23,8 +23,8 @@ const mostIssues = 100
 export const mostReferences = 10_000
 
 /**
- * Returns the errors of a definition whose shape is valid, at most 100. Each error names its step. An empty list means
- * that the definition can be saved. The time is linear in the size of the definition.
+ * Returns the errors of a definition whose shape is valid, at most 100. An error in a step names the step. An empty
+ * list means that the definition can be saved. The time is linear in the size of the definition.
  */
 export function checkDefinition(definition: WorkflowDefinition, catalog: ToolCatalog): Issue[] {
   const malformed = jsonIssues(definition)

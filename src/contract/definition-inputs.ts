@@ -20,7 +20,7 @@ export interface CheckedInputs {
  * is not given and has no default is left out. Errors are:
  * - a missing required input, unless `mayLack` is true;
  * - an unknown input;
- * - an input of the wrong type.
+ * - an input of the wrong type, or one that cannot be stored as JSON.
  */
 export function checkInputs(
   definition: Pick<WorkflowDefinition, 'inputs'>,

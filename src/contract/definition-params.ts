@@ -60,8 +60,8 @@ interface Gap {
   /** The type of the value that the template gives; null if the value can have several types. */
   readonly type: JsonType | null
   /**
-   * The reference, if the text consists of one reference alone. null if the text also has other parts. The sample is
-   * then the text without the references.
+   * The reference, if the text consists of one reference alone. null if the text also has other parts. Then `sampleOf`
+   * returns the text without the references.
    */
   readonly reference: string | null
 }

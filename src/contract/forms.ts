@@ -40,7 +40,7 @@ export const outputForm = (tool: ToolDeclaration): Form =>
  */
 const mostOptions = 100
 
-/** The kept results of `options`, because many references can lead to one form. */
+/** The results of `options` by form. They are kept, because many references can lead to one form. */
 const known = new WeakMap<FormObject, readonly OneType[] | null>()
 
 /**
@@ -70,7 +70,7 @@ function readOptions(form: FormObject): readonly OneType[] | null {
   return all.length === 0 ? null : all
 }
 
-/** The forms that were found below other forms during one check. */
+/** The results of `below` during one check. They are kept, because many references follow the same path. */
 export type Steps = WeakMap<FormObject, Map<Segment, Form | null>>
 
 /**

@@ -92,7 +92,8 @@ function visitAll(value: object, walk: Walk): void {
     for (const [key, each] of Object.entries(value)) {
       if (issues.length >= most) break
       walk.fields += 1
-      // PostgreSQL cannot store such a name, so the message does not show it.
+      // PostgreSQL cannot store a name with a NUL character or a broken surrogate pair. So the message does not show
+      // the name.
       const bad = textProblem(key)
       if (bad !== null) {
         way.length = at

@@ -1,6 +1,9 @@
 import type { BadOutcome, Outcome } from './status.ts'
 
-/** Messages between API, workers and Temporal. They contain ids, verdicts and counts, never data. */
+/**
+ * Messages between API, workers and Temporal. They contain ids, outcomes, counts and parts of the definition, but never
+ * the data of a run.
+ */
 
 export const workflowType = 'governedRun'
 /** The version of the interpreter for new runs. A released interpreter never changes, and a run keeps its version. */

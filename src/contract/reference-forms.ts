@@ -20,7 +20,7 @@ export interface Known {
   readonly inputs: NonNullable<WorkflowDefinition['inputs']>
   /** The steps by id. `output` is the form of the step's output. */
   readonly steps: ReadonlyMap<string, { readonly output: Form; readonly name: string }>
-  /** The forms below other forms, as far as the check has needed them. */
+  /** The forms that the check has found inside other forms so far. */
   readonly below: Steps
 }
 

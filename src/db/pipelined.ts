@@ -75,8 +75,8 @@ export class PipelinedTransaction {
   #post(text: string, values?: readonly unknown[]): Promise<pg.QueryResult> {
     this.#client.gather()
     const answer = this.#client.query(text, values)
-    // A caller that awaits the answer gets the error. Before a caller awaits the answer, the error would be an unhandled
-    // rejection. So this handler notes it.
+    // A caller that awaits the answer gets the error. Until then, the error would be an unhandled rejection. So this
+    // handler notes the first error.
     answer.catch((error: unknown) => (this.#failure ??= error))
     this.#sent.push(answer)
     return answer

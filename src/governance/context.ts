@@ -39,7 +39,7 @@ export interface Context {
   readonly accessTokens: TokenCache
   readonly rates: Rates
   readonly shares: Shares
-  /** Reads that the event streams of this process share. */
+  /** Lets event streams of this process that need the same data at the same time share one read (run-events.ts). */
   readonly looks: Joined
   readonly metrics: Metrics
   readonly keys: KeyLookup

@@ -71,7 +71,7 @@ export interface Claim extends Once {
 
 const lockSeconds = 5
 const renewMilliseconds = 1_500
-/** Keys are kept for this many hours, also the keys with which runs were started. */
+/** Keys are kept for this many hours, both in `idempotency_keys` and in `runs`. */
 export const keptHours = 24
 const keptFor = sql`make_interval(hours => ${keptHours})`
 /** An answer with more characters than this counts as large. A run's answer can have hundreds of megabytes. */

@@ -59,7 +59,10 @@ export class Budget {
     readings.set(text, reading)
     return reading
   }
-  /** Like `once`, for an object in memory. The results of `make` under one name have one type. Spends no budget itself. */
+  /**
+   * Like `once`, for an object in memory. All calls with the same name must have a `make` with the same type of result.
+   * Spends no budget itself.
+   */
   onceFor<T>(object: object, name: string, make: () => T): T {
     let kept = this.#kept.get(object)
     if (kept === undefined) this.#kept.set(object, (kept = new Map()))

@@ -116,7 +116,8 @@ export function addedLabels(policy: CompiledPolicy, call: Call): Label[] {
     try {
       if (evaluate(rule, subject) === yes) added.push(rule.addLabels)
     } catch {
-      // The budget is used up. More labels only restrict, so this rule and the following ones count as matching.
+      // The budget is used up. Labels usually restrict later calls (only a rule with `none_of` can match less because
+      // of them). So this rule and the following ones count as matching.
       added.push(rule.addLabels)
     }
   }
@@ -141,8 +142,8 @@ function subjectOf(call: Call): Subject {
 }
 
 /**
- * The terms of approval for a call that one or more rules hold. The strictest of each term applies: owner before admin,
- * the highest number of votes, the shortest time.
+ * The terms of approval for a call that one or more rules hold. The strictest of each term applies: an owner as
+ * approver rather than an admin, the highest number of votes, the shortest time.
  */
 export function approvalTerms(rules: readonly CompiledRule[]) {
   const holding = rules.filter((rule) => rule.verdict === 'require_approval')

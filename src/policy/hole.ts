@@ -25,7 +25,7 @@ export class Hole {
   readonly pieces: readonly string[]
   /** The template references whose values are unknown, without their braces. Explanations show them. */
   readonly from: readonly string[]
-  /** Whether the part is the value of one reference, and not a text around it. */
+  /** True if the part is the value of one reference. False if it is a text that contains this value. */
   readonly isWhole: boolean
   /** Whether the part is an element of a list. */
   readonly inList: boolean

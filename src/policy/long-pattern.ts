@@ -1,8 +1,8 @@
 import type { Budget } from './budget.ts'
 
 /**
- * The longest pattern that V8 looks for in linear time. For a longer one, such as `ab` before many more `a`, it can take
- * |text|·|pattern| steps.
+ * The longest pattern that V8 looks for in linear time. For a longer pattern, such as `ab` followed by many `a`, V8 can
+ * take |text|·|pattern| steps.
  */
 const longestForEngine = 250
 

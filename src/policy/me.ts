@@ -7,14 +7,15 @@ const word = 'me'
 export const peopleOf = { mail_send: ['to', 'cc', 'bcc'], calendar_create_event: ['attendees'] } as const
 
 /**
- * Whether a value in a rule's condition is the word `me`. Conditions on parameters that name people (`peopleOf`) may not
- * use it: in a workflow's call, the requester's address replaces it before rules are evaluated.
+ * Whether a value in a rule's condition is the word `me`. Conditions on parameters that name people (`peopleOf`) may
+ * not use this word: in a workflow's call, the requester's address replaces it before rules are evaluated.
  */
 export function isMe(value: unknown): boolean {
   return typeof value === 'string' && value.trim() === word
 }
 
-// The scan compares codes of characters, because it reads the same long text again for each item of a `for_each`.
+// The scan must be fast, because it reads the same long text again for each item of a `for_each`. So it compares the
+// codes of characters.
 const [quote, comma, semicolon, backslash] = [0x22, 0x2c, 0x3b, 0x5c]
 
 /** Whether a character of the text is white space. A letter, a digit or a sign of ASCII needs no `trim`. */

@@ -25,8 +25,8 @@ export interface Matcher {
   readonly isNegative: boolean
   leaf(leaf: Leaf, budget: Budget): number
   /**
-   * Like `leaf`, for a text of which only the prefix and later pieces (`hole.after`) are known. Returns whether at least
-   * one element of the whole text will match: yes, no or maybe.
+   * Like `leaf`, for a text of which only the prefix and later pieces (`hole.after`) are known. Returns whether at
+   * least one element of the whole text will match: yes, no or maybe.
    */
   prefix(prefix: string, hole: Hole, budget: Budget): Tri
 }

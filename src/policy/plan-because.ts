@@ -100,7 +100,8 @@ function openPart(planned: Planned, { source, path }: CompiledCondition, { param
   const { leaves, holes, mayBeMissing } = find(params, path)
   const names = unknownNames(holes)
   const [only] = holes
-  // Other text around the unknown value, or a path into it, may decide too. Then the value alone is not what matches.
+  // The clause says e.g. "if `input.to` is" only if the condition compares this one unknown value and nothing else. If
+  // the condition also compares other text or values, or reads a path in the value, the clause says "makes it so".
   const isWhole = holes.length === 1 && leaves.length === 0 && only?.isWhole === true && !mayBeMissing
   return isWhole ? deciding(names, verbOf(source), 'any_of') : deciding(names, 'makes it so', 'any_of')
 }

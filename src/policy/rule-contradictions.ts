@@ -77,7 +77,10 @@ const needsValue = ({ operator, value }: ParamCondition): boolean => {
   return operator === 'contains' || operator === 'startswith' || operator === 'domain_in'
 }
 
-/** Whether the default of a parameter that a call leaves out may fit the condition. Only rules that restrict see it. */
+/**
+ * Whether the tool's default may fit the condition if a call leaves out the parameter. Only rules that restrict see
+ * defaults.
+ */
 function mayFitDefault(
   { verdict, tools = ['*'] }: Fields,
   { param, operator, value }: ParamCondition,
@@ -93,7 +96,8 @@ function mayFitDefault(
 
 /**
  * Returns an issue if a parameter must be absent and must also have a value. Only whole parameters are checked, because
- * a path of several parts may lead through a list whose elements differ. A parameter with a default can be both.
+ * a path of several parts may lead through a list whose elements differ. For a rule that restricts, a parameter with a
+ * default can be both: the call leaves it out, and the default fits.
  */
 function absentAndThere(rule: Fields): Issue | null {
   const { params = [] } = rule
@@ -144,7 +148,7 @@ const adviceFor = (condition: Comparison | undefined): string =>
 
 /**
  * The index of the first condition that no value fits, together with the conditions before it; -1 if some value fits
- * all conditions. In an `allow` rule, two texts can also name one place.
+ * all conditions. For an `allow` rule, the values are also compared as places, because two texts can name one place.
  */
 function firstUnfit({ verdict }: Fields, param: string, conditions: readonly Comparison[]): number {
   const texts = firstEmpty(conditions, (values) => values.map(folded))
@@ -156,8 +160,8 @@ function firstUnfit({ verdict }: Fields, param: string, conditions: readonly Com
 const mostIssues = 100
 
 /**
- * Returns an issue for each value of `equals` and `in` that cannot be a place, such as the repository `acme/*`, if every
- * tool of the rule reads a place there. The tools refuse such a value, so no call has it. An address is accepted,
+ * Returns an issue for each value of `equals` and `in` that cannot be a place, such as the repository `acme/*`, if
+ * every tool of the rule reads a place there. The tools refuse such a value, so no call has it. An address is accepted,
  * because it is compared with each address in a text.
  */
 function noPlaces({ tools = [], params = [] }: Fields): Issue[] {
@@ -183,8 +187,9 @@ const isPlace = (text: string, kinds: readonly (PlaceKind | null)[]): boolean =>
 type Read = (values: readonly Value[], isNegative: boolean) => Iterable<Value>
 
 /**
- * The index of the condition after which no value is left: none that is in the list of each `equals` and `in`, and in
- * the list of no `not_in`. -1: a value is left, or there is no `equals` and no `in`.
+ * Goes through the conditions, and keeps the values that each `equals` and `in` lists and no `not_in` lists. Returns
+ * the index of the first condition after which no value is left. -1: a value is left, or no condition is an `equals` or
+ * `in`.
  */
 function firstEmpty(conditions: readonly Comparison[], read: Read): number {
   let left: Set<Value> | null = null
@@ -208,7 +213,7 @@ function kindsIn(path: string): readonly PlaceKind[] {
   return [...new Set(places.flatMap(([name, kind]) => (name === param ? [kind] : [])))]
 }
 
-/** Reads the values of an `allow` rule as places, since two texts can name one place, as a repository and its link. */
+/** Reads the values of an `allow` rule as places, since two texts can name one place: `owner/name` and its link. */
 const placesAs =
   (kind: PlaceKind): Read =>
   (values, isNegative) =>
@@ -216,11 +221,13 @@ const placesAs =
 
 /**
  * Whether all conditions on a parameter compare the same single value. An `allow` rule matches only if every value of
- * the parameter fits every condition (`*` means all parameters, and is not checked). In any other rule, a different
- * element of a list may fit each condition. So the path must be a whole parameter that holds one value in each tool of
- * the rule. This value may name no place, because a place that cannot be read fits every condition. It may name no
- * address, because a text can have several addresses. The tool may have no default for it if there is a `not_in`: the
- * default fits `equals`, and the absent parameter fits `not_in`.
+ * the parameter fits every condition, so the answer is true (except for `*`, which means all parameters). In any other
+ * rule, a different element of a list may fit each condition. The answer is then true only if all of this holds:
+ * - The path is a whole parameter that holds one value in each tool of the rule.
+ * - The parameter names no place in any of these tools, because a place that cannot be read fits every condition.
+ * - No condition compares with an address, because a text can have several addresses.
+ * - If there is a `not_in`, none of these tools has a default for the parameter. Otherwise a call may leave out the
+ *   parameter: the default may fit `equals`, and the absent parameter fits `not_in`.
  */
 function comparesOneValue(
   { verdict, tools = ['*'] }: Fields,

@@ -55,13 +55,14 @@ export function placeholderMessage(text: string): string {
 
 /**
  * Parts of regular expressions that other texts hardly have: `.*` before something, `[a-z]+`, `\d+`, and `/^`. Each
- * part is short, so that a text takes linear time.
+ * part is short, so that the search takes linear time.
  */
 const rareElsewhere = /^\.[*+][^*.]|\[(?:\w-\w){1,3}\][*+{]|\\[dw][*+]|^\/\^/
 
 /**
- * Whether the text is clearly a regular expression. It has both anchors (`^` and `$`), or a part that is very rare in
- * other texts. Prices such as `5$` and network shares such as `\\server\d$` are no regular expressions.
+ * Whether the text is clearly a regular expression. It has both anchors (`^` and `$`), or one anchor and a part such as
+ * `.*`, or a part that is very rare in other texts. Prices such as `5$` and network shares such as `\\server\d$` are no
+ * regular expressions.
  */
 export function isPattern(text: string): boolean {
   if (rareElsewhere.test(text)) return true

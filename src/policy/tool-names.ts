@@ -45,8 +45,8 @@ const knownNames: readonly string[] = [...new Set<string>([...catalogueNames, ..
 
 /**
  * Whether a tool's name has no invisible characters, no compatibility characters (such as full-width letters), and no
- * white space at its ends. Such a name would escape the rules for the real name, and mislead the person who approves the
- * call. Letters of other alphabets are allowed, although some look like Latin letters.
+ * white space at its ends. A name that has them would escape the rules for the real name, and mislead the person who
+ * approves the call. Letters of other alphabets are allowed, although some look like Latin letters.
  */
 export function isPlainName(name: string): boolean {
   return name === name.trim() && name === normalized(name, 'NFKC') && !/[\p{C}\p{Zl}\p{Zp}]/u.test(name)

@@ -111,11 +111,11 @@ interface Search {
   readonly keys: (readonly string[] | undefined)[]
   readonly found: Found
   readonly budget: Budget | null
-  /** The steps that are not paid yet. */
+  /** The number of counted steps for which no budget has been spent yet. */
   steps: number
 }
 
-/** Counts values that the search looks at. Two of them cost as much as one comparison. */
+/** Counts steps of the search, such as a look at one value. Two steps cost as much as one comparison. */
 function step(search: Search, steps = 1): void {
   search.steps += steps
   if (search.steps < 64) return

@@ -36,8 +36,8 @@ export function holds(
 type Compared = 'in' | 'contains' | 'startswith' | 'domain_in'
 
 /**
- * Steps and items that compare with the same list share one matcher. A domain of the list costs two comparisons, because
- * it must be parsed. Four other elements cost one.
+ * Steps and items that compare with the same list share one matcher. Each domain in the list of `domain_in` costs two
+ * comparisons, because it must be parsed. For the other operators, four elements of the list cost one comparison.
  */
 function matcherOf(operator: Compared, compare: Json | undefined, budget: Budget): Matcher {
   const make = (): Matcher => {

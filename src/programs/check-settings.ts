@@ -100,8 +100,8 @@ function wrongTemporalCertificate({
 }
 
 /**
- * Ports that two processes of `npm start` would open on this machine. Without a data folder, the processes may be on
- * different machines. Then only the ports of the API are compared, by `readConfig`.
+ * Returns a line for each port that the processes of `npm start` would open twice. If DATABASE_URL is set without
+ * DATA_DIR, the processes may be on different machines. Then only `readConfig` compares ports: those of the API.
  */
 function wrongPorts(env: NodeJS.ProcessEnv): readonly string[] {
   if (!withDataFolder(env)['DATA_DIR']) return []

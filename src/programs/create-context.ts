@@ -99,8 +99,9 @@ function countLostLines(metrics: Metrics): void {
 }
 
 /**
- * Creates the combiner of a process. After a commit, the combiner tells other processes which runs have changed. It
- * also counts and logs audit entries, and records failures.
+ * Creates the combiner of a process. After a commit, the combiner tells all processes which runs and approvals have
+ * changed. It counts and logs audit entries. It also notes failed batches, refused writes, and audit entries that this
+ * service did not write.
  */
 function processCombiner(pool: pg.Pool, config: Config, context: () => Context): Combiner {
   return createCombiner({

@@ -10,8 +10,8 @@ const patienceMilliseconds = 60_000
 /**
  * Returns a function that sends the service's own mails like `mail_send`, from `MAIL_FROM` through `SMTP_URL`. The
  * function resolves only if the mail server has certainly accepted the mail, and else rejects. After a rejection, the
- * person can ask for the mail again; a repeated mail does no harm. The function awaits `beforeDot` before it sends the
- * final dot, because after the dot the mail may arrive.
+ * person can ask for the mail again; a repeated mail does no harm. A final dot ends the mail, and the mail server may
+ * deliver the mail once it has the dot. So the function awaits `beforeDot` before it sends the dot.
  */
 export function createMailer({
   tools,

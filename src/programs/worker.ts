@@ -50,7 +50,7 @@ export const workerTuning = {
   maxConcurrentActivityTaskExecutions: callSlots,
   // Quick calls leave 40 of these slots free, so the engine's own local activities always find a slot.
   maxConcurrentLocalActivityExecutions: callSlots + 40,
-  // While a run executes quick calls (up to 4 s), it keeps its slot, so other runs need further slots.
+  // A run keeps its slot while it executes quick calls (up to 4 s). So there must be enough slots for other runs too.
   maxConcurrentWorkflowTaskExecutions: 120,
   workflowTaskPollerBehavior: { type: 'autoscaling' },
   activityTaskPollerBehavior: { type: 'autoscaling' },
@@ -174,7 +174,8 @@ async function main(): Promise<void> {
     logger: temporalLogger(log),
     // `exitWithParent` handles the signals instead of the SDK, so that everything stops in order.
     shutdownSignals: [],
-    // A workflow task that fails is tried again without end, and its run stands still. The SDK only warns about it.
+    // A workflow task that fails is tried again without end, and its run stands still. The SDK only warns about this.
+    // So the filter also lets the warnings of the SDK's workflow module pass.
     telemetryOptions: {
       logging: { forward: {}, filter: 'ERROR,temporalio_sdk_core::worker::workflow=WARN' },
     },

@@ -17,9 +17,9 @@ export const byteCache = <Value extends {}>(maxBytes: number): ByteCache<Value> 
 export const counted = (valueBytes: number): { readonly size: number } => ({ size: entryBytes + valueBytes })
 
 /**
- * An estimate of the memory that a JSON value takes, in bytes. The estimate is deliberately too high. JSON text that
- * consists mostly of brackets takes many times its length in memory. The function is not recursive, because an output
- * may be nested deeper than the stack allows.
+ * An estimate of the memory that a JSON value takes, in bytes. The estimate is deliberately too high. The length of the
+ * JSON text would be too low: a text of mostly brackets takes many times its length in memory. The function is not
+ * recursive, because an output may be nested deeper than the stack allows.
  */
 export function heapBytes(json: unknown): number {
   let bytes = 0

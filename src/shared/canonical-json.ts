@@ -5,8 +5,8 @@ import { configure } from 'safe-stable-stringify'
 const stringify = configure({ strict: true })
 
 /**
- * The RFC 8785 text of a JSON value. Throws for values that JSON does not have: NaN, undefined at the top, half a
- * surrogate pair.
+ * The RFC 8785 text of a JSON value. Throws for values that JSON does not have: NaN, `undefined` as the whole value,
+ * half a surrogate pair.
  */
 export function canonicalJson(value: unknown): string {
   const text = stringify(value)

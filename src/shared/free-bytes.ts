@@ -1,10 +1,10 @@
-/** Fewer bytes are left to the garbage collector, because Node.js keeps small buffers together in one piece of memory. */
+/** `freeBytes` does nothing for fewer bytes, because Node.js keeps small buffers together in one piece of memory. */
 const leastFreed = 16 * 1024
 
 /**
- * Gives the memory of these bytes back at once. V8 stops the thread for a full garbage collection after about every 64
- * MiB that buffers have taken, and a few large files are enough for that. Do not use the bytes afterwards: their length
- * is then 0. Bytes that share their memory with others stay as they are.
+ * Gives the memory of these bytes back at once. Otherwise a few large files cause a full garbage collection: V8 stops
+ * the thread for one each time buffers have taken about 64 MiB. Do not use the bytes afterwards, because their length
+ * is then 0. Bytes that share their memory with other bytes stay as they are.
  */
 export function freeBytes(bytes: Uint8Array): void {
   const { buffer, byteLength } = bytes

@@ -1,9 +1,10 @@
 /** Lets callers who need the same result at the same time share one execution. */
 export interface Joined {
   /**
-   * Returns the result of `work`. Calls with the same key share one execution, as long as it has not called `begins`.
-   * `work` calls `begins` immediately before it reads, so every caller gets a result that was read after its call. If
-   * `work` throws, all its callers get the error. Use a key for one kind of result only.
+   * Returns the result of `work`. If an execution with the same key is under way and has not called `begins` yet, the
+   * caller shares this execution. Otherwise a new one starts. `work` calls `begins` immediately before it reads. So
+   * every caller gets a result that was read after its call of `join`. If `work` throws, all callers that share the
+   * execution get the error. Use a key for one kind of result only.
    */
   join<T>(key: string, work: (begins: () => void) => Promise<T>): Promise<T>
 }

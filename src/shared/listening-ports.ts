@@ -8,8 +8,8 @@ type PortName = 'PORT' | 'METRICS_PORT' | 'WORKER_METRICS_PORT' | 'POSTGRES_PORT
 export const apiPorts: readonly PortName[] = ['PORT', 'METRICS_PORT']
 
 /**
- * Returns a line for each port that an earlier one of `names` takes already. The port 0 means any free port, so it is
- * never taken. A port with a line in `wrong` is not compared.
+ * Returns an error message for each of `names` whose port an earlier one of `names` takes. The port 0 means any free
+ * port, so it is not compared. A port that `wrong` reports as wrong is not compared either.
  */
 export function clashingPorts(
   { values, wrong }: { readonly values: Environment; readonly wrong: readonly string[] },
@@ -35,8 +35,8 @@ function hostOf(name: PortName, { HOST, METRICS_HOST }: Environment): string {
 }
 
 /**
- * Whether two processes cannot open one port on these addresses. `::` stands for all addresses of this machine, and
- * `0.0.0.0` for all of IPv4. Names other than `localhost` are not looked up.
+ * True if a port that is open on one of these addresses cannot be opened on the other one. `::` stands for all
+ * addresses of this machine, and `0.0.0.0` for all of IPv4. Names are not looked up, but `localhost` is known.
  */
 function overlap(one: string, other: string): boolean {
   const covers = (wide: string, host: string): boolean =>

@@ -113,15 +113,16 @@ const known = new Set([
 ])
 
 /**
- * The beginnings of V8's messages about programming errors. Only this beginning is logged, because other code uses the
- * same error classes and appends values.
+ * The beginnings of V8's messages about programming errors, and the message of a failed `fetch`. Only this beginning is
+ * logged, because other code uses the same error classes and appends values.
  */
 const mistake =
   /^(?:Cannot (?:read|set) properties of (?:undefined|null)|Cannot destructure property|fetch failed|[\w.$]{1,100} is not (?:a function|iterable|a constructor|defined)|Invalid (?:string|array) length|Maximum call stack size exceeded|Assignment to constant variable)/
 
 function messageOf(error: Error): string | undefined {
   const { syscall, code, address, port } = fieldsOf(error)
-  // The message of a system error contains paths and hosts, which may be parameters of a call.
+  // The message of a system error can contain paths and host names, which may be parameters of a call. So the message
+  // is replaced by the system call, the code, and the address and port of the connection.
   if (typeof syscall === 'string' && typeof code === 'string') {
     const where =
       typeof address === 'string' ? ` ${address}${typeof port === 'number' ? `:${port}` : ''}` : ''

@@ -1,9 +1,9 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 
 /**
- * The metrics of a process, for Prometheus. Every label has a limited number of values: a name of the catalogue, of a
- * route or of the service, and never an id or an address. docs/operations.md explains each metric, and a test compares
- * that page with this table.
+ * The metrics of a process, for Prometheus. Every label has a limited number of values, such as the names of tools, of
+ * routes or of states. A value is never an id or an address. docs/operations.md explains each metric, and a test
+ * compares that page with this table.
  */
 export type Metrics = ReturnType<typeof createMetrics>
 

@@ -9,8 +9,8 @@ export interface Moment {
 export const presentMoment = (): Moment => ({ steady: performance.now(), wall: Date.now() })
 
 /**
- * Returns the milliseconds since a moment, by the clock that has run further. The steady clock may stop while the
- * machine is suspended. The wall clock may be set back. So a process that stood still always notices it.
+ * Returns the milliseconds since a moment: the larger of the results of the two clocks. A result can be too small: the
+ * steady clock may stop while the machine is suspended, and the wall clock may be set back.
  */
 export const millisecondsSince = ({ steady, wall }: Moment): number =>
   Math.max(performance.now() - steady, Date.now() - wall)

@@ -11,8 +11,8 @@ const typeOf = (name: string): keyof typeof types =>
 const known = new WeakMap<Client, boolean>()
 
 /**
- * Whether the namespace has our search attributes; registers them if this client may. Without the attributes, only
- * operators' searches do not work. Throws if Temporal cannot be reached, and the run is then started later.
+ * Whether the namespace has our search attributes; registers them if this client may. Without the attributes, runs
+ * work, but operators cannot search by them. Throws if Temporal cannot be reached, and the run is then started later.
  */
 export async function hasSearchAttributes(client: Client, log: Log): Promise<boolean> {
   const before = known.get(client)
@@ -31,7 +31,8 @@ async function register(client: Client, log: Log): Promise<boolean> {
     const { customAttributes } = await client.connection.operatorService.listSearchAttributes({ namespace })
     const names = Object.values(searchAttributes)
     const missing = names.filter((name) => customAttributes?.[name] === undefined)
-    // If an attribute has another type, Temporal would refuse its value, and with it every step of the run.
+    // If an attribute has a type other than ours, Temporal would refuse every value that a run sets, and the run could
+    // not continue. So no attributes are used in this case.
     const wrong = names.filter(
       (name) => !missing.includes(name) && Number(customAttributes?.[name]) !== types[typeOf(name)],
     )

@@ -8,7 +8,7 @@ export interface SessionSecrets {
   readonly sessionSecret: string
   /** Earlier values of `sessionSecret`, newest first. They only decrypt the secrets of second factors. */
   readonly oldSessionSecrets: readonly string[]
-  /** The one of these secrets that decrypts second factors that older versions of the service have stored. */
+  /** One of the secrets above. It decrypts the second factors that older versions of the service have stored. */
   readonly firstSessionSecret: string
 }
 

@@ -2,7 +2,8 @@ import type { Log } from './log.ts'
 
 /**
  * A log for lines that an outage or a burst of requests would repeat thousands of times. It writes the first line of a
- * kind at once. After that, it writes one line every ten seconds, with the number of lines left out.
+ * kind at once. After that, it writes at most one line of this kind every ten seconds, with the number of lines left
+ * out.
  */
 export interface SparseLog {
   warn(kind: string, fields: object, message: string): void

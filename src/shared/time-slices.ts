@@ -4,10 +4,11 @@ const budget = 1
 const waiting: (() => void)[] = []
 
 /**
- * Queues `work`. Queued functions run in the order of the calls, each with the microtasks that it starts. When a
- * hundred questions arrive together, only a few of them run before other events are handled. Otherwise the thread would
- * handle the database's answer to the current batch only after all questions. Until then this batch holds the chain
- * lock (docs/performance.md#turns-and-cheaper-appends). `work` must not throw.
+ * Queues `work`, which must not throw. Queued functions run in the order of the calls. Each one starts when the
+ * microtasks of the previous one have run. If a hundred requests of agents arrive together, only a few start before the
+ * thread handles other events. Otherwise the thread would read the database's answer to the current batch
+ * (governance/audit/lane.ts) only after all requests. Until then, this batch holds the chain lock
+ * (docs/performance.md#turns-and-cheaper-appends).
  */
 export function runInTurn(work: () => void): void {
   waiting.push(work)
@@ -23,8 +24,8 @@ function runSome(): void {
 
 function runUntil(end: number): void {
   waiting[0]?.()
-  // This callback runs when no microtask is left. By then all microtasks of the present work have run, and count in its
-  // time.
+  // The callback of `nextTick` runs when no microtask is left. So the time of all microtasks that `waiting[0]` has
+  // started counts too.
   queueMicrotask(() => {
     process.nextTick(() => {
       waiting.shift()

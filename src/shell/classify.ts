@@ -88,8 +88,8 @@ function setByBuiltin(target: string, value: string, state: State): void {
 }
 
 /**
- * Calls `act` while `words` are `$0`, `$1`, `$2` and so on. In `sh -c text name a b`, the words are `name`, `a` and
- * `b`.
+ * Calls `act` with `words` as the values of `$0`, `$1`, `$2` and so on. In `sh -c text name a b`, the words are `name`,
+ * `a` and `b`. Without `words`, the present values stay.
  */
 function readWith(words: readonly string[] | undefined, state: State, act: () => void): void {
   const { positional, zero } = state
@@ -125,8 +125,8 @@ function onlyTangledInHeredocs(code: string): boolean {
 }
 
 /**
- * If a text was not read completely, searches it for names of programs that send data out. If the rest of the command
- * is harmless, its heredocs are only written to files, and names in these heredocs do not count.
+ * Searches a text that was not read completely for names of programs that send data out. If the text without its quoted
+ * heredocs is harmless, the heredocs are only written to files, and names in them do not count.
  */
 function searchRest(code: string, state: State): void {
   const shorter = code.length > longest && code.length <= longestScan ? withoutHeredocs(code) : undefined

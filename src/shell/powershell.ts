@@ -39,7 +39,10 @@ export function classifyPowerShell(command: string): ShellReading {
   return { kind: 'script', because: 'PowerShell runs a script' }
 }
 
-/** One expression for both words would take quadratic time in a line that repeats the first word. */
+/**
+ * Whether a line names certutil and then one of these options. Searches for the two in turn, because one expression for
+ * both would take quadratic time in a line that repeats `certutil`.
+ */
 function asksCertutil(line: string): boolean {
   const at = line.search(/\bcertutil\b/i)
   return at >= 0 && /-(?:urlcache|verifyctl)\b/i.test(line.slice(at))

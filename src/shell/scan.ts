@@ -18,8 +18,8 @@ const longestTelling = Math.max(...[...telling.keys()].map((word) => word.length
  * cannot be parsed.
  */
 export function scanForSenders(text: string): string | undefined {
-  // The first and last position of each word in the text; 0 means that the word is missing. A text can contain tens of
-  // thousands of such words.
+  // The first and last position of each word in the text; 0 means that the word is missing. Other positions are not
+  // kept, because a text can contain tens of thousands of such words.
   const [first, last] = [new Uint32Array(telling.size), new Uint32Array(telling.size)]
   const bare = text
     .slice(0, longestScan)

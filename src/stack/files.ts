@@ -80,7 +80,7 @@ export function serverLog(
       copyFileSync(path, `${path}.1`)
       truncateSync(path)
     } catch {
-      // The disk is full, or somebody has removed the file. Logging is less important than the server, so it continues.
+      // The disk is full, or somebody has removed the file. The server continues, because its log is less important.
     }
   }, every).unref()
   return { path, file, from: statSync(path).size, stop: () => clearInterval(timer) }

@@ -35,7 +35,7 @@ export interface SupervisorOptions {
   /** Milliseconds before a service is started again. The pause doubles up to `longestPause`. */
   readonly pause?: number
   readonly longestPause?: number
-  /** If a service ends within this many milliseconds after it was up, it has failed immediately. */
+  /** An immediate failure: the service ends within this many milliseconds after it was up, or cannot start again. */
   readonly settled?: number
   /** The maximum number of immediate failures in a row. */
   readonly limit?: number

@@ -12,7 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises'
  * - `fail after`: the service carries it out, and the client gets the status 502.
  * - `slow`: the service carries it out, and its answer comes in ten parts with pauses.
  * - `break off`: the service carries it out, and the connection breaks in the middle of the answer.
- * - `lost`: the service carries it out, then this function is called, and the connection breaks.
+ * - `lost`: the service carries it out, then the function `lost` is called, and the connection breaks.
  * - an answer, or a function that writes one: the client gets this answer, and the service never sees the request.
  */
 export type Fault =

@@ -122,8 +122,8 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
   const { pid } = child
   if (pid === undefined) return countResults(null, 1)
   running.add(pid)
-  // There is only one record for the role `stack`. A Jest process without a record ends by itself when this process
-  // ends (end-with-parent.ts).
+  // The run folder has only one record for the role `stack`. Each phase except `clients` replaces it. A Jest process
+  // without a record ends by itself when this process ends (end-with-parent.ts).
   if (name !== 'clients') recordProcess(runDir, 'stack', pid)
   const code = await new Promise<number>((resolve) => {
     child.once('error', () => resolve(1))

@@ -34,8 +34,8 @@ export async function runBlocks(blocks: readonly string[], folder: string, dataD
   try {
     const { stdout, stderr } = await promisify(execFile)(
       'bash',
-      // For a child process, Node uses a socket as standard input. bash would then consider itself a remote shell and
-      // read /etc/bash.bashrc.
+      // For a child process, Node uses a socket as standard input. Without --norc, bash would then consider itself a
+      // remote shell and read /etc/bash.bashrc.
       ['--norc', '-e', '-u', '-o', 'pipefail', '-c', blocks.join(`\necho '${cut}'\n`)],
       { cwd: folder, timeout: 180_000, env: { ...process.env, DATA_DIR: dataDir, TMPDIR: temporary } },
     )

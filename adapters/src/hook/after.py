@@ -35,7 +35,8 @@ def report(call, outcome, settings, answer):
     except ValueError:
         body = None
     if body is None or len(body) > MAX_BODY:
-        # The hook refused this call before it ran, but it ran anyway. So it is reported without its arguments.
+        # The hook refused this call, because these arguments cannot be sent. But the call ran anyway, so the report
+        # says why the arguments are missing.
         seen["tool_input"] = {"unreadable": True} if body is None else {"too_long": len(body)}
         body = to_json(seen)
     ask(settings, "POST", "/authorize/observe", body, answer.deadline - 0.5)

@@ -130,7 +130,8 @@ def patch_headers(patch, cwd):
         return []
     found = []
     for line in patch.split("\n"):
-        # Some programs end a line also at other characters, e.g. a form feed. A header could follow such a character.
+        # Some programs also end a line at other characters than a line feed, e.g. at a form feed. So each part between
+        # such characters is checked, because it could be a header.
         parts = line.rstrip("\r").splitlines()
         if not any(looks_like_header(part) for part in parts):
             continue
@@ -197,12 +198,12 @@ def plain_forms(path, cwd):
         return []
     places = [os.path.join(cwd or "", path)] if cwd is not None or os.path.isabs(path) else []
     if path == "~" or path.startswith(("~/", "~" + os.sep)):
-        # Clients use HOME, which may differ from the user's real home.
+        # Clients replace `~` by HOME. The user's real home may be another folder, so both are added.
         places += [place + path[1:] for place in (os.path.expanduser("~"), home())]
     if path[:5].lower() == "file:":
         from urllib.parse import unquote
 
-        # The path may begin with the name of a machine. So it is added both with and without its first part.
+        # The path may begin with the name of a machine. So the path is added with its first part and without it.
         named = unquote(path[5:]).lstrip("/")
         root = "" if os.name == "nt" else "/"
         places += [root + named, root + named.partition("/")[2]]
@@ -219,7 +220,8 @@ def addresses(text):
             if scheme.endswith(("http", "https")):
                 starts.append(at - (5 if scheme == "https" else 4))
             at = word.find("://", at + 1)
-        # The first address keeps the whole rest of the word, because the later addresses may be in its query.
+        # A word can contain several addresses. The first one is the whole rest of the word, because the others may be
+        # in its query. Each other address ends where the next one begins.
         for start, end in zip(starts, [None] + starts[2:] + [None]):
             found.append(word[start:end].rstrip(".,;:!?)]}>\"'"))
     return found

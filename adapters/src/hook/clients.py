@@ -53,7 +53,7 @@ SETTINGS_FILES = {
         "C:\\ProgramData\\opencode\\opencode.json",
     ),
 }
-# A variable can name another folder in place of the first folder of the user's path.
+# The variable with which a user chooses another folder in place of the first one in the user's path (`.claude`).
 HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "copilot": "COPILOT_HOME"}
 
 # Claude Code reads `onFailure` from this version on. An older version runs the call if a hook fails.

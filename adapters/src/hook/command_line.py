@@ -173,7 +173,8 @@ class Line:
         end = at + 1
         while end < len(text) and text[end] in "<>" and end - at < 3:
             end += 1
-        # A descriptor other than 0 stays before the operator, because it does not feed the program.
+        # The number of a descriptor other than 0 stays in the text before the operator (`3<`). So `end_word` sees that
+        # this redirection does not feed the program's standard input.
         self.redirect = (before if is_named or before.strip("0").isdigit() else "") + text[at:end]
         if text[at:end] == "<<":
             end += text[end : end + 1] == "-"

@@ -163,8 +163,8 @@ def fragments(path):
         return []
 
 
-# The project's settings that can switch hooks off: files below its folder, the path of the setting in them, and the
-# value that switches off.
+# For each client, the project's settings that can switch hooks off: the files in the project's folder, the path of the
+# setting in these files, and the value that switches hooks off.
 PROJECT_FILES = {
     "claude": ((".claude/settings.json", ".claude/settings.local.json"), ("disableAllHooks",), True),
     "gemini": ((".gemini/settings.json",), ("hooksConfig", "enabled"), False),

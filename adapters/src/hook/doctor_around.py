@@ -1,7 +1,7 @@
 # The command `doctor`: ways to get around the hook that a client leaves open (docs/agents-reference.md).
 
-# Known ways to get around a managed hook, which `install` cannot prevent. Each client has some, so `doctor` calls none of
-# them protected.
+# Known ways to get around a managed hook, which `install` cannot prevent. Each client has some, so `doctor` calls no
+# client protected.
 OPEN_WAYS = {
     "claude": (
         "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
@@ -73,7 +73,7 @@ def by_its_project(client, findings):
         return
     names, own = PROJECT_FILES["claude"][0], Place(False).settings_file("claude")
     files = [os.path.join(os.getcwd(), *name.split("/")) for name in names]
-    # If this folder is the user's home, the project's settings are the user's own.
+    # If this folder is the user's home, one of these files is the user's own settings file, and not a project's.
     files = [path for path in files if os.path.realpath(path) != os.path.realpath(own)]
     known = [settings_or_none(path) for path in files]
     for path, settings in zip(files, known):

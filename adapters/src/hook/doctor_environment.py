@@ -4,9 +4,10 @@
 LOADER_VARIABLES = ("LD_", "DYLD_")
 # These variables can make a shell start something else, or make Claude Code put a program before the command.
 SHELL_VARIABLES = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV", "BASH_FUNC_", "ENV", "PS4")
-# The variables that count in a client's own environment. `ENV` and exported functions there do not reach the hook.
+# Those of SHELL_VARIABLES that count in a client's own environment. `ENV` and exported functions do not reach the hook
+# from there.
 SHELL_ENVIRONMENT = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV")
-# Many machines set these variables for their own programs.
+# Many machines set these variables for their own programs. So `own_environment` notes them, but does not fail.
 LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 
 

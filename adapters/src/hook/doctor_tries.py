@@ -14,8 +14,8 @@ def try_version(client, findings):
         told = "`%s` is not on the PATH, so %s could not be tried: run doctor again as its user when it is installed"
         return findings.not_tried(told % (PROGRAMS[client], what))
     try:
-        # Some clients read standard input even for `--version`. So they get none, because they would take the next line
-        # of the terminal.
+        # Some clients read standard input even for `--version`, and would take the next line of the terminal. So they
+        # get an empty standard input.
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         ran = subprocess.run([program, "--version"], timeout=60, **pipes)
         found = version_of(ran.stdout.decode("utf-8", "replace"))

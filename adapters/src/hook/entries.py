@@ -54,7 +54,8 @@ def hook_entry(place, python, client, event, command):
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"
-    # With `sequential`, Gemini CLI gives each hook the call as the hooks before it have changed it.
+    # With `sequential`, Gemini CLI runs the hooks one after the other. Our hook then sees the changes that earlier
+    # hooks have made to the call.
     return dict({"matcher": "*", "hooks": [one]}, **({"sequential": True} if client == "gemini" else {}))
 
 
@@ -101,7 +102,7 @@ def options_of(place, client, settings):
         return {
             ("requiredMinimumVersion",): asked if newer else CLAUDE_MINIMUM,
             ("allowManagedHooksOnly",): True,
-            # A skill's own shell commands run before the model reads its text, and no hook is asked about them.
+            # A skill's own shell commands run before the model reads the skill, and no hook is asked about them.
             ("disableSkillShellExecution",): True,
         }
     if client == "gemini":

@@ -196,7 +196,7 @@ def additions(place, recorded, record, client, python):
     parts = [(part,) + client_change(place, python, part, record, False) for part in parts_of(place, client)]
     mode = 0o644 if place.managed else 0o600
     hook, config, noting = (place.at(path) for path in (place.hook, place.config, place.record))
-    # The hook installs a copy of this file, also if this file is the installed one.
+    # The installed hook is a copy of this file. This file may itself be the installed one.
     own = read_text(os.path.abspath(__file__))
     before = read_text(config)
     after = pretty(own_settings(place, before))
@@ -224,7 +224,8 @@ def removals(place, recorded, record, client):
                 raise
         folders = left.pop(each, {}).get("folders", [])
         if left:
-            # The settings of another client may be in the same folders, so the record of that client takes them over.
+            # `install` made these folders. The settings of another client may be in them too, so the record of another
+            # client takes the folders over.
             other = sorted(left)[0]
             left[other] = dict(left[other], folders=left[other].get("folders", []) + folders)
     noting, config, hook = (place.at(path) for path in (place.record, place.config, place.hook))

@@ -79,7 +79,7 @@ def guarded(answer, work, options, blocking):
             _signal.signal(getattr(_signal, name), stopped)
     start_new_thread(run, ())
     while time.monotonic() < answer.deadline:
-        # If the client is killed, it sends no signal to its hooks.
+        # A killed client sends no signal to its hooks. So each second, this checks whether the client still listens.
         if answer.waiting_for is not None and answer.is_unheard():
             stopped(None, None)
         time.sleep(max(0.0, min(1.0, answer.deadline - time.monotonic())))

@@ -31,7 +31,8 @@ def opencode_entries(place, findings):
     findings.failed = False
     opencode_around(place, findings)
     if not findings.failed:
-        # This test starts opencode. If a check failed, opencode could run a program of this folder.
+        # This test starts opencode. It is left out if a check of `opencode_around` has failed, because opencode could
+        # then run a program of this folder.
         try_plugin(place, path, findings)
     findings.failed = findings.failed or before
     return [words] if words else []
@@ -78,7 +79,7 @@ def opencode_around(place, findings):
         folders += [own, os.path.join(os.path.expanduser("~"), ".opencode")]
     folders += [each for each in [said("OPENCODE_CONFIG_DIR")] if each]
     skills = []
-    # This variable does not keep opencode from loading plugins of the project (docs/agents-reference.md).
+    # Even with OPENCODE_DISABLE_PROJECT_CONFIG, opencode loads the project's plugins (docs/agents-reference.md).
     is_off = is_yes(said("OPENCODE_DISABLE_PROJECT_CONFIG"))
     at = os.getcwd()
     while at is not None:

@@ -114,7 +114,7 @@ def wait_for_approval(answer, settings, decided, give_up):
             raise Refused(told + (": " + comment if comment else ""))
         if status != "pending":
             raise Refused(held(decided, "has a status that cannot be read"))
-        # If the answer came at once, this pauses before the next request.
+        # Requests begin at least a second apart, even if the service answers at once.
         time.sleep(max(0.0, min(1.0 - (time.monotonic() - asked_at), give_up - time.monotonic())))
 
 

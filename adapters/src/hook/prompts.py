@@ -3,7 +3,8 @@
 # Codex can type into a running program with `write_stdin`, and no hook sees this text. So the hook refuses a program
 # that would run the typed text.
 
-# These programs read commands from their terminal if they have at most this many arguments.
+# These programs read commands from their terminal if they have at most this many arguments that are not options. 99
+# means any number.
 PROMPTS = dict(
     [(name, 0) for name in "bash sh zsh dash ash ksh mksh fish csh tcsh rbash xonsh nu elvish python ipython pypy".split()]
     + [(name, 0) for name in "node deno bun ruby irb perl php lua luajit R redis-cli tmux screen pwsh powershell tclsh".split()]
@@ -13,8 +14,8 @@ PROMPTS = dict(
 )
 # The option `-m` of these programs names a module to run.
 WITH_MODULES = ("python", "pypy", "ipython")
-# Programs that run the commands of a file. These are refused if the file is the terminal. `sed` and `awk` name such a file
-# with `-f`, and their other files are data.
+# Programs that run the commands of a file. These are refused if the file is the terminal. `sed` and `awk` are not in
+# the list: of their files, only the file of `-f` has commands, and the others are data.
 FILE_RUNNERS = frozenset("make gmake bmake cmake ninja rake just ansible ansible-playbook dotnet tsx swift".split())
 # The option `-c` of these programs takes code of their own language, not a command line.
 PROGRAMMED = ("python", "pypy", "ipython", "lua", "R", "octave")
@@ -38,10 +39,11 @@ WRAPPERS = frozenset(
 CONTAINERS = ("docker", "podman", "kubectl", "nerdctl", "oc", "docker-compose", "podman-compose")
 OPENING = ("run", "exec", "attach", "start", "debug")
 AWKS = ("awk", "gawk", "mawk", "nawk")
-# If one of these programs comes after a wrapper, its own arguments are not programs.
+# If one of these programs comes after a wrapper, the words after this program are not searched for programs.
 ORDINARY = frozenset("apt apt-get dnf yum apk brew pip pip3 npm yarn pnpm cargo go git make grep rg sed awk ls cat cp mv rm mkdir tar".split())
 
-# Programs that pass on what they read, with the number of their arguments before the file names.
+# Programs that pass on what they read, with the number of their arguments before the file names. 99 means that a
+# program reads its input whatever its arguments are.
 FILTERS = dict(
     [(name, 0) for name in "cat head tail sort uniq rev tac nl fold fmt paste xxd od base64 base32 gzip gunzip zcat cut".split()]
     + [(name, 1) for name in "sed awk gawk mawk grep egrep fgrep jq".split()]
@@ -100,7 +102,7 @@ def runs_typed_file(name, arguments):
         return False
     for at, word in enumerate(arguments):
         value = word.partition("=")[2] if word.startswith("--") else word[2:] if word.startswith(("-f", "-P", "-C")) else ""
-        # The letter of the option can be the last of several: `-sf -`.
+        # The letter `f` can be the last of several: `-sf -`.
         is_next = word.startswith("--file") or (word[:1] == "-" and word[1:2] != "-" and word.endswith("f"))
         if is_terminal(value) or (is_next and any(map(is_terminal, arguments[at + 1 : at + 2]))):
             return True

@@ -1,7 +1,7 @@
 # Programs that may run what Codex types into them later.
 
-# These programs run no command that is typed into them. Other programs might, and `write_stdin`, which types, is a call
-# that no hook sees.
+# These programs run no text that is typed into them, or `opens_prompt` has already checked them. Any other program
+# might run typed text, and no hook sees `write_stdin`, with which Codex types.
 HARMLESS = SOURCES | set(FILTERS) | ORDINARY | set(PROMPTS) | WRAPPERS | set(CONTAINERS)
 HARMLESS |= set(
     """: . [ [[ cd fi done alias bg break case continue declare disown esac eval export false fc fg for getopts hash in jobs kill let local

@@ -122,7 +122,10 @@ async function runLane(
   }
 }
 
-/** Sends or edits due messages. Even the shortest turn handles at least one message. */
+/**
+ * Sends or edits due messages until none is left or the turn is over. The time is checked only after a message, so even
+ * the shortest turn handles at least one message.
+ */
 async function drain(
   sending: Sending,
   kind: 'new' | 'sent',

@@ -28,7 +28,7 @@ export interface ChatTiming {
   readonly retrySeconds: number
   /** Multiplies the limits of the service. */
   readonly speed: number
-  /** A message is sent only within this many milliseconds after the intent to send it. */
+  /** A message is sent only within this many milliseconds after the process begins to save its intent to send it. */
   readonly leaveMilliseconds: number
   /**
    * After this many milliseconds, the process stops sending for an organization, so that other organizations get their
@@ -86,7 +86,7 @@ export async function handleMessage(sending: Sending, id: string): Promise<void>
 
 interface Progress {
   readonly doing: 'send' | 'look' | 'edit'
-  /** Whether this attempt to send has been counted. */
+  /** Whether the intent to send was saved. If so, this attempt is counted, and the message may leave. */
   begun: boolean
 }
 
@@ -130,11 +130,17 @@ async function send(sending: Sending, message: SentMessage, progress: Progress):
   count(sending, 'sent')
 }
 
-/** The account that gets the message: the member's linked account, or the account that the member claims to own. */
+/**
+ * The account that gets the message. If the message contains the code of a claim, this is the account that the member
+ * claims to own. Otherwise it is the member's linked account. null: there is no such account, or the member has left.
+ */
 const accountOf = ({ person, claim }: SentMessage): string | null =>
   person === null ? null : (claim?.account ?? person.slackAccount)
 
-/** Looks for a message that may have been sent. Its text is not known, so the message is edited after it is found. */
+/**
+ * Looks for a message that may have been sent. A message that is found may show an earlier text, so it is saved as one
+ * to be edited.
+ */
 async function look(sending: Sending, message: SentMessage): Promise<void> {
   const { context, pace } = sending
   const { account = '', conversation = '' } = message.place ?? {}

@@ -157,7 +157,7 @@ function about(subjects: readonly Subject[]): readonly string[] {
   ]
 }
 
-/** Removes the backticks around tool names from a reason of the risk. Countersign itself writes these reasons. */
+/** Removes the backticks around tool names from a reason for a risk level. Countersign itself writes these reasons. */
 const withoutCode = (reason: string): string => escape(reason.replaceAll(/[`\n\r]/g, '').slice(0, 300))
 
 function named(names: readonly string[]): string {

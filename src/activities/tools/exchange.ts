@@ -10,8 +10,8 @@ export type Sending = 'again' | 'once'
 export const mostAnswerBytes = 32 * 1024 * 1024
 
 /**
- * The maximum time of one request in milliseconds; then the request is ended. Other code relies on this: it assumes
- * that a service does not begin to carry out a request later than that.
+ * The maximum time of one request in milliseconds; then the request is ended. Other code assumes that a service does
+ * not begin to carry out a request after this time.
  */
 export const mostRequestMilliseconds = 30_000
 
@@ -22,8 +22,8 @@ export const mostRequestMilliseconds = 30_000
 export const mostWaitMilliseconds = 10_000
 
 /**
- * The bounds of one request: its longest time and its largest answer. `signal` ends the request; null: nothing ends it
- * earlier.
+ * The bounds of one request: its longest time and its largest answer. `signal` can end the request before its longest
+ * time; null: no signal does.
  */
 export const boundsWith = (signal: AbortSignal | null): Omit<Bounds, 'addresses' | 'reserve'> => ({
   milliseconds: mostRequestMilliseconds,
@@ -53,7 +53,7 @@ export function jsonOf(text: unknown): unknown {
   }
 }
 
-/** A service's own code for a refusal, and its message. */
+/** Our error code for a refusal by one service, and our message. */
 export type Said = readonly [code: string, message: string]
 
 export interface Service {

@@ -168,7 +168,7 @@ export type StateReader<Params> = (
 
 /**
  * Returns who can read the place that a call writes to, besides the account that makes the call. Changes nothing.
- * Throws ToolError if the readers cannot be read.
+ * Throws ToolError if the service does not tell who can read the place.
  */
 export type AudienceReader<Params> = (
   call: ToolCall<Params>,
@@ -228,7 +228,7 @@ export type Finder<Params, Output = Json> = (
 export class ToolError extends Error {
   override readonly name = 'ToolError'
   readonly code: string
-  /** The code of the error says who is at fault. This field is null if the code is unknown. */
+  /** Who is at fault, as the error's code says; null: the code is unknown. */
   readonly fault: Fault | null
   /** Whether the same call could succeed later. The call is retried only if this is true. */
   readonly retryable: boolean

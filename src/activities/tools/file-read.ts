@@ -50,7 +50,7 @@ type Rows = Pick<Awaited<ReturnType<typeof readFileTool>>['output'], 'rows' | 'r
 async function rowsOf(text: string, signal: AbortSignal): Promise<Rows> {
   const table = await tableOfCsv(text, signal)
   if (!('rows' in table)) return { rows_problem: table.problem }
-  // The cells of a CSV are text.
+  // The type cast is safe, because all cells of the table are text.
   return { rows: table.rows as NonNullable<Rows['rows']> }
 }
 

@@ -75,7 +75,7 @@ export function parseRecipients(field: string, value: RecipientsParam): Mailbox[
 }
 
 /**
- * Every recipient address of the mail, once.
+ * Returns all recipient addresses of the mail, each address once. `fields` begins with the mailboxes of `to`.
  * @throws ToolError `mail_address_invalid` if `to` is empty, and `mail_too_many_recipients` if there are too many
  *   addresses
  */
@@ -93,7 +93,7 @@ export function envelopeRecipients(...fields: readonly (readonly Mailbox[])[]): 
 }
 
 /**
- * One mailbox: `a@x.com`, `Name <a@x.com>` or `"Name" <a@x.com>`.
+ * Reads one mailbox: `a@x.com`, `Name <a@x.com>` or `"Name" <a@x.com>`.
  *
  * @throws ToolError `mail_address_invalid`
  */

@@ -71,7 +71,7 @@ export async function composeMail(
   return { messageId, from: from.address, recipients, raw: await composer.compile().build() }
 }
 
-/** `<…@countersign>` from a hash of the call's idempotency key, since the key itself contains internal ids. */
+/** Returns `<…@countersign>` with a hash of the call's idempotency key, since the key contains internal ids. */
 export function messageIdOf(idempotencyKey: string): string {
   return `<${createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 40)}@countersign>`
 }

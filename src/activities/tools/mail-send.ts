@@ -13,7 +13,8 @@ import { deliver } from './smtp.ts'
  * because SMTP has no idempotency key.
  * @throws ToolError `mail_not_configured`, `mail_header_invalid`, `mail_address_invalid`, `mail_too_many_recipients`,
  *   `mail_recipients_refused`, `mail_refused`, `mail_too_large`, `mail_login_failed`, `mail_tls_failed`,
- *   `mail_timeout`, `mail_unreachable`, or an error of resend.ts: the mail was certainly not sent
+ *   `mail_timeout`, `mail_unreachable`, or an error of resend.ts. After each of these errors, the mail was certainly
+ *   not sent.
  * @throws OutcomeUnknown if the mail may have been sent
  */
 export const sendMail: ToolBody<'mail_send'> = async (call, context) => {

@@ -82,7 +82,8 @@ async function openAndCompare(root: string, parts: readonly string[]): Promise<F
   try {
     const realRoot = await realpath(root).catch(rootUnusable)
     const expected = join(realRoot, ...parts)
-    // This check also refuses other spellings (case, Unicode form) on file systems that treat them as the same name.
+    // This check refuses a path through a link. It also refuses another spelling of a name (case, Unicode form), if the
+    // file system treats both spellings as the same name.
     const plain = async () => (await realpath(expected)) === expected
     if (!(await plain())) throw throughLink()
     await refuseSpecial(expected, true)

@@ -70,8 +70,8 @@ export async function connectionIfAny<Name extends Connectable>(
     fetchWithin: (bounds) => context.outgoing.fetchWithin({ ...bounds, addresses, reserve }),
     requireFresh,
     async expired() {
-      // The service may end an access token early. A new access token shows whether the service still accepts the
-      // credential.
+      // The service may have ended this access token early. So the next try gets a new token. If the service refuses
+      // even a new token, the connection has expired.
       if (access !== null && !access.isNew) {
         await access.drop()
         return new ToolError(

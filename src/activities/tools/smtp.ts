@@ -5,7 +5,7 @@ import type { Mail } from './mail-message.ts'
 import { definiteRefusal, failureBeforeDot, recipientsRefused, type SmtpFailure } from './smtp-errors.ts'
 import type { SmtpServer } from './smtp-url.ts'
 
-/** Time limits in milliseconds. Their sum is below the tool's own time limit. */
+/** Time limits in milliseconds. Each of them is shorter than the tool's own time limit. */
 export interface SmtpTimeouts {
   /** Longest time of each of these steps: the name lookup, the connection, and the server's greeting. */
   readonly connect: number
@@ -116,7 +116,10 @@ class Transmission {
   readonly #recipients: number
   readonly #hooks: SmtpHooks
   readonly #answerMilliseconds: number
-  /** nodemailer writes its results into this object. So refused recipients are known before the message is read. */
+  /**
+   * nodemailer writes into this object which recipients the server has accepted or refused. It does so before it reads
+   * the message.
+   */
   readonly #envelope: SMTPEnvelope & { accepted?: string[]; rejectedErrors?: SmtpFailure[] }
   readonly #message: Readable
   readonly #settled = Promise.withResolvers<string[]>()

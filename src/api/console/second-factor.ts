@@ -107,7 +107,7 @@ async function pageOf(pages: OpenPages, visit: Visit, problem: Refusal | null): 
   return page(shown)
 }
 
-/** The person's API keys in the present organization that the person must still confirm with a second factor. */
+/** The person's API keys, in the organization of this visit, that still need a confirmation with a second factor. */
 async function keysOf({ api, signed }: Visit): Promise<KeyToConfirm[]> {
   const listed = await api.call<{
     readonly data: readonly (KeyToConfirm & {

@@ -85,8 +85,8 @@ export async function personOf(api: Api, request: Request): Promise<Person> {
 }
 
 /**
- * The organization that the cookie names. Without one, the first organization that is not personal, or else the
- * personal one. null if the person is in no organization.
+ * Returns the organization that the cookie names, if the person is in it. Otherwise returns the first organization that
+ * is not personal. If there is none, returns the personal one; null if the person is in no organization.
  */
 function chosen(organizations: readonly Organization[], request: Request): Organization | null {
   const wanted = wantedBy(request)

@@ -35,8 +35,8 @@ const health = z
 const patienceMilliseconds = 2_000
 const alarmMilliseconds = 5 * 60_000
 /**
- * A heartbeat writes to the database every five seconds. So if the last failed write is older than this, the database
- * accepts writes again.
+ * A heartbeat writes to the database every five seconds, and notes if the database refuses this. So if the last noted
+ * refusal is older than this many milliseconds, the database accepts writes again.
  */
 const troubleMilliseconds = 30_000
 /** A disk counts as full below this many free bytes. */
@@ -87,7 +87,10 @@ function isAlarmed({ auditAlarmAt }: Pick<Context, 'auditAlarmAt'>): boolean {
   return auditAlarmAt !== null && performance.now() - auditAlarmAt < alarmMilliseconds
 }
 
-/** If the database refuses to write, the heartbeats of living workers are missing too. */
+/**
+ * Returns `unknown` if no worker was seen and the database is down or refuses to write. The heartbeats of living
+ * workers are then missing too.
+ */
 function workerState(
   database: { worker: boolean } | null,
   trouble: WriteRefusal | null,

@@ -64,9 +64,9 @@ type EventsCall = Call<'GET /runs/{id}/events'>
 type Look = <T>(key: readonly unknown[], work: (place: Pick<Place, 'works'>) => Promise<T>) => Promise<T>
 
 /**
- * Returns a function that reads for a stream. Streams that wake together read the same, so calls with the same key share
- * one read (shared/joined.ts). Each read takes a place in the share of its organization (request-shares.ts). Without
- * both, hundreds of streams of one run would block the database for other organizations.
+ * Returns a function that reads for a stream. Streams that wake together read the same, so calls with the same key
+ * share one read (shared/joined.ts). Each read takes a place in the share of its organization (request-shares.ts).
+ * Without these two limits, hundreds of streams of one run would block the database for other organizations.
  */
 function createLook({ context, identity }: EventsCall): Look {
   const { holderId } = identity.charged
@@ -79,7 +79,7 @@ function createLook({ context, identity }: EventsCall): Look {
     )
 }
 
-/** Everything that `stillAllowed` depends on, beside the rows that it reads. */
+/** All values of the call that can change the result of `stillAllowed`. Calls with equal values share one check. */
 const callerOf = ({ identity, caller, params }: EventsCall): readonly unknown[] => [
   identity.keyId,
   identity.sessionId,

@@ -40,7 +40,7 @@ export const postExecute = route({
       files: body.files,
       timeZone: body.time_zone,
       version: body.version,
-      // The body is part of the hash, because the key may be used for another body after 24 hours.
+      // The same `Idempotency-Key` may be used again with another body after 24 hours. So the body is part of the hash.
       idempotencyKey: idempotencyKey === null ? undefined : hashOf([caller.keyId, idempotencyKey, body]),
       once,
     }

@@ -14,7 +14,7 @@ interface Me {
   readonly organizations: readonly (SlackState & { readonly id: string })[]
 }
 
-/** `GET /console/account`: the signed-in person, their Slack accounts, and their choices of mails. */
+/** `GET /console/account`: the signed-in person, their Slack account, and their mail settings. */
 export async function accountPage(
   visit: PersonsVisit,
   refused: Problem | null = null,

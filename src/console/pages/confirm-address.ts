@@ -24,7 +24,7 @@ export const addressConfirmedPage = (): Page =>
     h('p', null, h('a', { class: 'button', href: homePath }, 'Continue')),
   ])
 
-/** Offers to send the link again, because the previous link has expired or there was none. */
+/** Offers to send a mail with a link to a person who has no valid link. */
 export const askConfirmPage = ({
   email,
   problem,

@@ -14,7 +14,8 @@ import { problemPage } from './problem.ts'
 
 const perPage = '50'
 /**
- * The number of unknown outcomes on one page. It is small, because they stand above the approvals and push them down.
+ * The number of unknown outcomes on one page. It is small, because unknown outcomes stand above the approvals and push
+ * the approvals down.
  */
 const unknownPerPage = '10'
 /** Query parameters of the page: filters of the API's list, and the cursors of both lists. */
@@ -142,8 +143,8 @@ async function resultOf(visit: PersonsVisit): Promise<Done | null> {
 }
 
 /**
- * Reads what became of the decisions. The page's address names them, and anybody can forge an address. So the person's
- * own votes are read again.
+ * Reads what became of the decisions. The page's address names the decisions, and anybody can forge an address. So the
+ * result counts only votes that the person has really cast.
  */
 async function readResult({ api, person }: PersonsVisit, { decision, ids }: Decided): Promise<Done> {
   const failed: { id: string; message: string }[] = []

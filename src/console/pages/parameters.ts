@@ -25,7 +25,7 @@ export function coveredBy(
 export const isTooLong = (covered: JsonObject | null): boolean =>
   covered !== null && lengthOf(covered) > mostShown
 
-/** Reads the run that an approval of a whole run covers. */
+/** Reads the run of an approval: the whole run that it covers, or the run to which its call belongs. */
 export const readRun = (
   { api }: PersonsVisit,
   { run_id: id }: Pick<ApprovalView, 'run_id'>,

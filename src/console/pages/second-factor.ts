@@ -148,7 +148,7 @@ export const enrolAgainPage = (visit: FactorVisit): Page =>
     visit.problem,
   )
 
-/** Asks for the second factor. The sign-in session was opened without it, although the person has one. */
+/** Asks for the second factor of a person who has one, but who signed in without it. */
 export const proveFactorPage = (visit: FactorVisit): Page =>
   plainPage(
     'Second factor',

@@ -11,8 +11,8 @@ const mostEdits = 400
 const around = 3
 
 /**
- * Returns words for the old text: its name, and a sentence for the case that there is none. Except for an agent's call,
- * the service read this text when the call was held, so it may be out of date.
+ * Returns words for the old text: its name, and a sentence for the case that there is no old text. The old text of an
+ * agent's call comes from the agent. Any other old text was read when the call was held, so it may be out of date.
  */
 const sidesOf = (isAgents: boolean) =>
   isAgents
@@ -25,7 +25,7 @@ export function Diff({
   isAgents,
 }: {
   readonly diff: PreviewDiff
-  /** Whether the texts come from an agent. If so, the service does not know whether the file really has the old text. */
+  /** Whether the texts come from an agent. The service then does not know if the file really has the old text. */
   readonly isAgents: boolean
 }): ComponentChild {
   const sides = sidesOf(isAgents)

@@ -32,7 +32,7 @@ export function Unknown(props: UnknownProps): ComponentChild {
   )
 }
 
-/** Shows the calls. Each has three choices for what became of it. */
+/** Shows the calls. An admin or owner gets three choices for what became of each call. */
 function Calls({ unknown, chosen, visit }: UnknownProps): ComponentChild {
   const role = visit.person.organization?.role
   const mayChoose = role === 'admin' || role === 'owner'

@@ -47,8 +47,8 @@ interface OfItem {
 }
 
 /**
- * Sorts the items of each step by their number. Each position in the list keeps its step: if an item of a step stood
- * there, another item of the same step can take its place.
+ * Sorts the items of each step by their number. Only items of the same step change places with each other. All other
+ * entries of the list stay where they are.
  */
 export function inItemOrder<T extends OfItem & { readonly run_id?: string | null }>(
   list: readonly T[],

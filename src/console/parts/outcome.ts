@@ -100,7 +100,7 @@ function InRun({
   ])
 }
 
-/** Whether the agent has asked again after the approval, and what its client reported of the call. */
+/** Whether the agent has asked again after the approval, and what its client reported about the call. */
 function AgentsCall({
   approval: { used_at, detail },
   now,

@@ -72,7 +72,7 @@ function Narrow({ rail, steps, addressOf }: Drawn & { readonly rail: Rail }): Co
   ])
 }
 
-/** The SVG with the lines. A line is solid once its first step has ended. */
+/** The SVG with the lines. A line is solid once the step at which it begins has ended. */
 function Drawing({
   width,
   height,

@@ -73,7 +73,7 @@ function Step({ step, address }: { readonly step: StepView; readonly address: st
 /** The row of a step names at most this many steps after the word "after". */
 const mostNamed = 8
 
-/** Names the steps that this step waits for. The lines of the picture show the same. */
+/** Names the steps that this step waits for. The picture shows them as lines, without lines that follow from others. */
 export function After({ step: { depends_on: needed } }: { readonly step: StepView }): ComponentChild {
   if (needed.length === 0) return null
   return h('span', null, [

@@ -8,13 +8,13 @@ import { LongText, mostShown, Words } from './words.ts'
  * (pages/parameters.ts).
  */
 
-/** A value deeper than `deepest` is shown as JSON. Values after the first `mostValues` are also shown as JSON. */
+/** Lists and objects nested deeper than `deepest` are shown as JSON. So are all values after the first `mostValues`. */
 const deepest = 5
 const mostValues = 300
 
 /**
- * If a value must be cut, its short texts (up to `shortText` characters) and its long texts have separate limits.
- * `mostOfShort` is the limit for the short ones. So a long text cannot use up the room of the short texts.
+ * If a value must be cut, at most `mostOfShort` characters of its short texts are shown. A text is short if it has at
+ * most `shortText` characters. Long texts have a limit of their own (`mostShown`). So they leave room for short texts.
  */
 const shortText = 2_000
 const mostOfShort = 500_000

@@ -15,8 +15,8 @@ import { Words } from './words.ts'
 const most = 20
 
 /**
- * Shows the calls and approvals that wait for a person. Each row says who can decide. It also has the choices, if the
- * reader may decide.
+ * Shows the calls and approvals that wait for a person. The row of an approval says who can decide. The row of a call
+ * with an unknown outcome has the choices, or says who can decide if the reader may not.
  */
 export function Waiting({
   run,

@@ -136,8 +136,8 @@ const beginning = { characters: 500, lines: 10 } as const
 export const mostShown = 1_500_000
 
 /**
- * Finds out whether a text is a table: it has tabs, rows between bars, or columns of spaces. A table needs a font with
- * characters of equal width.
+ * Matches a text that looks like a table: it has a tab, a line between bars, or a gap of at least three spaces. A table
+ * needs a font with characters of equal width.
  */
 const table = /\t|^\|.*\|$|\S {3,}\S/m
 

@@ -77,7 +77,7 @@ const countedByWriter = (sessionBytes: string): string => `
 
 /**
  * Returns the SQL that defines the function `recount_storage`, without the word `create`. `sessionBytes` is SQL for the
- * sum over the organization's agent sessions.
+ * bytes of all agent sessions of the organization.
  */
 export function recountFunction(tables: readonly CountedTable[], sessionBytes = 'count(*) * 2048'): string {
   return `function recount_storage(organization text, out bytes bigint, out pending bigint)

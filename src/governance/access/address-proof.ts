@@ -59,7 +59,7 @@ export async function requireProvenAddress(tx: Pick<ChainTx, 'trx'>, userId: str
 /**
  * Throws `conflict` if the caller's address is not confirmed now, or was not confirmed when the caller's rights were
  * read (see `runAs`). The second condition is needed because a `proveAddress` may commit between the read and this
- * check. It ends the caller's sign-in session, but the read has still found this session valid.
+ * check. The proof then ends the caller's sign-in session, but the earlier read has still found this session valid.
  */
 export async function requireProvenCaller(
   tx: Pick<ChainTx, 'trx'>,

@@ -37,9 +37,9 @@ export async function passwordsBehind(
 }
 
 /**
- * Ends a new sign-in session, and all half sign-ins of the person, if the stored password is no longer `hash`. Returns
- * whether it has ended them. Waits for a change of the password that is under way. A later change ends the session
- * itself (migration 0069).
+ * Ends a new sign-in session, and all sign-ins of the person that wait for a second factor, if the stored password is
+ * no longer `hash`. Returns whether it has ended them. Waits for a change of the password that is under way. A later
+ * change ends the session itself (migration 0069).
  */
 export async function endIfPasswordChanged(
   db: Db,

@@ -67,7 +67,7 @@ const mostTries = 3
 
 /**
  * Decides one call of an agent. A person without the right to ask gets a `deny` and no error, because fail-open clients
- * let a call pass after an error. Throws only if the database cannot be reached.
+ * let a call pass after an error. Throws only if no decision can be made, e.g. because the database cannot be reached.
  */
 export async function authorize(
   context: Pick<
@@ -153,8 +153,8 @@ const sessionName = (identity: Identity, sessionId: string): string => `${identi
 
 /**
  * Returns the organization of an agent session. A new session belongs to the organization that the request names, if
- * the person is a member there, else to the organization of the key. Returns '' if the person belongs to no
- * organization.
+ * the person is a member there, else to `identity.organizationId`. This is '' if the asker uses no key and belongs to
+ * no organization.
  */
 export async function organizationOf(
   { db, agentSessions: { organizations } }: Pick<Context, 'agentSessions' | 'db'>,

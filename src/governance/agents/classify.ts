@@ -20,7 +20,7 @@ export interface ReadCall {
    * than `untrusted`.
    */
   readonly isScript: boolean
-  /** The reason for a command's side effect; null if the tool's name decides. */
+  /** For a tool that runs code: the reason for the call's side effect. null for any other tool. */
   readonly because: string | null
   readonly annotations: ToolAnnotations
   /**

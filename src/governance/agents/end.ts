@@ -39,7 +39,8 @@ export async function endSession(
       .where('status', '=', 'live')
       .returning('id')
       .executeTakeFirst()
-    // Only a live session can have pending approvals. So there is nothing to withdraw if the session was not live.
+    // Only a live session can have pending or unused approvals. So if the session was not live, there is nothing to
+    // withdraw.
     const cancelled = live === undefined ? 0 : await withdrawAll(tx, known.id)
     if (live !== undefined)
       tx.append({

@@ -57,8 +57,9 @@ export async function observe(context: Observing, asker: Asker, finished: Finish
 /**
  * Finds the decision that allowed a finished call, if the client gave the call an id; null if there is none. The newest
  * decision on the call in the call's own session counts. If this session has none, the newest decision in the person's
- * other sessions counts, e.g. in the hook's session. A second report with this id is about the same call. The report
- * marks all decisions that allowed the call as observed. So a later question with this id is about a new call.
+ * other sessions counts, e.g. in the hook's session. Each report marks all decisions that allowed the call as observed.
+ * So a later question with this id is about a new call. Without such a question, a second report is about the same
+ * call.
  */
 async function lastAnswered(
   db: Db,

@@ -37,7 +37,8 @@ export interface Question {
   readonly sideEffect: SideEffect
   /**
    * The labels that the decision uses. If the call was allowed earlier, these are the labels of that moment, because
-   * the call cannot contain data that the session got later.
+   * the call cannot contain data that the session got later. If the gateway asks about a call of the hook's session,
+   * the labels of the gateway's session are added (authorize.ts).
    */
   readonly labels: readonly Label[]
   /** The id of the decision on this call. If the call is held, the log line about its approval contains this id. */

@@ -19,7 +19,10 @@ export interface AgentSessionView {
   readonly labels: readonly string[]
   readonly label_sources: readonly LabelSource[]
   readonly decisions: { readonly allow: number; readonly deny: number; readonly require_approval: number }
-  /** The number of calls that ran although no decision had allowed them. Each of these calls raised an alert. */
+  /**
+   * The number of calls that ran although no decision had allowed them. Each of these calls raised an alert, unless the
+   * organization was over its storage limit.
+   */
   readonly unapproved_calls: number
   readonly started_at: string
   readonly last_seen_at: string

@@ -71,7 +71,10 @@ export function sharedCall(ledger: AgentLedger, op: AuthorizeOp): SharedCall | n
   return null
 }
 
-/** Returns `callHash` of the parameters for any tool. Long parameters are serialized once, and hashed once for each tool. */
+/**
+ * Returns a function that computes `callHash` for a tool and these parameters. The parameters may be long: they are
+ * serialized only once, and hashed only once for each tool.
+ */
 function hasherOf(params: unknown): (tool: string) => string {
   const hashes = new Map<string, string>()
   let canonical: string | undefined
@@ -89,8 +92,8 @@ const longestName = 64
 /**
  * Whether both names belong to the same tool. For example, the hook names a tool `mcp__svc__fs__write`, and the gateway
  * `svc` names it `mcp__fs__write`. A gateway's own name contains no double underscore. So `mcp__svc__x__y__t` is the
- * tool `mcp__x__y__t` of `svc`, and never `mcp__y__t`. If a name is too long or already taken, the gateway cuts it and
- * appends the hash of the full name.
+ * tool `mcp__x__y__t` of the gateway `svc`, and never the tool `mcp__y__t` of a gateway `svc__x`. If a name is too long
+ * or already taken, the gateway cuts it and appends the hash of the full name.
  */
 function isBehindGateway(seenByHook: string, seenByGateway: string): boolean {
   const inner = /^mcp__(.+)$/.exec(seenByGateway)?.[1]

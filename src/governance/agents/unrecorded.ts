@@ -20,7 +20,7 @@ export interface AgentDecision {
   readonly expires_at?: string | null
 }
 
-/** A denial without a stored decision: no session exists for it, or no storage is left. */
+/** Makes a denial that is not stored as a decision, e.g. because no storage is left. */
 export function unrecorded(reason: string, explanation: string): AgentDecision {
   return {
     decision: 'deny',

@@ -18,7 +18,7 @@ import { callerIn, type Asker } from './ask.ts'
 export interface AgentApproval {
   readonly approval_id: string
   readonly status: ApprovalStatus
-  /** The person whose vote decided; null while nothing is decided. */
+  /** Id of the person whose vote decided; null if no vote has decided. */
   readonly decided_by: string | null
   readonly comment: string
   readonly expires_at: string | null

@@ -14,8 +14,8 @@ export interface ApprovedState {
    */
   readonly connection?: string | null
   /**
-   * The revision that approvers saw. null if the revision could not be read: the call is then made whatever the
-   * revision is.
+   * The revision of the thing that the call changes, as the approvers saw it (`Precondition` in catalog/tool.ts). null
+   * if the tool has no precondition, or if the revision could not be read: any revision is then accepted.
    */
   readonly revision: string | null
   readonly fields: readonly PreviewField[]

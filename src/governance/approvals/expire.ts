@@ -18,8 +18,9 @@ const mostExpired = 100
 
 /**
  * Expires approvals whose time is over (commit point `approval.expire`), so that each pending approval in the list
- * can still be approved. Runs have a timer in Temporal that does the same, but a run that cannot act now misses its
- * timer. Agents' calls have no timer. Organizations take turns. Returns the number of approvals that were due.
+ * can still be approved. A waiting run has a timer in Temporal that does the same, but the timer does not help while
+ * Temporal is away. Agents' calls have no timer. Organizations take turns. Returns the number of approvals that were
+ * due.
  */
 export async function expireDue(context: Pick<Context, 'combiner' | 'db' | 'sparseLog'>): Promise<number> {
   const { rows: due } = await readDueApprovals(isOverSql(sql`clock_timestamp()`), mostExpired).execute(

@@ -132,7 +132,7 @@ function editOf(params: JsonObject): Pick<Preview, 'diff' | 'note'> {
 /** The line above each change, if a call makes several. */
 const headOf = (index: number, every: boolean): string =>
   `── change ${index + 1}${every ? ', every place' : ''} ──`
-/** Each line begins with the number of its change. So lines of two changes never count as the same line. */
+/** Puts the number of the change before each line. So the diff never matches the lines of two different changes. */
 const numbered = (index: number, text: string): string =>
   text
     .split('\n')

@@ -13,8 +13,8 @@ export interface BatchKind<Op, Shared, R> {
    */
   weight?(op: Op): number
   /**
-   * Reads everything that these operations need, in one statement. This statement is sent together with the statement
-   * that takes the lock.
+   * Reads everything that these operations need, in one statement. For the first operations of a transaction, this
+   * statement is sent together with the statement that takes the lock.
    */
   load(reader: ChainReader, ops: readonly Op[]): Promise<Shared>
   /**

@@ -55,7 +55,7 @@ export class ChainTx implements ChainReader {
   readonly granted: GrantedRun[] = []
   /** Whether outbox rows were written. If so, the relay runs right after the commit. */
   outboxWritten = false
-  /** Whether a run has ended. If so, requests that wait in other processes are woken sooner. */
+  /** Whether a run has ended. If so, other processes are notified after a shorter pause than usual (notifier.ts). */
   runEnded = false
   /** Whether a rule, policy or setting was saved. If so, later operations wait for the next transaction. */
   isPolicyChanged = false

@@ -19,10 +19,11 @@ export type { BatchKind } from './batch.ts'
  * of one family (batch.ts) read and write together. Each operation sees the effects of earlier operations. After a
  * change of the policy, the remaining operations wait for the next transaction.
  *
- * A failed batch runs again in two halves, in order. So in the end only the bad operation fails, and the other
- * operations still share commits. If the answer to a COMMIT is lost, the lane takes the lock, and so waits until the
- * lost transaction has ended. The lane then looks for the batch's last entry in the chain. The batch runs again only if
- * that entry is certainly missing.
+ * If an operation makes its batch fail or take too long, the batch runs again in two halves, in order. So in the end
+ * only the bad operation fails, and the other operations still share commits. If the answer to a COMMIT is lost, the
+ * lane takes the lock, and so waits until the lost transaction has ended. The lane then looks for the batch's last
+ * entry in the chain. If the entry is there, the batch has committed. If it is missing, nothing was saved, and the
+ * callers get an error.
  */
 export interface Combiner {
   /** Runs one operation with its own statements. If its transaction fails, `work` may run again. */
@@ -35,7 +36,7 @@ export interface Combiner {
    */
   load(): { readonly waiting: number; readonly busy: number }
   /**
-   * Returns the policy of this version. It is for callers that have read the version without the chain's lock. If
+   * Returns the policy of this version. Use this method if you have read the version without the chain's lock. If
    * memory holds another version or none, `load` reads the policy, which then stays in memory.
    */
   policy(organizationId: string, version: PolicyVersion, load: LoadPolicy): Promise<LoadedPolicy>

@@ -2,8 +2,8 @@ import { readFileSync, renameSync } from 'node:fs'
 
 /**
  * Each durable write has a name, and a line that says what a crash just before or just after the write means. Tests
- * kill the process at each point (`<name>:before`, `<name>:after`). In production the process never reads the fault
- * file.
+ * kill the process at each point (`<name>:before`, `<name>:after`): they name the point in `faultFile`. In production
+ * the process never reads this file.
  */
 export const commitPoints = {
   'run.accept': 'before: the caller gets no answer and no run exists; after: the outbox starts the run',

@@ -41,8 +41,8 @@ const settleEveryMilliseconds = 100
 const alarmEveryMilliseconds = 60_000
 
 /**
- * Runs the transactions of one organization's queue (lane.ts). Each holds the chain's lock, and uses the present
- * policy.
+ * Runs the transactions of one organization's queue (lane.ts). Each transaction holds the chain's lock, and uses the
+ * present policy.
  */
 export class LaneTransactions {
   readonly #organizationId: string

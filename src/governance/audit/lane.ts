@@ -122,7 +122,8 @@ export class Lane {
       for (const entry of batch) entry.reject(answerTo(error))
       return
     }
-    // The batch has committed. Nothing below may throw, because an error would make the batch run again.
+    // The batch has committed. Nothing below may throw: an error would end `#drain`, and because `#draining` would stay
+    // true, the lane would run no more operations.
     const { results } = committed
     batch.slice(0, results.length).forEach((entry, index) => runInTurn(() => entry.resolve(results[index])))
     this.#queue.unshift(...batch.slice(results.length))

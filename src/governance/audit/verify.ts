@@ -77,8 +77,8 @@ export class Verifier {
   }
 
   /**
-   * Takes the waiting chain with the lowest number in `#served`, but no resting chain. Among equal numbers, takes the
-   * chain that has waited longest.
+   * Takes the next of the chains that wait and do not rest. Chains without a number in `#served` come first;
+   * among these, the chain that has waited longest. Then comes the chain with the lowest number.
    */
   #takeNext(): QueuedVerification | undefined {
     const lastOf = (chain: string): number => this.#served.get(chain) ?? 0

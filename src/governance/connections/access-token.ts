@@ -23,8 +23,8 @@ import {
 
 /*
  * A server may accept each refresh token only once, so exactly one process asks for a new access token. This process
- * claims the row with a lease, which needs no database connection while the server answers. The other processes wait
- * and read the row again. The new tokens are committed before they are used.
+ * claims the connection's row for a limited time (the lease). So it holds no lock and no database connection while the
+ * server answers. The other processes wait and read the row again. The new tokens are committed before they are used.
  */
 
 export interface Refreshing {
@@ -53,7 +53,7 @@ export type NoAccess = 'gone' | 'expired'
  * the secrets backend take less time.
  */
 const leaseSeconds = 45
-/** A process that stood still for longer than this after its claim sends nothing. Its requests would outlast the lease. */
+/** No request to the server begins later than this many milliseconds after the claim: it could outlast the lease. */
 const mostBeforeSending = 20_000
 /** A call waits at most this long for a token that another process has requested. */
 const patienceMilliseconds = 20_000
@@ -243,8 +243,9 @@ async function refresh(
 }
 
 /**
- * Ends the lease, so that the next call can ask the server at once. A lease of another process stays: this process may
- * have stood still meanwhile. If the database does not answer, the lease expires by itself.
+ * Ends the lease, so that the next call can ask the server at once. If this process stood still until its lease was
+ * over, another process may have a lease now: that lease stays. If the database does not answer, the lease expires by
+ * itself.
  */
 async function release(
   db: Db,

@@ -88,7 +88,7 @@ async function accessOf(
 
 /**
  * Returns the row of the requester's own connection, else of the organization's connection. Revoked connections do not
- * count. So the requester and the organization each have at most one connection to the integration.
+ * count, so the requester and the organization each have at most one row here (unique index in migration 0035).
  */
 export function liveRow(
   db: Db,
@@ -112,8 +112,8 @@ export function liveRow(
 }
 
 /**
- * Reads a connection's secret. If the secret is gone, or if this version cannot use it, marks the connection as expired
- * and returns null.
+ * Reads a connection's secret. If the secret is gone, or if this version of Countersign cannot use it, marks the
+ * connection as expired and returns null.
  */
 async function readCredentialOf<Credential>(
   context: Refreshing,

@@ -24,7 +24,7 @@ export function keptText<Credential>(
   return JSON.stringify(grant === undefined ? credential : { credential, access_token: accessToken, scopes })
 }
 
-/** Reads the text of a secret. Returns null if this version cannot use the text. */
+/** Reads the text of a secret. Returns null if this version of Countersign cannot use the text. */
 export function readKept<Credential>(
   { grant, credential: given, kept = given }: IntegrationDeclaration<Credential>,
   text: string,

@@ -10,16 +10,16 @@ const mostQuickSeconds = 10
 
 /**
  * A run works on at most this many items of a step at the same time if the step's calls are short (`isShort`). Such a
- * call takes milliseconds, so a larger number would save no time. But it would cost: while another organization is
- * busy, only two such calls of an organization run at once, and each call that waits takes an activity in Temporal. The
- * number is stored in the run's input. So runs in progress replay with the same number after a later version has
- * changed it.
+ * call takes milliseconds, so a larger number would save no time. It would only have a cost: a worker that
+ * also serves other organizations runs only two such calls of one organization at once (call-places.ts), and each call
+ * that waits takes an activity in Temporal. The number is stored in the run's input. So runs in progress replay with
+ * the same number after a later version has changed it.
  */
 const shortItemsAtOnce = 10
 
 /**
- * A step's summary is cut to this many bytes. The interpreter adds the item to it, and Temporal accepts at most 400
- * bytes.
+ * A step's summary is cut to this many bytes. The interpreter adds the item's index to the summary, and Temporal
+ * accepts at most 400 bytes.
  */
 const mostSummaryBytes = 256
 

@@ -45,7 +45,7 @@ export interface QueueView {
 /**
  * Sets the queue for future runs of the organization (commit point `org.change`); null means the default queue. Throws
  * `not_found` for an unknown organization, and `unavailable` if Temporal does not answer. Throws `conflict` if the
- * queue has no workers, because its runs would not start.
+ * queue has no workers, because runs on this queue would not start.
  */
 export async function setQueue(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,

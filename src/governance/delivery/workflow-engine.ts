@@ -34,11 +34,11 @@ export type EngineState = 'missing' | 'running' | 'completed' | 'failed' | 'canc
 /** The calls to Temporal that the relay and the reconciler make. Each call can be repeated without harm. */
 export interface WorkflowEngine {
   start(request: StartRequest): Promise<void>
-  /** Returns false if no such workflow is running. */
+  /** Returns false if the run has no running workflow. */
   wake(runId: string, wake: Wake): Promise<boolean>
   /**
-   * Returns false if no such workflow is running. `by` is the id of the person who cancels; operators see it in
-   * Temporal.
+   * Returns false if the run has no running workflow. `by` is the id of the person who cancels; operators see this id
+   * in Temporal.
    */
   cancel(runId: string, by: string | null): Promise<boolean>
   describe(runId: string): Promise<EngineState>

@@ -21,8 +21,8 @@ interface RunFiles {
 
 /**
  * Opens the files that a run names, in their order. Returns null if the run names none. Throws `validation_error` if
- * the organization does not have a file, if the run names a file twice, or if the files have too much text. Throws
- * `conflict` if a file is deleted meanwhile.
+ * the organization does not have a file, if the run names a file twice, or if the files have too much text or too many
+ * values. Throws `conflict` if a file is deleted meanwhile.
  */
 export async function readRunFiles(
   context: Pick<Context, 'db' | 'sealer'>,

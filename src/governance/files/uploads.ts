@@ -21,7 +21,10 @@ export const createUploads = (): Uploads => ({
   parsers: new LoadBudget(4),
 })
 
-/** An upload waits at most this many milliseconds for its turn. The uploads before it take less time to arrive. */
+/**
+ * An upload waits at most this many milliseconds for memory, and then at most as long for a parser. A form must arrive
+ * in less time (`mostArrivalSeconds`), so one slow upload cannot make others fail.
+ */
 const patience = 150_000
 
 /** Reserves memory for a file of this size. Throws `unavailable` if none becomes free in time. */
@@ -32,7 +35,7 @@ export const reserveMemory = (
   signal: AbortSignal,
 ): Promise<Permit> => acquire(memory, organizationId, bytes * copies, signal)
 
-/** Calls `work` when one more file may be read. Throws `unavailable` if other files take too long. */
+/** Calls `work` as soon as a parser is free for the organization. Throws `unavailable` if other files take too long. */
 export async function inTurn<T>(
   { parsers }: Uploads,
   organizationId: string,

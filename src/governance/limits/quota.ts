@@ -27,7 +27,7 @@ export interface QuotaView {
   readonly limits: Limits
   readonly overrides: Overrides
   readonly effective: Limits
-  /** Only present if the request reads the quota, not if it changes the quota. */
+  /** Only in the answer to a request that reads the quota, not in the answer to a change. */
   readonly usage?: StorageUsage
 }
 

@@ -22,7 +22,7 @@ export interface Taken {
  * Counts the requests of organizations. A process leases a block of a window's requests from the database
  * (rate-lease.ts), and counts the requests of the block in memory. Callers pass the present limits. A block that was
  * leased under another limit is not used any more. So a changed limit holds in every process from the next request on.
- * There is one exception: for an agent's key that asks often, it can take a second (docs/decisions/0049).
+ * There is one exception: an agent's key that asks often may keep the old limit for a second (docs/decisions/0049).
  */
 export interface Rates {
   /**
@@ -39,7 +39,7 @@ interface Block {
   readonly limit: number
   readonly startedAt: string
   readonly resetAt: number
-  /** Requests of the window that no process had leased yet when this block was leased. */
+  /** Requests of the window that were still not leased to any process right after this block was leased. */
   readonly free: number
   /**
    * The block can be used until this time, by `performance.now()`. It is a little before the window's end, never after
@@ -71,7 +71,7 @@ function createBlocks(db: Db) {
   const lease = async (key: string, organizationId: string, bucket: Bucket, limit: number): Promise<void> => {
     const sentAt = performance.now()
     const old = blocks.get(key)
-    // The unused requests are returned with the next lease, so they must not be used from here on.
+    // `leaseBlock` gives the unused requests of the old block back, so they must not be used from here on.
     const unused = old === undefined ? null : { startedAt: old.startedAt, count: old.left }
     blocks.delete(key)
     const got = await leaseBlock(db, organizationId, bucket, limit, unused)

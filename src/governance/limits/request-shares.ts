@@ -39,9 +39,8 @@ export const mostWaiting = 1_000
  */
 const restFactor = 8
 /**
- * Limits the duration of a request that counts for the pause: at most this many times as long as the thread worked for
- * the request. In the rest of the duration, the thread worked for other requests, and this must not make the pause
- * longer.
+ * The pause depends on the duration of the request, up to this many times the thread's work for the request. In the
+ * rest of the duration, the thread worked for other requests, which must not make the pause longer.
  */
 const mostWaited = 8
 /** The longest pause, in milliseconds. */
@@ -80,8 +79,8 @@ export async function withShare<T>(
 export interface Place {
   /**
    * From now on, the thread's work counts for this request, until the request waits or the thread works for another
-   * request. Call it before work that may take long. Work that is not counted causes no pause of this organization, so
-   * it delays the others.
+   * request. Call it before work that may take long. If this work were not counted, the organization would not have to
+   * pause after it, and could delay the other organizations.
    */
   works(): void
   /** Counts work that the thread did for this request before, in milliseconds. */
@@ -98,8 +97,8 @@ export interface Place {
  */
 export interface Entry {
   /**
-   * Resolves when the request may be worked on. Throws the errors of `Shares.enter`. Only the first call waits. `worked`:
-   * how many milliseconds the thread has worked for the request before, such as to read its body.
+   * Resolves when the request may be worked on. Throws the errors of `Shares.enter`. Only the first call waits.
+   * `worked`: how many milliseconds the thread has worked for the request before, such as to read its body.
    */
   admit(size: Size, worked?: number): Promise<void>
   works(): void

@@ -14,8 +14,8 @@ export interface Exceeded {
 
 export interface RunCapacity {
   /**
-   * The limit that refuses the new run; null if no limit does. This limit also refuses a run that needs no slot yet,
-   * because the run first waits for its approval.
+   * The limit that refuses the new run; null if no limit does. It refuses every new run, even a run that first waits
+   * for its approval and so needs no slot yet.
    */
   readonly refused: Exceeded | null
   /** `taken` if the run may start now; `queued` if it must wait for a slot. */

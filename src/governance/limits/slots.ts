@@ -39,13 +39,13 @@ async function readSlots(tx: ChainTx): Promise<{ taken: number; waiting: number 
 
 /**
  * Grants free slots to waiting runs in the order of acceptance, and tells Temporal through the outbox. A `queued` run
- * is started, and waiting calls of a `waits` run are woken. The statement also sees slots that earlier statements of
- * this transaction have freed. The caller appends the audit entry.
+ * is started, and waiting calls of a `waits` run are woken. Slots that earlier statements of this transaction have
+ * freed are granted too. The caller appends the audit entry.
  */
 export function grantSlots(tx: ChainTx, limit: number): void {
   const granted = tx.send(grantFreeSlots({ organizationId: tx.organizationId, limit, wakeKey: slotKey }))
-  // The answer of this statement arrives before the commit. After the commit, requests that wait for these runs are
-  // woken, and the log gets its lines. If the statement fails, the commit fails too.
+  // The answer of this statement arrives before the commit. After the commit, requests that wait for the granted runs
+  // are woken, and each granted run is logged. An error is ignored here, because it makes the commit fail.
   granted.then(
     (runs) =>
       runs.forEach((run) => {

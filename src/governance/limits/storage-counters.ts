@@ -9,10 +9,7 @@ import type { Log } from '../../shared/log.ts'
  * This file maintains the counters of stored data, outside the transactions that store the data (docs/decisions/0074).
  */
 
-/**
- * The amounts that an organization stores: MiB of data, pending approvals, rules and label rules, and MiB of memory
- * values.
- */
+/** What an organization stores now. The fields with `_mb` are in MiB, and `rules` counts rules and label rules. */
 export interface StorageUsage {
   readonly storage_mb: number
   readonly pending_approvals: number
@@ -38,9 +35,9 @@ const mostOrganizations = 1_000
 const mostMoves = 10_000
 
 /**
- * Adds the rows of `storage_moves` to the counters, and deletes them, in one transaction for each organization. Database
- * triggers write these rows if they cannot change a counter directly. The transaction locks the organization's row of
- * `chain_head` first, like every other transaction.
+ * Adds the rows of `storage_moves` to the counters, and deletes the rows, in one transaction for each organization.
+ * Database triggers write these rows if they cannot change a counter directly. The transaction locks the organization's
+ * row of `chain_head` first, like every other transaction.
  */
 export async function gatherMoves(db: Db): Promise<void> {
   const { rows } = await sql<{ organization_id: string }>`
@@ -71,9 +68,9 @@ export async function recount(db: Db, log: Log): Promise<void> {
 
 /**
  * Recounts the organization with the oldest count, if this count is older than a day. Adds the difference to the
- * counters and does not set them, so that concurrent changes still count. Returns whether there was such an
- * organization. Logs a difference, because it comes from a bug, or from a process of an older version that wrote at the
- * same time.
+ * counters (through `storage_moves`) and does not overwrite them, so that concurrent changes still count. Returns
+ * whether there was such an organization. Logs a difference, because it comes from a bug, or from a process of an older
+ * version that wrote at the same time.
  */
 async function recountOne(db: Db, log: Log): Promise<boolean> {
   const { rows } = await sql<{ organization_id: string }>`

@@ -58,9 +58,9 @@ export interface Growth<R> {
   /** `action` of the audit entry that records a refusal, e.g. `create`. */
   readonly action: string
   /**
-   * The number of characters that the operation stores. For a replacement, pass a function that returns how many
-   * characters longer the new value is than the old value. A replacement that is not longer is accepted even over the
-   * limit.
+   * The number of bytes that the operation stores; for JSON, the number of characters is enough. For a replacement,
+   * pass a function that returns how many bytes more are stored than before. If it returns 0 or less, the replacement
+   * is accepted even over the limit.
    */
   readonly bytes?: number | ((tx: ChainTx) => Promise<number>)
   /** Checks further limits. Returns the limit that would be exceeded, else null. */

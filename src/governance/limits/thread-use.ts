@@ -2,15 +2,15 @@ import { performance } from 'node:perf_hooks'
 
 /** An organization counts as served for this many milliseconds after its last request. */
 const rememberedMilliseconds = 10_000
-/** Milliseconds between two measurements of whether the thread is busy. */
+/** A measurement of the thread covers at least this many milliseconds. */
 const busyWindow = 100
 /** After this many milliseconds, the thread's work for a request counts only half. */
 const halfLife = 2_000
 /** An organization uses more than its part of the thread if it uses more than this multiple of the mean use. */
 const unfair = 1.3
 /**
- * An organization that uses less than this part of the thread's work is never slowed down, however many organizations
- * there are.
+ * An organization that uses less than this part of the thread's work never counts as using too much, however many
+ * organizations there are.
  */
 const leastUnfair = 0.25
 
@@ -31,15 +31,15 @@ export interface ThreadLoad {
   /** Whether the thread had much to do in the latest measurement. */
   isBusy(): boolean
   /**
-   * How many times as long as usual an organization that uses too much must pause: 1 to `mostStrain`. It rises while
-   * the thread itself is overloaded, or while the processors are, so that the thread waits for one in the middle of its
-   * work. Otherwise it falls.
+   * A factor from 1 to `mostStrain` that multiplies the pause of an organization that uses too much. The factor
+   * rises while the thread or the processors are overloaded, and falls otherwise. Overloaded processors make the thread
+   * wait in the middle of its work.
    */
   strain(): number
 }
 
 const mostStrain = 16
-/** In each measurement, the strain rises or falls by this factor. */
+/** A measurement multiplies the strain by `rise`, or by `fall` once for each of its `windows`. */
 const rise = 1.2
 const fall = 0.87
 /** A thread that works for more than this part of the time is overloaded. */
@@ -55,7 +55,7 @@ export interface Measured {
   readonly utilization: number
   /** The part of its work in which the thread waited for a processor, 0 to 1. */
   readonly waited: number
-  /** How many `busyWindow` the measurement covers. */
+  /** The length of the measurement, in whole multiples of `busyWindow`. */
   readonly windows: number
 }
 
@@ -66,8 +66,8 @@ export function strainAfter(strain: number, { utilization, waited, windows }: Me
 }
 
 /**
- * @param share The thread is busy if it works for more than this part of the time. While it is strained, it is busy from
- *   `leastWork` on, because then other threads of the machine have much to do.
+ * @param share The thread is busy if it works for more than this part of the time. While the strain is above 1,
+ *   `leastWork` replaces `share`, because the thread or the processors were overloaded a short time ago.
  */
 export function createThreadLoad(share: number): ThreadLoad {
   let before = performance.eventLoopUtilization()

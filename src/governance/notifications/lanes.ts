@@ -11,7 +11,8 @@ import type { Db } from '../../db/schema/index.ts'
 
 /**
  * A turn lasts this long unless it is renewed. Sending a message takes less time, from the record of the intent to the
- * end of the request. So if a process dies, its message has arrived before the next turn looks for the message.
+ * end of the request. If a process dies, the next turn looks in Slack for its last message. By then, a message that was
+ * sent has arrived.
  */
 export const leaseSeconds = 45
 

@@ -35,7 +35,8 @@ export interface SentMessage {
 /** Reads the message with this id. Returns null if the message was removed. */
 export async function readSentMessage(db: Db, id: string): Promise<SentMessage | null> {
   // `wanted` is read first, then the subjects. A subject may change between the two reads. The message then already
-  // shows this change, but `wanted` does not count it yet. So the message is only checked once more.
+  // shows this change, but `wanted` does not count it yet. The only effect is that the message is checked again
+  // later.
   const row = await db
     .selectFrom('notifications as n')
     .innerJoin('organizations as o', 'o.id', 'n.organization_id')

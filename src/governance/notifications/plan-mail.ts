@@ -80,6 +80,6 @@ function mailsTo({ userId, delaySeconds }: Reader, subject: Subject, now: number
   const news = row(subject.kind === 'call' ? 'outcome.unknown' : 'approval.created', first)
   if (reminder === null) return [news]
   const last = row('approval.reminder', reminder)
-  // A person may choose a delay that is longer than the approval waits. This person gets the reminder alone, in time.
+  // If the chosen delay ends only at the time of the reminder or later, the person gets only the reminder.
   return first < reminder ? [news, last] : [last]
 }

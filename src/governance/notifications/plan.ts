@@ -12,8 +12,8 @@ import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects
 
 /*
  * Turns notices into messages. A transaction that changes an approval, an unknown outcome or a run inserts a notice.
- * Another transaction deletes the notices and inserts rows of `notifications`. So each recipient has one row for each
- * subject and event, even after a crash.
+ * One later transaction deletes the notices and inserts the missing rows of `notifications`. So even after a crash,
+ * each recipient has one row for each channel, subject and event.
  */
 
 /** One pass handles at most `mostOrganizations` organizations, and at most `mostNotices` notices of each. */

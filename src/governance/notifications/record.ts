@@ -21,8 +21,8 @@ export const hashOfText = (text: string): string => createHash('sha256').update(
 
 /**
  * Commits that the message may be sent from now on (commit point `notification.intent`). Renews the lease, so that no
- * other process looks for the message before it has arrived. Returns false if the message must not be sent now, because
- * this process has lost the lane or the message has changed.
+ * other process looks for the message in Slack before the message has arrived. Returns false if the message must not be
+ * sent now, because this process has lost the lane or the message has changed.
  */
 export async function markIntent(
   db: Db,

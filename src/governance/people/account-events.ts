@@ -6,7 +6,7 @@ import type { Context } from '../context.ts'
 import { forgetGuesses } from './guesses.ts'
 import { forgetUsedCodes } from './used-codes.ts'
 
-/** One call records at most this many events. Organizations take turns. */
+/** One call records at most this many events. Organizations take turns within a call (see `readAccountEvents`). */
 const atOnce = 200
 
 /**

@@ -96,9 +96,10 @@ export async function listApiKeys(db: Db, caller: Caller, page: PageRequest): Pr
 
 /**
  * Changes one of the caller's keys. An owner may change any key of the organization. Throws `not_found` for other keys.
- * The changed key is checked against the caller's rights like a new key, but revoking is always allowed. An owner may
- * only reduce the rights of another person's key, and gets `insufficient_role` for more rights. Throws `conflict` for a
- * deleted key.
+ * The scopes of the changed key must not exceed the caller's scopes or role, but a change that only revokes the key is
+ * always allowed. If the change adds rights, the key may not expire later than the key that the caller uses. An owner
+ * may only reduce the rights of another person's key, and gets `insufficient_role` for more rights. Throws `conflict`
+ * for a deleted key.
  */
 export async function changeApiKey(
   context: Acting,

@@ -86,8 +86,9 @@ export async function bootstrapIdentities(
 }
 
 /**
- * Returns the id of the first organization if it has no members yet. The organization is new, or an interrupted start
- * has left it behind. Returns null if the first organization has members. Personal organizations do not count.
+ * Returns the id of the first organization if it has no members yet. An interrupted start may have left it behind. If
+ * there is no organization, makes one with this name. Returns null if the first organization has members. Personal
+ * organizations do not count.
  */
 export async function emptyOrganization(db: Db, name = 'Countersign'): Promise<string | null> {
   return db.transaction().execute(async (trx) => {

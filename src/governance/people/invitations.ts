@@ -159,8 +159,8 @@ export async function acceptInvitation(
       .where('id', '=', found.id)
       .executeTakeFirstOrThrow()
     const made = { organization_id: tx.organizationId, role: row.role }
-    // Another request with this idempotency key may have accepted the invitation meanwhile. `markActed` then throws.
-    // The call comes first, because the checks below would answer with a wrong error.
+    // Another request with this idempotency key may have accepted the invitation meanwhile. `markActed` then throws. It
+    // is called before the checks below, because they would throw a wrong error in this case.
     await once?.markActed(tx.trx, made)
     const inviter = await roleUnderLock(tx, row.invited_by)
     if (statusOf(row, tx.now) !== 'pending' || inviter !== 'owner') throw noInvitation()

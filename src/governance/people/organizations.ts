@@ -81,9 +81,9 @@ async function reserve(
 ): Promise<string> {
   const { mustBeConfirmed, organizationsPerPerson: most } = config.people
   return db.transaction().execute(async (trx) => {
-    // Takes the exclusive lock of the person's row at once. If each of two transactions first took the shared lock,
-    // neither could then take the exclusive lock. The second transaction waits here, and then sees the organization of
-    // the first.
+    // Takes the exclusive lock of the person's row at once. If two transactions first took the shared lock (in
+    // `requireProvenAddress`), neither could then take the exclusive lock. The second transaction waits here, and then
+    // sees the organization of the first.
     await sql`select from users where id = ${userId} for no key update`.execute(trx)
     if (mustBeConfirmed) await requireProvenAddress({ trx }, userId)
     const { rows } = await takeUnusedOrganization({ userId, name, unusedAfter }).execute(trx)
@@ -119,7 +119,7 @@ async function requireFewer(db: Db, userId: string, most: number | null): Promis
   )
 }
 
-/** The time for `Retry-After`. It is long, because only an operator can raise the limit. */
+/** Callers are told to wait this long (`Retry-After`). It is long, because only an operator can raise the limit. */
 const secondsUntilAsked = 24 * 3600
 
 interface NewRow {
@@ -176,8 +176,8 @@ async function addOwner(
   },
 ): Promise<OrganizationView> {
   return context.combiner.run(id, 'org.change', async (tx) => {
-    // This check comes first and locks the person's row. A first proof of the address ends sessions. It has committed
-    // before the next check, or it waits for this transaction.
+    // This check comes first, because it locks the person's row. The first `proveAddress` of a person ends sessions and
+    // keys. If it runs at the same time, it has committed before the next check, or it waits for this transaction.
     if (!personal && context.config.people.mustBeConfirmed) await requireProvenAddress(tx, userId)
     if (sender !== null) await requireStillValid(context, tx, sender)
     const { numInsertedOrUpdatedRows } = await tx.trx

@@ -3,8 +3,8 @@ import type { Db } from '../../db/schema/index.ts'
 import { isOfDomain, type SignUp } from '../../shared/sign-up-setting.ts'
 
 /**
- * Returns whether an account may be made with this address. The person has not yet proven that they receive mail at
- * this address. If only some addresses may sign up, the person must confirm the address before the first sign-in
+ * Returns whether an account may be made with this address. Does not check that the person really receives mail at this
+ * address. So if only some addresses may sign up, the person must confirm the address before the first sign-in
  * (`mustConfirmFirst`).
  */
 export async function maySignUp(db: Db, signUp: SignUp, email: string): Promise<boolean> {

@@ -63,8 +63,8 @@ export interface Account {
  * Linking the same account again changes nothing.
  *
  * Throws `insufficient_role`, `not_found` for a non-member, `validation_error` for a wrong code, and `rate_limited`
- * after too many codes. Throws `conflict` if the account is linked to another member, if the code cannot be sent, or while
- * the caller's address is not confirmed.
+ * after too many codes. Throws `conflict` if the account is linked to another member, if the code cannot be sent, or
+ * while the caller's address is not confirmed.
  */
 export async function linkSlackAccount(
   context: Acting,

@@ -157,8 +157,8 @@ function update(
 }
 
 /**
- * Counts the bytes of the body without its status. A rule can always be made inactive, even above a limit, so the
- * longer word `inactive` must not count.
+ * Counts the bytes of the body without its status. So a rule can always be made inactive, even above a limit, although
+ * the word `inactive` is longer than `active`.
  */
 const sizeOf = (body: AnyBody): number => Buffer.byteLength(JSON.stringify({ ...body, status: '' }))
 

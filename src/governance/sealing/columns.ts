@@ -24,7 +24,7 @@ export interface SealedColumn {
   readonly stored: 'bytes' | 'base64'
   /** The column in which an older version stored the same values unencrypted. */
   readonly plain?: string
-  /** Further columns of the row that `place` reads. */
+  /** The columns that `place` reads in addition to `key`. */
   readonly also?: readonly string[]
   place(row: Row): string
 }

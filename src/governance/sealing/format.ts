@@ -10,12 +10,13 @@ import { freeBytes } from '../../shared/free-bytes.ts'
 import { nextTurn } from '../../shared/time-slices.ts'
 
 /*
- * Sealed bytes have this format (AES-256-GCM; sizes in bytes). The body is as long as the plain bytes.
+ * Sealed bytes have one of two formats (AES-256-GCM; sizes in bytes). The first byte is the version of the format. The
+ * body is as long as the plain bytes.
  *
  * 1 | iv 12 | tag 16 | body            sealed with the installation's key: data keys, and values of older versions
  * 2 | key id 8 | iv 12 | tag 16 | body sealed with the data key of this id
  *
- * The place (row and column of the bytes) is authenticated. In version 2 the header is authenticated too.
+ * The place (row and column of the bytes) is authenticated. In version 2, the version and the key id are too.
  */
 
 const byInstallation = 1

@@ -21,8 +21,8 @@ export class WrongKey extends Error {
  */
 export const leaseMilliseconds = 10_000
 /**
- * If the newest key was read longer ago than this, `current` returns it once more, and looks for a newer key in the
- * background.
+ * If the newest key was read longer ago than this, but not longer ago than `leaseMilliseconds`, `current` still returns
+ * this key. It also looks for a newer key in the background.
  */
 const refreshMilliseconds = 3_000
 

@@ -56,7 +56,7 @@ export interface Rotation {
  * - Throws `conflict` if another call is running.
  * - Throws WrongKey if no installation key opens the newest data key.
  * - If `installationKey` is true: throws `conflict` if all data keys are already wrapped with DATA_ENCRYPTION_KEY and
- *   no old key is set. Throws another error if no installation key opens one of the older data keys.
+ *   no old key is set. Throws another error if there is an older data key that no installation key opens.
  */
 export async function rotateKey(context: Rotating, options: RotationOptions): Promise<Rotation> {
   const client = await context.pool.connect()

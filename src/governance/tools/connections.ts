@@ -57,8 +57,8 @@ function connectionStanding(
     return ofIntegration(tool.name, tool.connection, liveConnection(connections, tool.connection, userId))
   const { ownService } = tool
   const own = ownService === undefined ? null : liveConnection(connections, ownService.integration, userId)
-  // `own` is a connection to the service that people may connect in place of the installation's. Even if `own` has
-  // expired, the installation's connection does not replace it, because the call would act as another account.
+  // `own` is the connection to `ownService`, the service that people may connect in place of the installation's. If
+  // `own` has expired, the installation's service is not used either, because the call would act as another account.
   if (ownService !== undefined && own !== null) return ofIntegration(tool.name, ownService.integration, own)
   const connected = installation.installationTools === 'all' || connections.installation.has(tool.name)
   const orOwn = ownService === undefined ? '' : `, or people a service of their own ${connectIt(tool.name)}`

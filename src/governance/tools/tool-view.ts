@@ -33,7 +33,7 @@ export function toolView(
   }
 }
 
-/** A tool with `ownService` sends a call through that service with a key. */
+/** Describes how a tool sends calls through its own service: each call has an idempotency key. */
 const ownServiceView = ({ integration, knowsKeySeconds }: OwnService) => ({
   integration,
   repeat: 'keyed' as const,

@@ -7,7 +7,8 @@ import { freeSpace } from './disk-space.ts'
 /** Each count reads at most this many rows. */
 const mostRows = 10_000
 /**
- * The database and the disk are read at most once in this many milliseconds. Scrapes in this time repeat their numbers.
+ * The database and the disk are read at most once in this many milliseconds. Other scrapes in this time report the
+ * numbers that were read last.
  */
 const keptMilliseconds = 5_000
 /** If the database does not answer within this time, it counts as down for this scrape. */

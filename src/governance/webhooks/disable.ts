@@ -2,11 +2,11 @@ import type { Context } from '../context.ts'
 import type { Attempt } from './send.ts'
 import type { WebhookRow } from './webhook-view.ts'
 
-/** A webhook is turned off after this many seconds without a success. */
+/** A webhook is turned off if attempts have failed for this many seconds and none has succeeded. */
 const disableSeconds = 3 * 24 * 3_600
 
 /**
- * Turns a webhook off if its receiver wants no more messages, or if nothing has arrived for days. Its waiting
+ * Turns a webhook off if its receiver wants no more messages, or if its attempts have failed for days. Its waiting
  * deliveries stay until they are given up, in case an owner turns the webhook on again. `waits` is the number of
  * seconds since the first failure after the last success.
  */

@@ -29,8 +29,8 @@ export type NewWebhook = WebhookView & { readonly secret: string }
 
 /**
  * Creates a webhook. It gets the events of all later transactions. Throws `validation_error` if no request may be sent
- * to the address, or if the organization already has `mostWebhooks` webhooks. Throws `conflict` while the caller's address
- * is not confirmed. Also throws the errors of `growAs`.
+ * to the address, or if the organization already has `mostWebhooks` webhooks. Throws `conflict` while the caller's
+ * address is not confirmed. Also throws the errors of `growAs`.
  */
 export async function createWebhook(
   context: Managing,
@@ -114,8 +114,8 @@ export interface WebhookChange {
 
 /**
  * Changes a webhook. The change takes effect from the next event and the next attempt on. Throws `not_found`, and
- * `validation_error` for an address to which no request may be sent. Throws `conflict` while the caller's address is not
- * confirmed.
+ * `validation_error` for an address to which no request may be sent. Throws `conflict` while the caller's address is
+ * not confirmed.
  */
 export async function changeWebhook(
   context: Managing,

@@ -4,9 +4,10 @@ import type { ChainTx } from '../audit/chain-tx.ts'
 import { DomainError } from '../errors.ts'
 
 /**
- * A template is a workflow's version that an owner approved. A workflow without an entry is in state *draft*. An
- * *active* template can be used. A *deprecated* template can be used, with a warning. An *archived* template can never
- * be used again. Later versions of the workflow do not change the template.
+ * A template is a workflow's version that an owner approved. Each template has an entry in `registry_entries`. A
+ * workflow without an entry is in state *draft*. An *active* template can be used. A *deprecated* template can be used,
+ * with a warning. An *archived* template can never be used again. Later versions of the workflow do not change the
+ * template.
  */
 export interface TemplateView {
   /** The workflow's id. */
@@ -53,8 +54,8 @@ export async function entryOf(tx: ChainTx, workflowId: string): Promise<EntryRow
 }
 
 /**
- * Throws `conflict` if the workflow is a template in use. Members may delete workflows, but only owners may end a
- * template, and only after a deprecation has warned the users of the template.
+ * Throws `conflict` if the workflow is a template that is not archived. Members may delete workflows, but only owners
+ * may end a template, and only after a deprecation has warned the users of the template.
  */
 export async function requireNoTemplate(tx: ChainTx, workflowId: string): Promise<void> {
   const entry = await entryOf(tx, workflowId)

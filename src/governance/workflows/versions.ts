@@ -15,7 +15,8 @@ export interface VersionSummary {
   readonly deployed_by: string
   readonly message: string
   /**
-   * For a rollback: the version that was current, and the version whose definition was copied. null for other versions.
+   * If this version is a rollback: `rolled_back_from` is the version that was current before, and `rolled_back_to` is
+   * the version whose definition was copied. Otherwise both are null.
    */
   readonly rolled_back_from: number | null
   readonly rolled_back_to: number | null

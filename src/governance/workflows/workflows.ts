@@ -183,7 +183,7 @@ function warningsOf(
 
 /**
  * Deletes a workflow. Runs in progress go on, because they use a frozen version. Throws `conflict` if the workflow is a
- * template in use.
+ * template that is not archived.
  */
 export async function deleteWorkflow(context: Acting, caller: Caller, id: string): Promise<void> {
   await runAs(context, caller, 'org.change', async (tx) => {

@@ -15,7 +15,7 @@ const called = /^#?([\p{Ll}\p{Lo}\p{Lm}\p{M}\p{Nd}_-]{1,80})$/u
 
 /**
  * The channel that a text names, in the form that policies use: `@me`, an id, or `#name`. A link becomes the id in it.
- * null for everything else, such as look-alike characters. A name and an id are never equal, because only Slack knows
+ * null for everything else, such as full-width letters. A name and an id are never equal, because only Slack knows
  * which channel has which name.
  */
 export function channelOf(text: string): string | null {

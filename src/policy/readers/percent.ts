@@ -1,4 +1,7 @@
-/** Matches text in which each `%` begins the percent-encoding of a UTF-8 character (RFC 3986, RFC 3629). Linear. */
+/**
+ * Matches text in which each `%` belongs to the percent-encoding of a UTF-8 character (RFC 3986, RFC 3629). Takes
+ * linear time.
+ */
 const encoded = new RegExp(
   [
     String.raw`^(?:[^%]|%[0-7]X|%(?:c[2-9a-f]|dX)C|%e0%[ab]XC|%e[1-9a-cef]CC|%ed%[89]XC`,
@@ -11,8 +14,8 @@ const encoded = new RegExp(
 )
 
 /**
- * Decodes percent-encoding. null: a `%` begins no character. `decodeURIComponent` throws then. An error takes several
- * microseconds, and a hostile text has thousands of such places, so this function looks first.
+ * Decodes percent-encoding. null: a `%` belongs to no encoded character. `decodeURIComponent` would throw then. So the
+ * text is tested first: an error takes several microseconds, and a hostile link can have thousands of such parts.
  */
 export function percentDecoded(text: string): string | null {
   if (!text.includes('%')) return text

@@ -85,10 +85,10 @@ function isLoneLink(text: string, start: string): boolean {
 }
 
 /**
- * Returns hosts that `hostsIn` finds in each text with this outline (`Hole.outline`), whatever its unknown parts are. In
- * a link at the start, the host is certain once its authority has ended, e.g. with `/`. After an `@`, a host is certain
- * once a sign of `hostEnds` or the end of the text follows. It stays in one piece of the text then, and `hostsIn` reads
- * the text after every `@` of a piece: also in quotes, comments and links.
+ * Returns hosts that `hostsIn` finds in each text with this outline (`Hole.outline`), whatever its unknown parts are.
+ * In a link at the start, the host is certain once its authority has ended, e.g. with `/`. After an `@`, a host is
+ * certain once a sign of `hostEnds` or the end of the text follows. `hostsIn` splits a text into pieces, but never
+ * within such a host. In each piece it reads the host after every `@`, also in quotes, comments and links.
  */
 export function settledHosts(outline: string, budget: Budget): Host[] {
   budget.spend(outline.length >> 5)

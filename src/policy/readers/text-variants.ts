@@ -35,7 +35,7 @@ const encodedWord = /=\?([^?\s]{1,80})\?([qb])\?([^?\s]*)\?=/gi
 
 const isAscii = (text: string): boolean => /^[ -~\s]*$/.test(text)
 
-/** True for white space, the end of the text, or one of `signs`. */
+/** True for white space, for one of `signs`, and for undefined (the start or the end of the text). */
 function isBetween(char: string | undefined, signs: string): boolean {
   return char === undefined || char.trim() === '' || signs.includes(char)
 }
@@ -44,8 +44,9 @@ function isBetween(char: string | undefined, signs: string): boolean {
 type Charsets = Map<string, TextDecoder | null>
 
 /**
- * Words of a text with more charsets than this are decoded as UTF-8, so that a hostile text costs little: an unknown
- * charset takes an error. Addresses are read all the same, because almost every charset contains ASCII.
+ * If a text names more charsets than this, words in the later charsets are decoded as UTF-8. So a hostile text costs
+ * little, although `TextDecoder` throws for an unknown charset, which is slow. Addresses are still read, because almost
+ * every charset contains ASCII.
  */
 const mostCharsets = 50
 

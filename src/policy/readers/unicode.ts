@@ -1,4 +1,5 @@
-// Combining marks, and the two half-width characters that become marks.
+// Finds thirty combining marks that are followed by one more. Two half-width characters count too, because NFKC turns
+// them into marks.
 const manyMarks = /[\p{M}\uff9e\uff9f]{30}(?=[\p{M}\uff9e\uff9f])/gu
 
 /**

@@ -25,7 +25,7 @@ export class DocumentRefused extends Error {
 export interface ParsedDocument {
   readonly kind: DocumentKind
   readonly text: Buffer
-  /** A JSON list with one object for each row; null if the file is no table, or if the table has too many cells. */
+  /** A JSON list with one object for each row; null if the file is no table, or if the table is too large. */
   readonly rows: Buffer | null
 }
 

@@ -57,7 +57,7 @@ function unzip(
   }
 }
 
-/** Packs the parts into an archive without compression, because the libraries read archives. */
+/** Packs the parts into an archive again (without compression), because the libraries accept only a whole archive. */
 const packed = (parts: Unzipped): Uint8Array => zipSync(parts, { level: 0 })
 
 export async function textOfDocx(parts: Unzipped): Promise<string> {

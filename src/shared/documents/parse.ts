@@ -3,9 +3,9 @@ import { DocumentRefused, reply, type ParsedDocument, type Reply } from './docum
 import { runInSandbox, SandboxDied, type SandboxOptions } from './sandbox.ts'
 
 /**
- * Reads an uploaded file. The content of the file decides its type. Only for text, the name or the media type decides
- * whether it is CSV. Everything but plain text is read in a process of its own (sandbox.ts). Throws DocumentRefused, or
- * the signal's reason.
+ * Reads an uploaded file. The content of the file decides its type. If the content is text, the name or the media type
+ * can say that it is CSV. Everything but plain text is read in a process of its own (sandbox.ts). Throws
+ * DocumentRefused, or the signal's reason.
  */
 export async function parseDocument(
   bytes: Buffer,
@@ -57,7 +57,10 @@ function binaryKind(bytes: Buffer, name: string): 'pdf' | 'office' | null {
   return null
 }
 
-/** Other bytes may stand before the marker of a PDF. But a text that only mentions the marker is no PDF. */
+/**
+ * True if the marker of a PDF is in the first 1,024 bytes. Any bytes may stand before it if the name ends with `.pdf`
+ * or the file is no text. Otherwise only white space may stand before it, because a text can just mention the marker.
+ */
 function isPdf(bytes: Buffer, name: string): boolean {
   const marker = bytes.subarray(0, 1024).indexOf('%PDF-')
   if (marker < 0) return false

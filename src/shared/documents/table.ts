@@ -87,8 +87,8 @@ export function tableOf(lines: Iterable<readonly Cell[]>): Table {
 const pieceLength = 64 * 1024
 
 /**
- * Reads a CSV text as a table. It reads the whole text, also if the table is too large, so that it finds every broken
- * line.
+ * Reads a CSV text as a table. It reads the whole text even if the table is too large, so that a broken line is found
+ * wherever the line stands.
  */
 export async function tableOfCsv(text: string, signal?: AbortSignal): Promise<Table> {
   const table = new TableBuilder()

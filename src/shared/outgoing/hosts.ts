@@ -60,7 +60,7 @@ export function isPublicAddress(address: string): boolean {
   const withoutZone = address.split('%', 1)[0] ?? ''
   if (!ipaddr.isValid(withoutZone)) return false
   // `process` turns `::ffff:10.0.0.1` into `10.0.0.1`. Other IPv6 addresses that contain an IPv4 address (6to4, Teredo,
-  // NAT64) are not in the range `unicast`.
+  // NAT64) are not in the range `unicast`, so they are refused below.
   const read = ipaddr.process(withoutZone)
   if (read.range() !== 'unicast' || read.toString() === azureMetadata) return false
   // All IPv6 addresses outside `2000::/3` are reserved, such as `::127.0.0.1` and `fec0::1`.

@@ -36,8 +36,8 @@ export interface Bounds {
    */
   readonly dropsBody?: true
   /**
-   * false: no redirect is followed. Each redirect of this service leads to another resource than the one that the
-   * decision was about.
+   * false: no redirect is followed. Set this for a service whose redirects lead to another resource. The rules have
+   * decided only about the resource that the request names.
    */
   readonly followsRedirects?: false
   readonly signal?: AbortSignal
@@ -55,8 +55,8 @@ const copiesOfAnswer = 4
 /** All requests to services that an organization connects go through this interface. */
 export interface Outgoing {
   /**
-   * Returns the reason why no request may go to this address, as one clause; null if requests may go there. Does not
-   * look the name up: this happens when a request is sent.
+   * Returns the reason why no request may go to this address, as one clause; null if there is no reason. Does not look
+   * up the host. So a host with a private address is refused only when a request is sent.
    */
   refusalOf(address: string): string | null
   /**
@@ -219,7 +219,7 @@ function expectedBytes({ headers }: Answered, { bytes }: Bounds): number {
   return declared !== null && /^\d{1,12}$/.test(declared) ? Math.min(Number(declared), bytes) : bytes
 }
 
-/** True if the client library could parse the body as JSON. It may do so whatever content type the answer has. */
+/** True if the body begins like a JSON list or object. A client library may parse it, whatever the content type is. */
 function isJson(body: Buffer): boolean {
   const first = body.find((byte) => !whitespace.has(byte))
   return first === 0x5b || first === 0x7b

@@ -26,8 +26,8 @@ export const ed: Program = (args, shell, call) => {
 }
 
 /**
- * The shell command in a line of ed; undefined if there is none. It has the form `!command` or `w !command`, with one of
- * several letters in place of `w`. Line numbers, marks, searches and `g/expression/` may stand before it.
+ * The shell command in a line of ed; undefined if there is none. It has the form `!command` or `w !command`. Other
+ * letters can stand in place of `w`. Line numbers, marks, searches and `g/expression/` may stand before the command.
  */
 function runByEd(line: string): string | undefined {
   if (isUnknown(line)) return line

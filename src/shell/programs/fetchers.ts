@@ -3,8 +3,8 @@ import type { Program, Shell } from '../types.ts'
 import { has, readOptions, valueOf } from './options.ts'
 
 /*
- * Programs that only fetch count as harmless. They count as egress if the name that they request contains the output of
- * a command, because the server reads this name.
+ * Programs that only fetch usually count as harmless. They count as egress if the name that they request contains the
+ * output of a command, because the server reads this name.
  */
 
 const asks = (shell: Shell, name: string): void =>

@@ -196,7 +196,7 @@ function runs(subcommand: string, rest: readonly string[], shell: Shell): void {
 }
 
 /**
- * Reads a text that git runs as a command. The text also counts as a script. `only` leaves this out for
+ * Reads a text that git runs as a command. The text also counts as a script, unless `only` is true. `only` is true for
  * `rebase --exec`, which usually runs tests.
  */
 function ranBy(code: string, shell: Shell, only = false): void {

@@ -117,7 +117,10 @@ const programs: ReadonlyMap<string, Program> = new Map([
  */
 const senderNames = [...senders, 'git', 'aws', 'gh', 'npm']
 
-/** Programs in these folders are known by their name. A program in any other folder counts as a local program. */
+/**
+ * A program in one of these folders is judged as if it had no folder. A program in any other folder also counts as a
+ * script, except for test and build tools in `projects`, and `gradlew` and `mvnw`.
+ */
 const installed =
   /^(\/usr\/local|\/usr|\/opt\/homebrew|\/opt\/local|\/snap|\/run\/current-system\/sw|\/nix\/var\/nix\/profiles\/default)?\/s?bin\/$|^\/usr\/lib(exec)?\/git-core\/$/
 /** Folders in which a project's tools are installed. */

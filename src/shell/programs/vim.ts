@@ -122,7 +122,7 @@ function behindPattern(command: string, from: number): number {
 }
 
 function isHarmless(name: string, rest: string): boolean {
-  // The text begins with an unknown part, which may belong to the command's name.
+  // If the text begins with an unknown part, this part may belong to the command's name.
   if (/^[\uFFF0\uFFF1]/.test(rest)) return false
   if (substitutes.has(name)) return isPlainSubstitute(rest.trimStart())
   if (sets.has(name)) return rest.trim().split(/\s+/).every(isPlainOption)

@@ -48,7 +48,10 @@ function visit(node: SyntaxNode, at: Place, state: State): void {
   visitChildren(node, place, state)
 }
 
-/** Visits the children of a node if the node gives them another `Place`. Returns false for every other node. */
+/**
+ * If a node gives its children another `Place` or scope, such as another source of input, visits them and returns true.
+ * Returns false for every other node.
+ */
 function visitsItself(node: SyntaxNode, place: Place, state: State): boolean {
   switch (node.type) {
     case 'Pipeline':

@@ -40,7 +40,7 @@ export function evaluate(body: Body, state: State): void {
 /**
  * Joins the texts that are assigned to a variable, because pieces of `+=` can together become code. If a piece has no
  * opening bracket, its closing brackets are removed. Such a piece may be in code that never runs, so its brackets must
- * not end a subscript.
+ * not end a subscript of another piece.
  */
 function grow(name: string, piece: string, state: State): void {
   const text = (state.grown.get(name) ?? '') + (piece.includes('[') ? piece : piece.replaceAll(']', ''))

@@ -4,8 +4,8 @@ import { searched } from '../tables/environment.ts'
 import { type State, spend, type Value } from './state.ts'
 
 /**
- * The values of variables that are set before the command. For an unknown folder, only the slash at the beginning is
- * given.
+ * The values of variables that are set before the command. An unknown folder is a slash at the beginning and the mark
+ * `unknown`.
  */
 const preset: Readonly<Record<string, string>> = {
   '0': 'bash',

@@ -86,7 +86,7 @@ const withoutWhatIsUnknown = (part: Piece): Piece => ({ ...part, text: withoutUn
 const joined = (readings: readonly Pieces[]): string[] =>
   readings.map((pieces) => pieces.map(({ text, cut }, at) => (cut && at > 0 ? ` ${text}` : text)).join(''))
 
-/** Every combination of one alternative per column (word). A column with too many results becomes `instead`. */
+/** Every combination of one alternative per column (word). `instead` replaces a column that makes too many of them. */
 function product<T>(columns: readonly (readonly (readonly T[])[])[], instead: readonly T[]): T[][] {
   let all: T[][] = [[]]
   for (const readings of columns) all = extended(all, readings, instead)

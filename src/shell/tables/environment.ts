@@ -35,8 +35,9 @@ export const runsProgram: ReadonlySet<string> = new Set(
     BROWSER GH_BROWSER GIT_MERGE_AUTOEDIT_COMMAND`),
 )
 /**
- * Well-known values of the variables in `runsProgram`. They do not count as a script. `cat` shows a text without a pager.
- * `true` and `:` take the place of an editor, so that no program waits for input. The others are editors.
+ * Well-known values of the variables in `runsProgram`. They do not count as a script. `cat` shows a text without a
+ * pager. `true` and `:` take the place of an editor, so that no program waits for input. The empty text names no
+ * program. The others are editors.
  */
 export const harmless: ReadonlySet<string> = new Set([
   '',

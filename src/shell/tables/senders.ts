@@ -4,8 +4,8 @@
  */
 
 /**
- * Programs that send data out, whatever their arguments are. Their names seldom mean something else. So text that cannot
- * be parsed is searched for these names too.
+ * Programs that send data out, whatever their arguments are. Their names seldom mean something else. So these names
+ * are also searched in text that cannot be parsed.
  */
 const unmistakable = `
   curl wget wget2 aria2c axel httpie xh xhs curlie lynx w3m elinks lwp-request lwp-download yt-dlp youtube-dl
@@ -180,9 +180,8 @@ const sending: Readonly<Record<string, string>> = {
 }
 
 /**
- * More subcommands, in addition to `sending`. The readers of their programs judge many of them by their operands. In
- * text that cannot be parsed, the operands are unknown, so there each of these subcommands counts as sending: its words
- * are clear enough to search for.
+ * More subcommands, only for text that cannot be parsed. In other text, the readers of their programs judge these
+ * subcommands, many of them by their operands. Without known operands, each of these subcommands counts as sending.
  */
 const telling: Readonly<Record<string, string>> = {
   gh: 'pr create|pr new|pr comment|pr review|issue create|issue comment|gist create|release create|release upload|api post|workflow run',
@@ -194,8 +193,8 @@ const telling: Readonly<Record<string, string>> = {
 }
 
 /**
- * Subcommands that send data out if one of their arguments matches the expression. The expression matches an option
- * with data, or any word.
+ * Subcommands that send data out if one of the arguments matches the expression. The expression matches an option with
+ * data or with a target. `/./` matches any argument.
  */
 const given: Readonly<Record<string, Readonly<Record<string, RegExp>>>> = {
   gcloud: { 'secrets create': /^--data/, 'functions call': /^--(cloud-event-)?data/ },

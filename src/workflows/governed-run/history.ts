@@ -4,13 +4,13 @@ import type { WaitingCalls } from './waiting-calls.ts'
 
 /**
  * After this number of events, a run continues in a new Temporal history. The server may suggest to continue earlier. A
- * worker that does not know a run must replay the whole history within the 10 s of a workflow task, and one event takes
- * about half a millisecond.
+ * worker that does not have the run in its memory must replay the whole history within the 10 s of a workflow task. One
+ * event takes about half a millisecond.
  */
 const longEnough = 1_500
 /**
- * While calls are in flight, a run cannot leave its Temporal history. So a history that is long enough keeps growing.
- * Once it is this many times as long as when it became long enough, no further call starts.
+ * While calls are in flight, a run cannot leave its Temporal history, so the history keeps growing. `#longSince` is the
+ * length at which the history became long enough. At this many times that length, no further call starts.
  */
 const patience = 2
 
@@ -65,7 +65,7 @@ export class History {
     return !this.#closes()
   }
 
-  /** Does `work` once a call may start in this history and `hasPlace` is true. */
+  /** Does `work` once a call may start in this history and `hasPlace` returns true. */
   async start<T>(work: () => Promise<T>, hasPlace: () => boolean = () => true): Promise<T> {
     const mayStart = () => this.isOpen && hasPlace()
     while (!mayStart()) await condition(mayStart)
@@ -74,9 +74,9 @@ export class History {
 
   /** Resolves when the run must continue in a new Temporal history. Returns the progress to carry over. */
   async left(): Promise<Carried> {
-    // A cancellation of the run must not end this wait, because `execute` first waits for the calls in flight. After
-    // the wait, the condition is checked again, because the run may have been cancelled in the same workflow task after
-    // the condition became true.
+    // A cancellation of the run must not end this wait. Otherwise the workflow would close before `execute` has waited
+    // for the calls in flight. After the wait, the condition is checked again, because the run may have been cancelled
+    // in the same workflow task after the condition became true.
     do await CancellationScope.nonCancellable(() => condition(() => this.#isDue()))
     while (!this.#isDue())
     return {

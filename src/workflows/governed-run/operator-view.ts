@@ -7,8 +7,8 @@ import type { CallResult } from './call.ts'
  */
 
 /**
- * The details name at most this many things, and at most this many items of each thing. This number also limits the
- * values of the search attribute.
+ * The details name at most this many things, and at most this many items of each thing. The maximum number of values of
+ * the search attribute also depends on this number (`searchedBy`).
  */
 const mostNamed = 10
 

@@ -30,15 +30,6 @@ import { detailsOf, searchedBy, Tries } from './operator-view.ts'
 import { uncancelled } from './uncancelled.ts'
 import { noWakeUps, WaitingCalls } from './waiting-calls.ts'
 
-/**
- * Interpreter version 1 of `governed-run`. It knows only the graph of the steps: ids, tools and dependencies.
- *
- * A step starts when all its dependencies have ended. Its call is an activity behind the policy interceptor. A held
- * call waits for a wake-up or its expiry and is then scheduled again. The rows of the call decide what happens then. So
- * a forged signal, a reset or a second start of the workflow executes nothing. If a step without `on_error: continue`
- * ends badly, it ends the run: no other step starts, held calls stop waiting, and the run ends after the calls in
- * flight. A long run continues in a new Temporal history (history.ts) under the same id.
- */
 const engine = proxyLocalActivities<EngineActivities>({
   startToCloseTimeout: '30s',
   localRetryThreshold: '10s',
@@ -56,6 +47,16 @@ const waitingAttribute = defineSearchAttributeKey(searchAttributes.waitingOn, 'K
 /** While a run has this many open calls, in progress or waiting, no further item begins (docs/decisions/0020). */
 const mostOpen = 200
 
+/**
+ * Interpreter version 1 of `governed-run`. It knows the graph of the steps, such as ids and dependencies, but no
+ * parameters.
+ *
+ * A step starts when all its dependencies have ended. Its call is an activity behind the policy interceptor. A held
+ * call waits for a wake-up or its expiry and is then scheduled again. The rows of the call decide what happens then. So
+ * a forged signal, a reset or a second start of the workflow executes nothing. If a step without `on_error: continue`
+ * ends badly, it ends the run: no other step starts, held calls stop waiting, and the run ends after the calls in
+ * flight. A long run continues in a new Temporal history (history.ts) under the same id.
+ */
 export async function governedRunV1(input: RunInput): Promise<void> {
   const run = new Run(input)
   setHandler(wake, (message) => run.wake(message))

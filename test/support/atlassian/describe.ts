@@ -3,9 +3,9 @@ import * as trello from 'trello.js'
 import type { Operation } from './described.ts'
 
 /*
- * Reads how Atlassian's OpenAPI descriptions describe the requests that Countersign and its tests send. It reads this from jira.js
- * and trello.js, because both libraries are generated from the descriptions. It calls each function of a library with a
- * client that sends nothing.
+ * Reads how Atlassian's OpenAPI descriptions describe the requests that Countersign and its tests send. The source is
+ * jira.js and trello.js, because both libraries are generated from the descriptions. The functions of the libraries are
+ * called with a client that sends nothing.
  *
  *   node scripts/atlassian-descriptions.ts
  */

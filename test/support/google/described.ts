@@ -102,7 +102,7 @@ function issuesOf(
 
 type Mask = Map<string, Mask>
 
-/** Returns the names in a mask of fields that the answer cannot have. */
+/** Returns an issue for each name in a mask of fields, if the answer cannot have a field of this name. */
 function issuesOfMask(schemas: Described['schemas'], schema: Schema, mask: Mask, at: string): string[] {
   const { $ref, items, properties, additionalProperties } = schema
   const inner = $ref === undefined ? items : schemas[$ref]

@@ -47,8 +47,8 @@ export const searchCode: ToolBody<'github_search_code'> = async (call, context) 
 }
 
 /**
- * Whether the search names the found repository. Rules and policies have decided only about the named repositories. A
- * search that names no repository may find any repository.
+ * Whether the search may find this repository. If the search covers only the repositories that it names, rules and
+ * policies have decided only about these. Every other search may find any repository.
  */
 function isWithin(query: string, found: string): boolean {
   const scope = searchScope(query)

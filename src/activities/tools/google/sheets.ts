@@ -175,8 +175,8 @@ export const appendRows: ToolBody<'sheets_append'> = async (call, context) => {
     )
   } catch (error) {
     if (!(error instanceof ToolError) || error.code !== 'google_refused') throw error
-    // Google refuses the request if the mark exists already. Then Google has carried out the request of an earlier
-    // attempt late.
+    // Google also refuses the request if the mark exists already. Then Google has carried out the request of an earlier
+    // attempt late, and the rows are there.
     if (!(await isMade(call, google, spreadsheetId))) throw error
   }
   return { output: outputOf(sheet, rows) }

@@ -62,7 +62,7 @@ export const markedComments = z.object({
 })
 const commentMark = z.object({ key: z.literal(markProperty), value: mark })
 
-/** Jira allows fewer files for one issue than the limit of this list. */
+/** An issue with its files. Jira allows fewer than 10,000 files for one issue. */
 export const withFiles = z.object({
   fields: z.object({
     attachment: listOf(z.object({ filename: z.string(), created: z.string() }), 10_000),

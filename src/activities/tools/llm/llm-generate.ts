@@ -6,7 +6,8 @@ import { costOf, mostCost } from './cost.ts'
 import { llmErrors } from './errors.ts'
 
 /**
- * The longest time of a request in milliseconds. The tool's own time limit starts earlier, so it ends a request first.
+ * The longest time of a request in milliseconds. The tool's own time limit has the same length and starts earlier. So
+ * the tool's limit ends a request first, unless the step sets a longer one (`timeout_seconds`).
  */
 const exchangeMilliseconds = 300_000
 /** The largest answer, in bytes. The longest text of a model has a few MB. */

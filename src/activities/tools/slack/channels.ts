@@ -117,7 +117,7 @@ export const findChannel: FinderOf<'slack_create_channel'> = async (call, contex
     return { kind: listed.every(isOthers) ? 'absent' : 'unclear' }
   }
   const account = await context.tools.slackAccount(call)
-  // An account that was linked after the call was sent is not invited, because no approver has seen this account.
+  // An account that may have been linked after the call was sent is not invited: perhaps no approver has seen it.
   const invited = account !== null && isNewerThan(account, look) ? null : account
   return { kind: 'done', output: await completed(slack, call, found, invited) }
 }

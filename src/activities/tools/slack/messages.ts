@@ -103,8 +103,8 @@ export async function findIn(
     )
     const found = listed.messages.find((message) => message.metadata === mark)
     if (found !== undefined) return { kind: 'done', output: found.ts }
-    // The list of a thread begins with the thread's first message. For the `ts` of a reply, Slack lists only that
-    // reply.
+    // `thread` may be the `ts` of a reply. Then Slack lists only this reply, so a missing mark proves nothing. The list
+    // of a whole thread begins with the thread's first message.
     isThread ||= listed.messages.some((each) => each.ts === thread && (each.thread_ts ?? each.ts) === thread)
     cursor = listed.response_metadata
     if (cursor === '') return { kind: isThread ? 'absent' : 'unclear' }

@@ -28,7 +28,10 @@ export interface Names {
   person(id: string): Promise<string>
 }
 
-/** Each name is shown as `#name (C012…)`, or as the id alone if Slack does not give the name in time. */
+/**
+ * Returns functions that read names. A name is shown with its id, such as `#name (C012…)` for a channel. If Slack does
+ * not give the name in time, the id is shown alone.
+ */
 export function namesOf(
   call: Pick<ToolCall<unknown>, 'organizationId' | 'requester'>,
   { tools, signal }: Pick<ToolContext, 'signal' | 'tools'>,

@@ -9,7 +9,10 @@ import { boardIdOf } from './place.ts'
 /** A look reads at most this many cards one by one, because Trello allows 100 requests in 10 s. */
 const mostRead = 50
 
-/** Actions that tell which cards were on the board: an automation may move a new card to another board at once. */
+/**
+ * The actions that show which cards were on the board. A list of the present cards is not enough, because an automation
+ * may move a new card to another board at once.
+ */
 const filter = 'createCard,deleteCard,moveCardFromBoard,moveListFromBoard'
 
 /**
@@ -44,8 +47,9 @@ const isOf = (call: Pick<ToolCall<unknown>, 'idempotencyKey'>, { desc }: MarkedC
 const doneBy = ({ id, url }: MarkedCard) => ({ kind: 'done', output: { id, url } }) as const
 
 /**
- * Returns the ids of cards that were created on the board, or moved to another board, since `query.since`, and are not
- * `listed`: at most `mostRead`. Cards that were deleted on the board are left out. `isAll`: the ids are complete.
+ * Returns the ids of at most `mostRead` cards that have left the board. These cards were created on the board or moved
+ * to another board since `query.since`, and are not in `listed`. Cards that were deleted on the board are left out.
+ * `isAll`: whether these are all such cards.
  */
 async function leftBoard(
   trello: Rest,

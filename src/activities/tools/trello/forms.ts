@@ -30,7 +30,7 @@ export const made = z.object({ id })
 export const markedCard = z.object({ id, url, desc: text })
 export type MarkedCard = z.output<typeof markedCard>
 export const markedCards = listOf(markedCard, mostLooked)
-/** The action of a list names no card. */
+/** If an action is about a whole list, `card` is missing. */
 export const boardActions = listOf(
   z.object({ type: text, data: z.object({ card: z.object({ id }).nullish() }) }),
   mostLooked,

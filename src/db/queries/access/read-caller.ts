@@ -1,8 +1,8 @@
 import { sql, type RawBuilder } from 'kysely'
 
 /**
- * Reads the rights that a caller has now. The parameters are SQL with the aliases of this query: `o` (organization),
- * `u` (user) and `k` (key).
+ * Reads the rights that a caller has now. The last four parameters are SQL with the aliases of this query: `o`
+ * (organization), `u` (user) and `k` (key).
  */
 export const readCaller = <Row>({
   organizationId,

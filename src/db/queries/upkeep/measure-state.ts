@@ -4,8 +4,8 @@ const seconds = (time: string) => sql`extract(epoch from clock_timestamp() - ${s
 
 /**
  * Counts open runs, pending approvals, unknown outcomes and messages of the outbox, at most `mostRows` of each. Unknown
- * outcomes of ended runs are not counted, because no person is asked about them. Their rows are never deleted and become
- * many. So the statement starts from the open runs, and does not read the calls of ended runs.
+ * outcomes of ended runs are not counted, because no person is asked about them. The rows of these calls are never
+ * deleted and become many. So the statement starts from the open runs, and does not read the calls of ended runs.
  */
 export const measureStoredState = <State>(mostRows: number): RawBuilder<State> => sql`
   with r as (select id, status, slot, created_at from runs where finished_at is null order by created_at limit ${mostRows}),

@@ -93,7 +93,7 @@ function endedBy(call: LockedCall, approval: ApprovalRecord, state: ApprovalStat
     return { kind: 'ended', outcome: 'cancelled', reason: 'its approval was withdrawn' }
   if (state !== 'expired') return null
   // An approval that was given can expire too: it must be used before its time is over. This also holds if no process
-  // was running at that time.
+  // was running when the approval expired.
   const reason =
     approval.status === 'approved' ? 'its approval expired before it was used' : 'nobody approved it in time'
   if (approval.status === 'pending')
@@ -102,8 +102,8 @@ function endedBy(call: LockedCall, approval: ApprovalRecord, state: ApprovalStat
 }
 
 /**
- * Releases a held call that no rule holds now. If its approval was rejected, withdrawn or not given in time, the call
- * still ends. A pending approval is withdrawn. Returns null if the call may run.
+ * Lets a call pass that no rule holds now, and withdraws its pending approval. Returns null if the call may run. The
+ * call waits if its run gets no slot. The call ends if its approval was rejected, withdrawn or not given in time.
  */
 export function releaseHold(
   call: LockedCall,
@@ -147,8 +147,8 @@ export function withdrawPending(call: LockedCall): void {
 }
 
 /**
- * Whether a worker must first read the state that the call would change, or the call's connection. This must happen
- * before a person is asked for an approval.
+ * Whether data that the approvers must see was not read yet: the state that the call would change, or the call's
+ * connection. A worker reads this data before a person is asked for an approval.
  */
 export function isUnseen({ tx, run }: LockedRun, { tool, seen, wanted, problem }: StepOp): boolean {
   if (seen !== undefined || !wanted || problem !== null) return false

@@ -237,7 +237,10 @@ export function updateRunStatus(locked: LockedRun, pausedReason?: string): void 
   ledger.dirtyRuns.add(run)
 }
 
-/** Sets the time at which a run started, unless it is set already. A run starts with the decision on its first call. */
+/**
+ * Sets the time at which a run started, unless it is set already. A run starts when its first call is decided, or when
+ * the items of a `for_each` step are counted before this decision.
+ */
 export function startRun({ tx, ledger, run }: LockedRun): void {
   if (run.started_at !== null) return
   run.started_at = tx.now.toISOString()

@@ -207,9 +207,10 @@ function outputLabelsOf(
 export type MayAct = 'yes' | 'changed' | 'superseded' | 'disconnected'
 
 /**
- * Whether the decision of this attempt still holds. The check sees every freeze, rule and cancellation that was
- * committed before the check. It is used for calls that were decided ahead (activities/decided-ahead.ts). For these
- * calls it is enough: they can run twice without harm, or act only in the transaction that saves their outcome.
+ * Whether the decision of this attempt still holds. The check takes no lock, but sees every freeze, rule and
+ * cancellation that was committed before the check. It is used for calls that were decided ahead
+ * (activities/decided-ahead.ts). For these calls, a check without a lock is enough: they can run twice without harm, or
+ * act only in the transaction that saves their outcome.
  */
 export async function stillHolds(
   { db }: Pick<Context, 'db'>,

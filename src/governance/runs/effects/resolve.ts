@@ -157,7 +157,7 @@ function retry({ tx, ledger, effect }: LockedCall): void {
 interface ChosenCall {
   readonly key: EffectKey
   readonly output: SealedText | undefined
-  /** The call as label rules see it, for the labels of its output; null: label rules add no labels. */
+  /** The call as label rules see it, for the labels of its output; null: the output gets only the call's labels. */
   readonly call: Call | null
 }
 
@@ -252,7 +252,7 @@ function settlementOf(
   }
 }
 
-/** The labels of a completed call's output: the call's labels, the tool's labels, and the labels from label rules. */
+/** The call's labels. If `call` is known, also the tool's labels and the labels that label rules add to the output. */
 function outputLabels(tx: ChainTx, effect: EffectRecord, call: Call | null): Label[] {
   const tool = getTool(effect.tool)
   if (tool === undefined || call === null) return effect.labels

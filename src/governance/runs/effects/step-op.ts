@@ -47,7 +47,7 @@ export interface StepOp {
   readonly seen?: Seen | undefined
   /** Names the part of the shown state that has changed since the call was approved; absent if nothing has changed. */
   readonly changed?: string
-  /** Whether a call is refused if the person who started the run has not confirmed their mail address. */
+  /** true: the call is refused if the person who started the run has not confirmed their mail address. */
   readonly mustBeConfirmed: boolean
   /** Seconds until an approval expires if its rule sets no other time; 0 means that the approval never expires. */
   readonly approvalSeconds: number

@@ -209,8 +209,8 @@ export async function endRun(
 type UnknownCall = Required<Pick<EventData, 'step_id' | 'item_index' | 'tool'>>
 
 /**
- * Ends the run's open calls, and returns the calls that may have happened. One statement changes all of them. So the
- * commit point `effect.sent` of a call commits before this statement or never.
+ * Ends the run's open calls, and returns the calls that may have happened. One statement changes all of them, and
+ * `effect.sent` marks only a call in `intent`. So a call is marked as sent before this statement or never.
  */
 function endEffects(tx: ChainTx, runId: string): Promise<readonly UnknownCall[]> {
   const keyed = Object.values(catalog).flatMap((tool: ToolDeclaration) =>

@@ -20,7 +20,7 @@ const verbs: Readonly<Partial<Record<FinalStatus, string>>> = {
 
 /**
  * Returns why the run ended. The reason names the step that ended the run, and its error. For a `for_each` step, the
- * reason also names the first item that ended like the run.
+ * reason also names the first item that ended with the same status as the run.
  */
 export async function whyEnded(
   tx: ChainTx,

@@ -22,7 +22,7 @@ export interface RunView {
   readonly status: RunStatus
   readonly status_reason: string
   readonly waiting_for: readonly WaitingView[]
-  /** The earliest time since which something waits for a person; null if nothing waits for a person. */
+  /** When the oldest open approval or unknown outcome began to wait for a person; null if there is none. */
   readonly waiting_since: string | null
   readonly requested_by: string
   /** The requester's address when the run was accepted. */
@@ -239,7 +239,7 @@ export async function requireStep(
 const mostSteps = 200
 /** The position before the first step, whose position is 0. */
 const noStep = -1
-/** The steps of one read together have at most this many items, unless it is a single step. */
+/** The steps of one read together have at most this many items. A step with more items is read alone. */
 const mostItems = 200_000
 
 export type Step = Selectable<RunStepsTable>

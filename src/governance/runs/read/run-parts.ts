@@ -133,7 +133,7 @@ async function openResult(
   return JSON.parse((await openKept(sealer, resultPlace(run.id), kept)) ?? 'null') as RunView['result']
 }
 
-/** Steps with their calls that wait for a person, and with the ids of all their approvals. */
+/** Steps with their calls that are held or have an unknown outcome, and with the ids of all their approvals. */
 interface StepRows extends StepPage {
   readonly waits: readonly WaitingCall[]
   readonly approvals: Awaited<ReturnType<typeof readApprovalIds>>
@@ -218,7 +218,7 @@ async function* viewsOf(
 
 type WaitingCall = Awaited<ReturnType<typeof readWaiting>>[number]
 
-/** Calls of these steps that wait for a person. */
+/** Calls of these steps that are held or have an unknown outcome. */
 function readWaiting({ db }: Pick<Context, 'db'>, runId: string, stepIds: readonly string[]) {
   return db
     .selectFrom('effects')

@@ -26,7 +26,7 @@ interface Vote extends VoteWithRole {
 }
 
 interface Present {
-  /** The earliest time since which something waits for a person; null if nothing waits for a person. */
+  /** When the oldest open approval or unknown outcome began to wait for a person; null if there is none. */
   readonly waiting_since: Date | null
 }
 
@@ -108,7 +108,7 @@ function reasonOf(run: Run, facts: Facts): string {
   return more > 0 ? `${named.join('; ')}; and ${more} more` : named.join('; ')
 }
 
-/** While Temporal cannot be reached, no worker can take up the run. `withTemporal` then adds what the run waits for. */
+/** While Temporal cannot be reached, no worker can take up the run. `withTemporal` then adds that Temporal is away. */
 const goesOn = (decision: string, { isTemporalAway }: Facts): string =>
   isTemporalAway ? decision : `${decision}: the run goes on as soon as a worker takes it up`
 

@@ -41,8 +41,8 @@ function termsOf(settings: GovernanceSettings, { steps }: PlanAnalysis): Approva
 
 /**
  * Whether the organization's settings hold a run of this plan. If approvals are off, no run is held.
- * @param bound `most`: the strictest gate that a run of the plan can get. If all inputs are known, it is the gate of
- *   the run. `least`: the gate that every run of the plan gets, whatever values the unknown inputs of a preview have.
+ * @param bound `most`: the strictest gate that a run of the plan can get. If all inputs are known, a run gets this
+ *   gate. `least`: the gate that every run of the plan gets, whatever values the unknown inputs of a preview have.
  */
 export function gateOf(
   settings: GovernanceSettings,

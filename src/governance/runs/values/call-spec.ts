@@ -46,8 +46,8 @@ export interface CallSpec {
 }
 
 /**
- * Thrown if a step that the call depends on has not ended. Countersign's Temporal workflow never asks for such a call,
- * but a forged workflow may.
+ * Thrown if a step that the call depends on has not ended, or if its end stops the run (`stopsTheRun`). Countersign's
+ * Temporal workflow never asks for such a call, but a forged workflow may.
  */
 export class NotReady extends Error {
   override readonly name = 'NotReady'
@@ -55,7 +55,7 @@ export class NotReady extends Error {
 
 /**
  * Reads everything about a call except the values. Throws UnknownRun, `not_found` for an unknown step, and NotReady if
- * a dependency has not ended.
+ * a dependency does not let the call run.
  */
 export async function readCallSpec(
   context: SnapshotReader & VersionReader,
@@ -140,7 +140,10 @@ async function readNow(db: Db, key: EffectKey, dependsOn: readonly string[]): Pr
   return rows[0] as Now
 }
 
-/** The output labels of each dependency, in the definition's order. Throws NotReady if a dependency has not ended. */
+/**
+ * The output labels of each dependency, in the order of `dependsOn`. Throws NotReady if a dependency has not ended, or
+ * if `stopsTheRun` is true for a dependency.
+ */
 function labelsOf(
   definition: WorkflowDefinition,
   dependsOn: readonly string[],

@@ -18,7 +18,7 @@ interface Organization {
 }
 
 /**
- * Memory for the loads of a process, shared between organizations. A load reads the values for one call.
+ * Memory for the loads of a process, shared between organizations. A load reads, for example, the values for one call.
  *
  * - All loads together take at most `total` bytes. A larger load waits until no other load is in progress.
  * - One organization takes at most half of `total`. A larger load waits until the organization holds nothing else.
@@ -26,8 +26,8 @@ interface Organization {
  *   waits for the memory of others is not skipped: it comes next.
  * - A load with `alone` runs only while no other load runs.
  *
- * The holder of a permit never asks for a second permit. So every load is admitted at the latest when all others are
- * released.
+ * The holder of a permit never asks the same budget for a second permit. So every load is admitted at the latest when
+ * all others are released.
  */
 export class LoadBudget {
   readonly #total: number

@@ -10,7 +10,7 @@ import type { EffectKey } from '../../../contract/effect-key.ts'
 /** A call's parameters, resolved once: the approval and every attempt use the same bytes. */
 export interface SealedParams {
   readonly params: JsonObject
-  /** For each parameter, by its dotted path: the labels of the steps that its value comes from. */
+  /** For each parameter, by its dotted path: the labels of the steps and inputs that its value comes from. */
   readonly paramLabels: readonly (readonly [string, readonly Label[]])[]
   /** The item of a `for_each`, for people who look for the reason of a failure; see `shownItem`. */
   readonly item?: Json

@@ -1,8 +1,8 @@
 import { counted, byteCache, type ByteCache } from '../../../shared/byte-cache.ts'
 
 /**
- * Values that are made only once while they are in the cache or in use. If several callers ask for a value while it is made, they wait for the same
- * promise. A value that some caller still uses is shared even after the cache has dropped it.
+ * Values that are not made again while they are in memory. If several callers ask for a value while it is made, they
+ * wait for the same promise. An object that some caller still uses is shared even after the cache has dropped it.
  */
 export class SharedValues<Value> {
   readonly #recent: ByteCache<{ readonly value: Value }>
