@@ -19,7 +19,7 @@ export async function documentReview(session: Session): Promise<void> {
   const { run, heldSteps, reasons, approvedBy } = await runToEnd(session, workflow, {
     inputs: { document: link, channel },
   })
-  // If the stack already ran before, its settings may also hold the whole run (null).
+  // If the stack ran before, its settings may make the whole run wait too. Such an approval has null as its step.
   const others = reasons.filter(
     (_reason, index) => heldSteps[index] !== null && heldSteps[index] !== 'publish',
   )

@@ -37,8 +37,9 @@ export class Approved {
   ): Promise<Approved> {
     if (approvalId === null || !coversMore(tool)) return new Approved()
     const state = await approvedState(context, approvalId)
-    // The approvers may have seen no connection. A tool with `ownService` can work without a connection, so they
-    // approved a call without one (null). For every other tool, any connection is allowed (undefined).
+    // The saved state may not mention a connection, for example in an approval of an older version. A tool with
+    // `ownService` can work without a connection, so its call must then go without one (null). For every other tool,
+    // any connection is allowed (undefined).
     const unsaid = tool.ownService === undefined ? undefined : null
     return new Approved(state?.revision, state?.connection === undefined ? unsaid : state.connection)
   }

@@ -8,7 +8,7 @@ export interface Attempt extends CallInHand {
   readonly activity: ActivityContext
   /** The decision that allows the call, with the number of the attempt. */
   readonly verdict: Allowed
-  /** Keeps the next call, which is decided ahead, until the activity of that call arrives. */
+  /** Keeps the decision that was made ahead for the next call, until this worker gets the activity of that call. */
   readonly ahead: DecidedAhead
 }
 

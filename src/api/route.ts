@@ -38,8 +38,8 @@ export interface Call<Key extends string = string, Query = unknown, Body = unkno
   /** Aborted when the client has disconnected or the server drains. */
   readonly signal: AbortSignal
   /**
-   * Gives the request's place in its organization's share back (request-shares.ts). A handler calls this before it
-   * waits for a person or a run.
+   * Gives back the place that the request takes in its organization's share (request-shares.ts). A handler calls this
+   * before it waits for a person or a run.
    */
   readonly leaveShare: () => void
   /** Checks again whether key, scope and role admit this call. It is called repeatedly while a long answer is sent. */

@@ -76,8 +76,8 @@ export const fieldsOf = (values: Readonly<Record<string, unknown>>): PreviewFiel
 export const titleOf = (text: string): string => cut(text.replaceAll(/\s+/g, ' ').trim(), mostOfPreview.title)
 
 /**
- * If one of the texts is long, the equal characters at the beginning of both are left out, except for the last
- * `leading` ones before the first difference.
+ * If one of the texts is long, the equal characters at the beginning of both are left out. The last `leading` of these
+ * characters stay.
  */
 export function diffOf(before: string | null, after: string): PreviewDiff {
   if (before === null) return { before, after: cut(after, mostOfPreview.side), skipped: 0 }

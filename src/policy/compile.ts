@@ -124,8 +124,8 @@ export function compileLabelRule(rule: StoredLabelRule): CompiledLabelRule | nul
   const coversTool = toolMatcher(rule.tools)
   return {
     addLabels: rule.add_labels,
-    // More labels usually restrict later calls (only a rule with `none_of` can match less because of them). So label
-    // rules are evaluated like restrictive rules: one matching element of a list is enough.
+    // An added label usually restricts later calls. Only a rule with `none_of` may no longer match because of it. So
+    // label rules are evaluated like restrictive rules: one matching element of a list is enough.
     isRestrictive: true,
     labels: readLabels(rule.labels),
     params: compileConditions(rule.params, true),

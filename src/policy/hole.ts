@@ -5,7 +5,7 @@ import type { PlaceKind } from './readers/places.ts'
 /** Stands for an unknown part in `Hole.outline`. No reader takes it for a part of a host or for the end of one. */
 const gap = '\0'
 
-/** The pieces after an unknown part that ends the text. */
+/** The pieces after an unknown part if the text ends with this part: one empty piece. */
 const noPieces: readonly string[] = ['']
 
 type HoleDetails = Pick<Hole, 'after' | 'from' | 'isWhole' | 'inList' | 'kind'>

@@ -111,7 +111,7 @@ interface Search {
   readonly keys: (readonly string[] | undefined)[]
   readonly found: Found
   readonly budget: Budget | null
-  /** The number of counted steps for which no budget has been spent yet. */
+  /** Steps of the search that are counted, but not yet taken from the budget. */
   steps: number
 }
 

@@ -6,7 +6,7 @@ import { yes } from './tri.ts'
 import type { Json } from './types.ts'
 import { find } from './values.ts'
 
-/** The operators of a step's `when`: those of rules without `from_label`, and `not_equals`. */
+/** The operators of a step's `when`: all operators of rules except `from_label`, and also `not_equals`. */
 export type WhenOperator = Exclude<ParamCondition['operator'], 'from_label'> | 'not_equals'
 
 const negations = { not_equals: 'equals', not_in: 'in', domain_not_in: 'domain_in' } as const

@@ -1,7 +1,8 @@
 const [quote, backslash, comma, colon, list, object] = [0x22, 0x5c, 0x2c, 0x3a, 0x5b, 0x7b]
 
-/** An output, a memory value or an input may have at most this many values, and take this many bytes in memory. */
+/** One output, input or value of the memory may contain at most this many JSON values. */
 export const mostValues = 200_000
+/** One output, input or value of the memory may take at most this many bytes of the process's memory. */
 export const mostHeapBytes = 64 * 1024 * 1024
 
 /**

@@ -9,7 +9,7 @@ import type { Approval, Execution, Receipt, Rule, Run, Verified } from './client
 /*
  * A small HTTP client for end-to-end tests. It acts as the people of bootstrap.json. After every failure it reads the
  * service's address again, because a restarted stack may listen on another port. Like a careful client, it repeats a
- * request that a crash interrupted, with the same `Idempotency-Key`. The caller must judge every other answer.
+ * request that a crash interrupted, with the same `Idempotency-Key`. It does not interpret answers of other requests.
  */
 
 export type Person = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'

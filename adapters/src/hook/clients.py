@@ -53,7 +53,7 @@ SETTINGS_FILES = {
         "C:\\ProgramData\\opencode\\opencode.json",
     ),
 }
-# The variable with which a user chooses another folder in place of the first one in the user's path (`.claude`).
+# With this variable a user chooses another folder for the client's settings, in place of e.g. `.claude`.
 HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "copilot": "COPILOT_HOME"}
 
 # Claude Code reads `onFailure` from this version on. An older version runs the call if a hook fails.

@@ -37,7 +37,7 @@ export interface ChatTiming {
   readonly turnMilliseconds: number
 }
 
-/** The values that sending for one organization needs. */
+/** Everything that is needed to send messages of one organization. */
 export interface Sending {
   readonly context: Context
   readonly turn: Turn

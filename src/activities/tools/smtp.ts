@@ -199,7 +199,7 @@ class Transmission {
   #fail(error: unknown): void {
     if (this.#phase === 'settled') return
     this.#connection.close()
-    // The point of no return is being saved, and this commit may still succeed. So the error waits for the commit.
+    // The commit that stores the point of no return is in progress and may still succeed. So the error waits for it.
     if (this.#phase === 'marking') {
       this.#brokenWhileMarking ??= { error }
       return

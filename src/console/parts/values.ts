@@ -8,7 +8,10 @@ import { LongText, mostShown, Words } from './words.ts'
  * (pages/parameters.ts).
  */
 
-/** Lists and objects nested deeper than `deepest` are shown as JSON. So are all values after the first `mostValues`. */
+/**
+ * A list or object is shown as JSON if it is nested deeper than `deepest`, or comes after the first `mostValues`
+ * values. If it has more entries than are left of `mostValues`, its last entries are shown as JSON.
+ */
 const deepest = 5
 const mostValues = 300
 

@@ -53,7 +53,7 @@ export type NoAccess = 'gone' | 'expired'
  * the secrets backend take less time.
  */
 const leaseSeconds = 45
-/** No request to the server begins later than this many milliseconds after the claim: it could outlast the lease. */
+/** A request to the server begins within this many milliseconds of the claim. A later one could outlast the lease. */
 const mostBeforeSending = 20_000
 /** A call waits at most this long for a token that another process has requested. */
 const patienceMilliseconds = 20_000

@@ -10,10 +10,10 @@ const mostQuickSeconds = 10
 
 /**
  * A run works on at most this many items of a step at the same time if the step's calls are short (`isShort`). Such a
- * call takes milliseconds, so a larger number would save no time. It would only have a cost: a worker that
- * also serves other organizations runs only two such calls of one organization at once (call-places.ts), and each call
- * that waits takes an activity in Temporal. The number is stored in the run's input. So runs in progress replay with
- * the same number after a later version has changed it.
+ * call takes milliseconds, so a larger number would save no time. It would only have a cost. A worker that also serves
+ * other organizations runs only two such calls of one organization at once (call-places.ts). Each call that waits takes
+ * an activity in Temporal. The number is stored in the run's input. So runs in progress replay with the same number
+ * after a later version has changed it.
  */
 const shortItemsAtOnce = 10
 

@@ -13,7 +13,7 @@ import { readApprovalSubjects, readCallSubjects, type Subject } from './subjects
 /*
  * Turns notices into messages. A transaction that changes an approval, an unknown outcome or a run inserts a notice.
  * One later transaction deletes the notices and inserts the missing rows of `notifications`. So even after a crash,
- * each recipient has one row for each channel, subject and event.
+ * each recipient has one row for each channel, subject and event (and for each attempt of a call).
  */
 
 /** One pass handles at most `mostOrganizations` organizations, and at most `mostNotices` notices of each. */

@@ -9,8 +9,8 @@ import type { Verdict } from '../../policy/types.ts'
 import { createdSince, startOf, type Period } from './period.ts'
 
 /**
- * In seconds. The report counts the approvals that were given within this time after the request, because an approver
- * who is so quick may not have read the call.
+ * In seconds. The report counts the approvals that were given within this time after the request. An approver who is so
+ * quick may not have read the call.
  */
 const quick = 10
 /** A report names at most `mostPeople` people. Each of its lists of rules has at most `mostRules` rules. */

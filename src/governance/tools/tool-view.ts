@@ -33,7 +33,10 @@ export function toolView(
   }
 }
 
-/** Describes how a tool sends calls through its own service: each call has an idempotency key. */
+/**
+ * Describes the service that people may connect in place of the installation's. Each call through it has an idempotency
+ * key.
+ */
 const ownServiceView = ({ integration, knowsKeySeconds }: OwnService) => ({
   integration,
   repeat: 'keyed' as const,

@@ -113,9 +113,9 @@ export interface WebhookChange {
 }
 
 /**
- * Changes a webhook. The change takes effect from the next event and the next attempt on. Throws `not_found`, and
- * `validation_error` for an address to which no request may be sent. Throws `conflict` while the caller's address is
- * not confirmed.
+ * Changes a webhook. The change takes effect from the next event and the next attempt on. Throws `not_found` if
+ * the organization has no such webhook, `validation_error` if no request may be sent to the new address, and `conflict`
+ * while the caller's address is not confirmed.
  */
 export async function changeWebhook(
   context: Managing,

@@ -13,7 +13,7 @@ const urlStart = /^(?:(?:https?|ftp|wss?):[\\/]*|[A-Za-z][A-Za-z0-9+.-]*:[\\/]+|
 /** Schemes whose links lead to the host they name. For other schemes this is unknown: `s3://acme.com` is a bucket. */
 const hostScheme =
   /^(?:https?|wss?|s?ftps?|ssh|git|svn|rsync|smb|ldaps?|imaps?|smtps?|pop3s?|gopher|(?:git|svn)\+\w+|[\\/]+):?[\\/]*$/i
-/** Schemes of links that have no host, or that have the host of another link inside them. */
+/** Schemes whose links have no host, or contain another link with the host (`view-source:https://acme.com`). */
 const otherScheme = /^(?:javascript|vbscript|data|about|blob|filesystem|jar|view-source|feed|intent):/i
 
 /**

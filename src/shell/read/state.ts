@@ -85,8 +85,8 @@ export interface State {
   /** The part of the code that `collect` is visiting. */
   scope: Scope
   /**
-   * Variables that are used before the command has set them. `sure`: it has certainly not set them. `perhaps`: it may
-   * have set them. `called`: the use is in a function, so the place of the call decides.
+   * Variables that are used when the command may not have set them yet. `sure`: it has certainly not set them.
+   * `perhaps`: it may or may not have set them. `called`: the use is in a function, so the place of the call decides.
    */
   readonly unset: Map<string, 'sure' | 'perhaps' | 'called'>
   /**

@@ -7,8 +7,9 @@ import type { CallResult } from './call.ts'
  */
 
 /**
- * The details name at most this many things, and at most this many items of each thing. The maximum number of values of
- * the search attribute also depends on this number (`searchedBy`).
+ * The text for operators names at most this many things for which the run waits (such as `approval of send`), and at
+ * most this many items of a `for_each` step for each thing. The maximum number of values of the search attribute also
+ * depends on this number (`searchedBy`).
  */
 const mostNamed = 10
 

@@ -105,8 +105,8 @@ export class Ledger {
   readonly newApprovals: NewApproval[] = []
   readonly newDecisions: NewDecision[] = []
   /**
-   * The numbers of the organization's runs that have a slot, and that wait for one. They are only read if a run of the
-   * ledger has no slot.
+   * How many of the organization's runs have a slot (`taken`), and how many wait for one (`waiting`). The numbers are
+   * read only if a run of the ledger has no slot.
    */
   slots = { taken: 0, waiting: 0 }
 

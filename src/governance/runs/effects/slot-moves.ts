@@ -7,7 +7,8 @@ import type { LockedRun } from './run-call.ts'
 /*
  * How calls of runs take and release slots (limits/slots.ts; docs/decisions/0037). A run keeps its slot while a call is
  * in progress, and between calls. It gives the slot back if a call waits for a person and no call is in progress. The
- * next call that would run its body takes a slot, or is held until the run has a slot. Then the call is decided again.
+ * next call that is allowed then takes a slot. If no slot is free, the call is held until the run has one, and is
+ * decided again.
  */
 
 const underWay: ReadonlySet<EffectState> = new Set(['intent', 'sent', 'retry'])

@@ -24,8 +24,8 @@ const mostFailed = 1_000
 const graceSeconds = 2
 
 /**
- * Like `graceSeconds`, for a run with a call that may have taken effect. With the time until the next pass, such a run
- * ends within 5 s of its cancellation.
+ * Like `graceSeconds`, for a run with a call that may have taken effect. The next pass over cancelled runs comes soon
+ * after these seconds, so such a run ends within 5 s of its cancellation.
  */
 const graceOfActedSeconds = 3
 

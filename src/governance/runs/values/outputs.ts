@@ -63,8 +63,8 @@ export async function sizesOf(
 
 /**
  * Outputs of a run's ended steps: the value, or for a `for_each` step the list of its items' outputs. An item, or
- * a step without `for_each`, has null if it was skipped or ended badly. Concurrent callers share one read. Throws
- * ResourceExhausted if an output is too large.
+ * a step without `for_each`, has null if it was skipped or ended badly. A `for_each` step has null if it ended before
+ * its items were counted. Concurrent callers share one read. Throws ResourceExhausted if an output is too large.
  */
 export async function readOutputs(
   reader: OutputReader,
