@@ -43,6 +43,8 @@ export interface CompiledLabelRule extends Conditions {
 export interface CompiledPolicy {
   readonly approvalsEnabled: boolean
   readonly frozen: string | null
+  /** Labels in `none_of` of active rules that deny or hold. With such a label, a call can escape the rule. */
+  readonly excludedLabels: ReadonlySet<Label>
   /** Active and shadow rules that cover the tool, in the order they were saved. */
   rulesFor(tool: string, sideEffect: SideEffect, source: CallSource): readonly CompiledRule[]
   labelRulesFor(tool: string): readonly CompiledLabelRule[]
@@ -81,6 +83,11 @@ export function joinRules({
   return {
     approvalsEnabled,
     frozen,
+    excludedLabels: new Set(
+      rules.flatMap(({ isRestrictive, isShadow, labels }) =>
+        isRestrictive && !isShadow ? [...(labels?.noneOf ?? [])] : [],
+      ),
+    ),
     rulesFor: (tool, sideEffect, from) =>
       remember(byCall, `${from} ${sideEffect} ${tool}`, () =>
         rules.filter((rule) => rule.covers(tool, sideEffect, from)),

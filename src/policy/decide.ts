@@ -71,6 +71,7 @@ export function decide(policy: CompiledPolicy, call: Call): Decided {
     return tooLarge(matches, error)
   }
   const enforced = matches.filter((rule) => !rule.isShadow)
+  if (mayEscape(policy, call)) return withoutRule(matches)
   const first = enforced[0]
   if (first === undefined)
     return {
@@ -108,20 +109,41 @@ export function effectOf(policy: Pick<CompiledPolicy, 'approvalsEnabled'>, verdi
  * count as added.
  */
 export function addedLabels(policy: CompiledPolicy, call: Call): Label[] {
-  const rules = policy.labelRulesFor(call.tool)
-  if (rules.length === 0) return []
-  const subject = subjectOf(call)
+  const { added, unsure } = labelsByRules(policy, call)
+  return unionLabels(...added, ...unsure)
+}
+
+/**
+ * Returns the labels of the rules that match. Once the budget is used up, the labels of this rule and of the following
+ * ones are `unsure`. They count as added, because an added label usually restricts. `mayEscape` handles the others.
+ */
+function labelsByRules(
+  policy: CompiledPolicy,
+  call: Call,
+): { readonly added: readonly (readonly Label[])[]; readonly unsure: readonly (readonly Label[])[] } {
   const added: (readonly Label[])[] = []
+  const unsure: (readonly Label[])[] = []
+  const rules = policy.labelRulesFor(call.tool)
+  const subject = rules.length === 0 ? null : subjectOf(call)
   for (const rule of rules) {
     try {
-      if (evaluate(rule, subject) === yes) added.push(rule.addLabels)
+      if (subject !== null && evaluate(rule, subject) === yes) added.push(rule.addLabels)
     } catch {
-      // The budget is used up. Labels usually restrict later calls (only a rule with `none_of` can match less because
-      // of them). So this rule and the following ones count as matching.
-      added.push(rule.addLabels)
+      unsure.push(rule.addLabels)
     }
   }
-  return unionLabels(...added)
+  return { added, unsure }
+}
+
+/**
+ * Whether the call is too large for the label rules, so that it could get a label without reason, and whether later calls
+ * could escape a rule by this label (`none_of`).
+ */
+function mayEscape(policy: CompiledPolicy, call: Call): boolean {
+  if (policy.excludedLabels.size === 0) return false
+  return labelsByRules(policy, call)
+    .unsure.flat()
+    .some((label) => policy.excludedLabels.has(label))
 }
 
 function subjectOf(call: Call): Subject {
@@ -172,6 +194,10 @@ export function explainFrozen(why: string): string {
 
 function tooLarge(matches: readonly CompiledRule[], error: unknown): Decided {
   if (!(error instanceof BudgetExceeded)) throw error
+  return withoutRule(matches)
+}
+
+function withoutRule(matches: readonly CompiledRule[]): Decided {
   const explanation =
     'The call has more values or labels than the rules can compare in bounded time, so it is denied.'
   return { ...plain('deny', 'call too large to evaluate', explanation), matchedRules: matches.map(report) }

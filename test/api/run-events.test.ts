@@ -173,7 +173,8 @@ describe('live events', () => {
     let reads = 0
     const spy = jest.spyOn(looks, 'join').mockImplementation((key, work) =>
       join(key, (begins) => {
-        reads += 1
+        // Pings check the rights of their streams too, so only reads of events are counted.
+        if (key.includes('"events"')) reads += 1
         return work(begins)
       }),
     )
@@ -190,7 +191,7 @@ describe('live events', () => {
       reads = 0
       await happen(run, 'run.started')
       expect(await nextOfAll()).toEqual(new Set(['run.started']))
-      // Each stream reads the events, checks its rights, and reads again. Alone, twenty streams would read sixty times.
+      // Each stream reads the event, and then reads again. Alone, twenty streams would read forty times.
       expect(reads).toBeLessThan(20)
       await happen(run, 'run.completed')
       expect(await nextOfAll()).toEqual(new Set(['run.completed']))

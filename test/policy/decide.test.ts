@@ -110,6 +110,41 @@ describe('the verdict', () => {
     })
   })
 
+  test('a call that is too large for the label rules is denied if it could get a label that lets calls escape a rule', () => {
+    const params = { list: Array.from({ length: 250_000 }, (_, index) => `v${index}`) }
+    const labelRules: StoredLabelRule[] = [
+      {
+        id: 'label_1',
+        name: 'public files',
+        status: 'active',
+        tools: ['Read'],
+        params: [{ param: '*', operator: 'equals', value: 'public' }],
+        add_labels: ['public'],
+      },
+    ]
+    const read = { ...call, tool: 'Read', sideEffect: 'write' as const, params }
+    const unlessPublic = (more: Partial<StoredRule> = {}) =>
+      policy(
+        [rule('unless public', 'deny', { tools: ['mail_*'], labels: { none_of: ['public'] }, ...more })],
+        {
+          labelRules,
+        },
+      )
+    expect(decide(unlessPublic(), read)).toMatchObject({
+      verdict: 'deny',
+      reason: 'call too large to evaluate',
+    })
+    expect(decide(unlessPublic(), { ...read, params: { list: ['v'] } }).verdict).toBe('allow')
+    // No call escapes these rules by one more label, so the call gets the label and is allowed.
+    for (const harmless of [
+      { status: 'shadow' as const },
+      { verdict: 'allow' as const },
+      { labels: { any_of: ['public'] } },
+    ])
+      expect(decide(unlessPublic(harmless), read).verdict).toBe('allow')
+    expect(addedLabels(unlessPublic({ status: 'shadow' }), read)).toEqual(['public'])
+  })
+
   test('long text costs comparisons according to its length', () => {
     const params = { text: 'x'.repeat(4_000_000) }
     const rules = Array.from({ length: 100 }, (_, index) =>

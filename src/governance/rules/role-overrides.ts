@@ -65,7 +65,7 @@ export async function createRoleOverride(
   try {
     return await growAs(context, caller, 'org.change', {
       action: 'create',
-      bytes: JSON.stringify(body).length,
+      bytes: Buffer.byteLength(JSON.stringify(body)),
       async work(tx) {
         await refuseMore(tx, 'role_policy_overrides', {
           most: mostRoleOverrides,

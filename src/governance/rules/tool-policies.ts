@@ -74,7 +74,7 @@ export async function createToolPolicy(
   try {
     return await growAs(context, caller, 'org.change', {
       action: 'create',
-      bytes: JSON.stringify(body).length,
+      bytes: Buffer.byteLength(JSON.stringify(body)),
       async work(tx) {
         await refuseMore(tx, 'tool_policies', {
           most: mostToolPolicies,

@@ -215,7 +215,7 @@ async function requireRoom(tx: ChainTx): Promise<void> {
     .where('organization_id', '=', tx.organizationId)
     .executeTakeFirstOrThrow()
   if (count < mostWebhooks) return
-  const message = `an organization has at most ${mostWebhooks} webhooks: delete one first, or change its \`events\``
+  const message = `an organization has at most ${mostWebhooks} webhooks: delete one first, or change the \`events\` of one`
   throw new DomainError('validation_error', message, [{ path: '', message }])
 }
 

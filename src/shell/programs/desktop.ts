@@ -53,10 +53,12 @@ const names = (list: string, program: Program): [string, Program][] =>
 
 /** A host of a PostgreSQL connection string that is this machine: a name, an address or the folder of a socket. */
 const ownHost = String.raw`(?:localhost|127(?:\.\d{1,3}){3}|::1|\/[^\s,&']*)`
+/** A server in a PostgreSQL address that is this machine: an optional name and an optional port. */
+const ownServer = String.raw`(?:localhost|127\.0\.0\.1)?(?::\d*)?`
 /** Matches a PostgreSQL connection string that names a server other than this machine, also as one of several. */
 const serverOf = new RegExp(
   String.raw`\bhost(?:addr)?\s*=(?!\s*${ownHost}(?:,${ownHost})*(?:[\s&]|$))` +
-    String.raw`|^postgres(?:ql)?:\/\/(?!(?:[^/@]*@)?(?:(?:localhost|127\.0\.0\.1)?[:/]|$))`,
+    String.raw`|^postgres(?:ql)?:\/\/(?!(?:[^/@]*@)?${ownServer}(?:,${ownServer})*(?:[/?]|$))`,
 )
 
 /**
