@@ -100,7 +100,7 @@ MAX_INPUT = 32 * MIB  # maximum bytes of an event. With escapes, an event can be
 USAGE = "usage: service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode|opencode]"
 COMMANDS = ("pre", "post", "end", "flush", "deliver")
 
-# The seconds after which each client gives the hook up, if the command line has no --timeout. This is the value that
+# The seconds for which each client waits for the hook, if the command line has no --timeout. This is the value that
 # `install` writes, or the client's own default if that is shorter. After this time, all clients run the call.
 CLIENT_TIMEOUT = {"claude": 90, "codex": 90, "gemini": 60, "copilot": 30, "cursor": 30, "vscode": 30, "opencode": 90}
 UNKNOWN_TIMEOUT = 30
@@ -619,7 +619,8 @@ def patch_headers(patch, cwd):
         return []
     found = []
     for line in patch.split("\n"):
-        # Some programs end a line also at other characters, e.g. a form feed. A header could follow such a character.
+        # Some programs also end a line at other characters than a line feed, e.g. at a form feed. So each part between
+        # such characters is checked, because it could be a header.
         parts = line.rstrip("\r").splitlines()
         if not any(looks_like_header(part) for part in parts):
             continue
@@ -686,12 +687,12 @@ def plain_forms(path, cwd):
         return []
     places = [os.path.join(cwd or "", path)] if cwd is not None or os.path.isabs(path) else []
     if path == "~" or path.startswith(("~/", "~" + os.sep)):
-        # Clients use HOME, which may differ from the user's real home.
+        # Clients replace `~` by HOME. The user's real home may be another folder, so both are added.
         places += [place + path[1:] for place in (os.path.expanduser("~"), home())]
     if path[:5].lower() == "file:":
         from urllib.parse import unquote
 
-        # The path may begin with the name of a machine. So it is added both with and without its first part.
+        # The path may begin with the name of a machine. So the path is added with its first part and without it.
         named = unquote(path[5:]).lstrip("/")
         root = "" if os.name == "nt" else "/"
         places += [root + named, root + named.partition("/")[2]]
@@ -708,7 +709,8 @@ def addresses(text):
             if scheme.endswith(("http", "https")):
                 starts.append(at - (5 if scheme == "https" else 4))
             at = word.find("://", at + 1)
-        # The first address keeps the whole rest of the word, because the later addresses may be in its query.
+        # A word can contain several addresses. The first one is the whole rest of the word, because the others may be
+        # in its query. Each other address ends where the next one begins.
         for start, end in zip(starts, [None] + starts[2:] + [None]):
             found.append(word[start:end].rstrip(".,;:!?)]}>\"'"))
     return found
@@ -891,7 +893,8 @@ class Line:
         end = at + 1
         while end < len(text) and text[end] in "<>" and end - at < 3:
             end += 1
-        # A descriptor other than 0 stays before the operator, because it does not feed the program.
+        # The number of a descriptor other than 0 stays in the text before the operator (`3<`). So `end_word` sees that
+        # this redirection does not feed the program's standard input.
         self.redirect = (before if is_named or before.strip("0").isdigit() else "") + text[at:end]
         if text[at:end] == "<<":
             end += text[end : end + 1] == "-"
@@ -930,7 +933,8 @@ class Line:
 # Codex can type into a running program with `write_stdin`, and no hook sees this text. So the hook refuses a program
 # that would run the typed text.
 
-# These programs read commands from their terminal if they have at most this many arguments.
+# These programs read commands from their terminal if they have at most this many arguments that are not options. 99
+# means any number.
 PROMPTS = dict(
     [(name, 0) for name in "bash sh zsh dash ash ksh mksh fish csh tcsh rbash xonsh nu elvish python ipython pypy".split()]
     + [(name, 0) for name in "node deno bun ruby irb perl php lua luajit R redis-cli tmux screen pwsh powershell tclsh".split()]
@@ -940,8 +944,8 @@ PROMPTS = dict(
 )
 # The option `-m` of these programs names a module to run.
 WITH_MODULES = ("python", "pypy", "ipython")
-# Programs that run the commands of a file. These are refused if the file is the terminal. `sed` and `awk` name such a file
-# with `-f`, and their other files are data.
+# Programs that run the commands of a file. These are refused if the file is the terminal. `sed` and `awk` are not in
+# the list: of their files, only the file of `-f` has commands, and the others are data.
 FILE_RUNNERS = frozenset("make gmake bmake cmake ninja rake just ansible ansible-playbook dotnet tsx swift".split())
 # The option `-c` of these programs takes code of their own language, not a command line.
 PROGRAMMED = ("python", "pypy", "ipython", "lua", "R", "octave")
@@ -965,10 +969,11 @@ WRAPPERS = frozenset(
 CONTAINERS = ("docker", "podman", "kubectl", "nerdctl", "oc", "docker-compose", "podman-compose")
 OPENING = ("run", "exec", "attach", "start", "debug")
 AWKS = ("awk", "gawk", "mawk", "nawk")
-# If one of these programs comes after a wrapper, its own arguments are not programs.
+# If one of these programs comes after a wrapper, the words after this program are not searched for programs.
 ORDINARY = frozenset("apt apt-get dnf yum apk brew pip pip3 npm yarn pnpm cargo go git make grep rg sed awk ls cat cp mv rm mkdir tar".split())
 
-# Programs that pass on what they read, with the number of their arguments before the file names.
+# Programs that pass on what they read, with the number of their arguments before the file names. 99 means that a
+# program reads its input whatever its arguments are.
 FILTERS = dict(
     [(name, 0) for name in "cat head tail sort uniq rev tac nl fold fmt paste xxd od base64 base32 gzip gunzip zcat cut".split()]
     + [(name, 1) for name in "sed awk gawk mawk grep egrep fgrep jq".split()]
@@ -1027,7 +1032,7 @@ def runs_typed_file(name, arguments):
         return False
     for at, word in enumerate(arguments):
         value = word.partition("=")[2] if word.startswith("--") else word[2:] if word.startswith(("-f", "-P", "-C")) else ""
-        # The letter of the option can be the last of several: `-sf -`.
+        # The letter `f` can be the last of several: `-sf -`.
         is_next = word.startswith("--file") or (word[:1] == "-" and word[1:2] != "-" and word.endswith("f"))
         if is_terminal(value) or (is_next and any(map(is_terminal, arguments[at + 1 : at + 2]))):
             return True
@@ -1225,8 +1230,8 @@ def opens_prompt(command, depth=0):
 
 # Programs that may run what Codex types into them later.
 
-# These programs run no command that is typed into them. Other programs might, and `write_stdin`, which types, is a call
-# that no hook sees.
+# These programs run no text that is typed into them, or `opens_prompt` has already checked them. Any other program
+# might run typed text, and no hook sees `write_stdin`, with which Codex types.
 HARMLESS = SOURCES | set(FILTERS) | ORDINARY | set(PROMPTS) | WRAPPERS | set(CONTAINERS)
 HARMLESS |= set(
     """: . [ [[ cd fi done alias bg break case continue declare disown esac eval export false fc fg for getopts hash in jobs kill let local
@@ -2067,7 +2072,7 @@ def wait_for_approval(answer, settings, decided, give_up):
             raise Refused(told + (": " + comment if comment else ""))
         if status != "pending":
             raise Refused(held(decided, "has a status that cannot be read"))
-        # If the answer came at once, this pauses before the next request.
+        # Requests begin at least a second apart, even if the service answers at once.
         time.sleep(max(0.0, min(1.0 - (time.monotonic() - asked_at), give_up - time.monotonic())))
 
 
@@ -2130,7 +2135,8 @@ def report(call, outcome, settings, answer):
     except ValueError:
         body = None
     if body is None or len(body) > MAX_BODY:
-        # The hook refused this call before it ran, but it ran anyway. So it is reported without its arguments.
+        # The hook refused this call, because these arguments cannot be sent. But the call ran anyway, so the report
+        # says why the arguments are missing.
         seen["tool_input"] = {"unreadable": True} if body is None else {"too_long": len(body)}
         body = to_json(seen)
     ask(settings, "POST", "/authorize/observe", body, answer.deadline - 0.5)
@@ -2343,7 +2349,7 @@ SETTINGS_FILES = {
         "C:\\ProgramData\\opencode\\opencode.json",
     ),
 }
-# A variable can name another folder in place of the first folder of the user's path.
+# With this variable a user chooses another folder for the client's settings, in place of e.g. `.claude`.
 HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "copilot": "COPILOT_HOME"}
 
 # Claude Code reads `onFailure` from this version on. An older version runs the call if a hook fails.
@@ -2466,7 +2472,8 @@ def hook_entry(place, python, client, event, command):
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"
-    # With `sequential`, Gemini CLI gives each hook the call as the hooks before it have changed it.
+    # With `sequential`, Gemini CLI runs the hooks one after the other. Our hook then sees the changes that earlier
+    # hooks have made to the call.
     return dict({"matcher": "*", "hooks": [one]}, **({"sequential": True} if client == "gemini" else {}))
 
 
@@ -2513,7 +2520,7 @@ def options_of(place, client, settings):
         return {
             ("requiredMinimumVersion",): asked if newer else CLAUDE_MINIMUM,
             ("allowManagedHooksOnly",): True,
-            # A skill's own shell commands run before the model reads its text, and no hook is asked about them.
+            # A skill's own shell commands run before the model reads the skill, and no hook is asked about them.
             ("disableSkillShellExecution",): True,
         }
     if client == "gemini":
@@ -3734,7 +3741,7 @@ def additions(place, recorded, record, client, python):
     parts = [(part,) + client_change(place, python, part, record, False) for part in parts_of(place, client)]
     mode = 0o644 if place.managed else 0o600
     hook, config, noting = (place.at(path) for path in (place.hook, place.config, place.record))
-    # The hook installs a copy of this file, also if this file is the installed one.
+    # The installed hook is a copy of this file. This file may itself be the installed one.
     own = read_text(os.path.abspath(__file__))
     before = read_text(config)
     after = pretty(own_settings(place, before))
@@ -3762,7 +3769,8 @@ def removals(place, recorded, record, client):
                 raise
         folders = left.pop(each, {}).get("folders", [])
         if left:
-            # The settings of another client may be in the same folders, so the record of that client takes them over.
+            # `install` made these folders. The settings of another client may be in them too, so the record of another
+            # client takes the folders over.
             other = sorted(left)[0]
             left[other] = dict(left[other], folders=left[other].get("folders", []) + folders)
     noting, config, hook = (place.at(path) for path in (place.record, place.config, place.hook))
@@ -3992,8 +4000,8 @@ def fragments(path):
         return []
 
 
-# The project's settings that can switch hooks off: files below its folder, the path of the setting in them, and the
-# value that switches off.
+# For each client, the project's settings that can switch hooks off: the files in the project's folder, the path of the
+# setting in these files, and the value that switches hooks off.
 PROJECT_FILES = {
     "claude": ((".claude/settings.json", ".claude/settings.local.json"), ("disableAllHooks",), True),
     "gemini": ((".gemini/settings.json",), ("hooksConfig", "enabled"), False),
@@ -4058,9 +4066,10 @@ def is_json(text):
 LOADER_VARIABLES = ("LD_", "DYLD_")
 # These variables can make a shell start something else, or make Claude Code put a program before the command.
 SHELL_VARIABLES = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV", "BASH_FUNC_", "ENV", "PS4")
-# The variables that count in a client's own environment. `ENV` and exported functions there do not reach the hook.
+# Those of SHELL_VARIABLES that count in a client's own environment. `ENV` and exported functions do not reach the hook
+# from there.
 SHELL_ENVIRONMENT = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV")
-# Many machines set these variables for their own programs.
+# Many machines set these variables for their own programs. So `own_environment` notes them, but does not fail.
 LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 
 
@@ -4249,8 +4258,8 @@ def try_version(client, findings):
         told = "`%s` is not on the PATH, so %s could not be tried: run doctor again as its user when it is installed"
         return findings.not_tried(told % (PROGRAMS[client], what))
     try:
-        # Some clients read standard input even for `--version`. So they get none, because they would take the next line
-        # of the terminal.
+        # Some clients read standard input even for `--version`, and would take the next line of the terminal. So they
+        # get an empty standard input.
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         ran = subprocess.run([program, "--version"], timeout=60, **pipes)
         found = version_of(ran.stdout.decode("utf-8", "replace"))
@@ -4494,7 +4503,8 @@ def opencode_entries(place, findings):
     findings.failed = False
     opencode_around(place, findings)
     if not findings.failed:
-        # This test starts opencode. If a check failed, opencode could run a program of this folder.
+        # This test starts opencode. It is left out if a check of `opencode_around` has failed, because opencode could
+        # then run a program of this folder.
         try_plugin(place, path, findings)
     findings.failed = findings.failed or before
     return [words] if words else []
@@ -4541,7 +4551,7 @@ def opencode_around(place, findings):
         folders += [own, os.path.join(os.path.expanduser("~"), ".opencode")]
     folders += [each for each in [said("OPENCODE_CONFIG_DIR")] if each]
     skills = []
-    # This variable does not keep opencode from loading plugins of the project (docs/agents-reference.md).
+    # Even with OPENCODE_DISABLE_PROJECT_CONFIG, opencode loads the project's plugins (docs/agents-reference.md).
     is_off = is_yes(said("OPENCODE_DISABLE_PROJECT_CONFIG"))
     at = os.getcwd()
     while at is not None:
@@ -4609,8 +4619,8 @@ def texts_below(folder):
 
 # The command `doctor`: ways to get around the hook that a client leaves open (docs/agents-reference.md).
 
-# Known ways to get around a managed hook, which `install` cannot prevent. Each client has some, so `doctor` calls none of
-# them protected.
+# Known ways to get around a managed hook, which `install` cannot prevent. Each client has some, so `doctor` calls no
+# client protected.
 OPEN_WAYS = {
     "claude": (
         "a user's settings can set variables of the loader in `env`, such as `LD_TRACE_LOADED_OBJECTS`, with which no hook starts",
@@ -4682,7 +4692,7 @@ def by_its_project(client, findings):
         return
     names, own = PROJECT_FILES["claude"][0], Place(False).settings_file("claude")
     files = [os.path.join(os.getcwd(), *name.split("/")) for name in names]
-    # If this folder is the user's home, the project's settings are the user's own.
+    # If this folder is the user's home, one of these files is the user's own settings file, and not a project's.
     files = [path for path in files if os.path.realpath(path) != os.path.realpath(own)]
     known = [settings_or_none(path) for path in files]
     for path, settings in zip(files, known):
@@ -4822,7 +4832,7 @@ def guarded(answer, work, options, blocking):
             _signal.signal(getattr(_signal, name), stopped)
     start_new_thread(run, ())
     while time.monotonic() < answer.deadline:
-        # If the client is killed, it sends no signal to its hooks.
+        # A killed client sends no signal to its hooks. So each second, this checks whether the client still listens.
         if answer.waiting_for is not None and answer.is_unheard():
             stopped(None, None)
         time.sleep(max(0.0, min(1.0, answer.deadline - time.monotonic())))

@@ -3180,7 +3180,7 @@ class Decisions:
                 raise Refused(told + (": " + comment if comment else ""))
             if status != "pending":
                 raise Refused(held(decided, "has a status that cannot be read"))
-            # If the answer came at once, this pauses before the next request.
+            # Requests begin at least a second apart, even if the service answers at once.
             until = min(asked_at + 1.0, give_up)
             while not call.cancelled and time.monotonic() < until:
                 time.sleep(max(0.0, min(0.05, until - time.monotonic())))

@@ -136,8 +136,8 @@ function labelsByRules(
 }
 
 /**
- * Whether the call is too large for the label rules, so that it could get a label without reason, and whether later calls
- * could escape a rule by this label (`none_of`).
+ * Whether the call is too large for the label rules, so that it could get a label without reason, and later calls could
+ * escape a rule by this label (`none_of`).
  */
 function mayEscape(policy: CompiledPolicy, call: Call): boolean {
   if (policy.excludedLabels.size === 0) return false
