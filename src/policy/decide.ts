@@ -71,7 +71,8 @@ export function decide(policy: CompiledPolicy, call: Call): Decided {
     return tooLarge(matches, error)
   }
   const enforced = matches.filter((rule) => !rule.isShadow)
-  if (mayEscape(policy, call)) return withoutRule(matches)
+  const isDenied = enforced.some((rule) => effectOf(policy, rule.verdict) === 'deny')
+  if (!isDenied && isTooLargeToLabel(policy, call)) return withoutRule(matches)
   const first = enforced[0]
   if (first === undefined)
     return {
@@ -115,7 +116,8 @@ export function addedLabels(policy: CompiledPolicy, call: Call): Label[] {
 
 /**
  * Returns the labels of the rules that match. Once the budget is used up, the labels of this rule and of the following
- * ones are `unsure`. They count as added, because an added label usually restricts. `mayEscape` handles the others.
+ * ones are `unsure`. They count as added, because an added label usually restricts. `isTooLargeToLabel` handles
+ * the other labels.
  */
 function labelsByRules(
   policy: CompiledPolicy,
@@ -124,10 +126,11 @@ function labelsByRules(
   const added: (readonly Label[])[] = []
   const unsure: (readonly Label[])[] = []
   const rules = policy.labelRulesFor(call.tool)
-  const subject = rules.length === 0 ? null : subjectOf(call)
+  if (rules.length === 0) return { added, unsure }
+  const subject = subjectOf(call)
   for (const rule of rules) {
     try {
-      if (subject !== null && evaluate(rule, subject) === yes) added.push(rule.addLabels)
+      if (evaluate(rule, subject) === yes) added.push(rule.addLabels)
     } catch {
       unsure.push(rule.addLabels)
     }
@@ -139,7 +142,7 @@ function labelsByRules(
  * Whether the call is too large for the label rules, so that it could get a label without reason, and later calls could
  * escape a rule by this label (`none_of`).
  */
-function mayEscape(policy: CompiledPolicy, call: Call): boolean {
+function isTooLargeToLabel(policy: CompiledPolicy, call: Call): boolean {
   if (policy.excludedLabels.size === 0) return false
   return labelsByRules(policy, call)
     .unsure.flat()

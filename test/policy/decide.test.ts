@@ -135,6 +135,8 @@ describe('the verdict', () => {
       reason: 'call too large to evaluate',
     })
     expect(decide(unlessPublic(), { ...read, params: { list: ['v'] } }).verdict).toBe('allow')
+    // A rule that denies the call anyway gives its own reason.
+    expect(decide(unlessPublic({ tools: ['*'] }), read).reason).toBe('unless public')
     // No call escapes these rules by one more label, so the call gets the label and is allowed.
     for (const harmless of [
       { status: 'shadow' as const },
