@@ -94,32 +94,25 @@ describe('places for calls', () => {
       return inside
     }
 
-    test('a place rests for eight times its call, if the organization uses more than its part', async () => {
-      await use('b', 1)
-      const inside = await called('a', 3)
-      jest.advanceTimersByTime(50)
-      inside[0]?.leave()
-      jest.advanceTimersByTime(399)
-      await settled()
-      expect(inside).toHaveLength(2)
-      jest.advanceTimersByTime(1)
-      await settled()
-      expect(inside).toHaveLength(3)
-    })
-
-    test('a place rests longer while the processors are overloaded', async () => {
-      strain = 2
-      await use('b', 1)
-      const inside = await called('a', 3)
-      jest.advanceTimersByTime(50)
-      inside[0]?.leave()
-      jest.advanceTimersByTime(799)
-      await settled()
-      expect(inside).toHaveLength(2)
-      jest.advanceTimersByTime(1)
-      await settled()
-      expect(inside).toHaveLength(3)
-    })
+    test.each([
+      ['usually', 1, 400],
+      ['longer while the processors are overloaded', 2, 800],
+    ])(
+      'a place rests for eight times its call, if the organization uses more than its part; %s',
+      async (_, times, rest) => {
+        strain = times
+        await use('b', 1)
+        const inside = await called('a', 3)
+        jest.advanceTimersByTime(50)
+        inside[0]?.leave()
+        jest.advanceTimersByTime(rest - 1)
+        await settled()
+        expect(inside).toHaveLength(2)
+        jest.advanceTimersByTime(1)
+        await settled()
+        expect(inside).toHaveLength(3)
+      },
+    )
 
     test('quick calls without a place come again later, the more of them wait and the longer their places rest', async () => {
       await use('b', 1)

@@ -97,27 +97,17 @@ describe('shares', () => {
     }
     afterEach(() => void jest.useRealTimers())
 
-    test('delay an organization that uses more than its part', async () => {
-      const { shares, pass, work, visit } = busyShares()
+    test.each([
+      ['eight times the work', 1, 800],
+      ['longer while the processors are overloaded', 2, 1_600],
+    ])('delay an organization that uses more than its part: %s', async (_, strain, rest) => {
+      const { shares, pass, work, visit } = busyShares(strain)
       await visit('b')
       const place = await shares.enter('a', 'large')
       work(place, 100)
       place.leave()
       const next = shares.enter('a', 'large')
-      await pass(799)
-      expect(await isIn(next)).toBe(false)
-      await pass(1)
-      expect(await isIn(next)).toBe(true)
-    })
-
-    test('delay it longer while the processors are overloaded', async () => {
-      const { shares, pass, work, visit } = busyShares(3)
-      await visit('b')
-      const place = await shares.enter('a', 'large')
-      work(place, 10)
-      place.leave()
-      const next = shares.enter('a', 'large')
-      await pass(239)
+      await pass(rest - 1)
       expect(await isIn(next)).toBe(false)
       await pass(1)
       expect(await isIn(next)).toBe(true)
