@@ -228,7 +228,7 @@ export type Finder<Params, Output = Json> = (
 export class ToolError extends Error {
   override readonly name = 'ToolError'
   readonly code: string
-  /** Who is at fault, as the error's code says; null: the code is unknown. */
+  /** Names who caused the error. The error's code decides this. It is null if the code is unknown. */
   readonly fault: Fault | null
   /** Whether the same call could succeed later. The call is retried only if this is true. */
   readonly retryable: boolean

@@ -22,8 +22,8 @@ export type { BatchKind } from './batch.ts'
  * If an operation makes its batch fail or take too long, the batch runs again in two halves, in order. So in the end
  * only the bad operation fails, and the other operations still share commits. If the answer to a COMMIT is lost, the
  * lane takes the lock, and so waits until the lost transaction has ended. The lane then looks for the batch's last
- * entry in the chain. If the entry is there, the batch has committed. If it is missing, nothing was saved, and the
- * callers get an error.
+ * entry in the chain. If the lane finds the entry, the batch was saved. If the entry is missing, the batch was not
+ * saved, and the callers get an error.
  */
 export interface Combiner {
   /** Runs one operation with its own statements. If its transaction fails, `work` may run again. */

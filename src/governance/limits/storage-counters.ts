@@ -9,7 +9,10 @@ import type { Log } from '../../shared/log.ts'
  * This file maintains the counters of stored data, outside the transactions that store the data (docs/decisions/0074).
  */
 
-/** What an organization stores now. The fields with `_mb` are in MiB, and `rules` counts rules and label rules. */
+/**
+ * These are the amounts that an organization stores. Fields with `_mb` are in MiB. `rules` counts rules and label
+ * rules.
+ */
 export interface StorageUsage {
   readonly storage_mb: number
   readonly pending_approvals: number
