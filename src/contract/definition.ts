@@ -7,6 +7,8 @@ import { isObject, jsonIssues } from './json.ts'
 export const mostSteps = 1000
 /** Maximum number of items of one `for_each`. */
 export const mostItems = 10_000
+/** The largest `timeout_seconds` of a step. */
+export const mostTimeoutSeconds = 86_400
 
 /** Any JSON, unchanged. zod's own object schemas would silently drop a `__proto__` key instead of refusing it. */
 const json = z.unknown().superRefine((value, context) => report(value, context))
@@ -76,7 +78,7 @@ const step = z.strictObject({
   retry: z
     .strictObject({ attempts: z.int().min(1).max(20), backoff_seconds: z.number().min(0).max(3600) })
     .optional(),
-  timeout_seconds: z.number().min(1).max(86_400).optional(),
+  timeout_seconds: z.number().min(1).max(mostTimeoutSeconds).optional(),
   on_error: z
     .enum(['fail', 'continue'])
     .optional()

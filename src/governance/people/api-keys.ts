@@ -99,7 +99,7 @@ export async function listApiKeys(db: Db, caller: Caller, page: PageRequest): Pr
  * The scopes of the changed key must not exceed the caller's scopes or role, but a change that only revokes the key is
  * always allowed. If the change adds rights, the key may not expire later than the key that the caller uses. An owner
  * may only reduce the rights of another person's key, and gets `insufficient_role` for more rights. Throws `conflict`
- * for a deleted key.
+ * for a deleted key. Throws `validation_error` for a new time of expiry in the past.
  */
 export async function changeApiKey(
   context: Acting,
@@ -126,6 +126,9 @@ export async function changeApiKey(
       )
     if (more.length > 0)
       requireNotAfter(present, change.expiresAt === undefined ? row.expires_at : change.expiresAt)
+    // A client may send the stored time of an expired key back, for example to rename the key.
+    if (change.expiresAt?.getTime() !== row.expires_at?.getTime())
+      requireAhead(tx.now, change.expiresAt ?? null)
     const next = {
       ...row,
       name: change.name ?? row.name,

@@ -225,4 +225,17 @@ describe('API keys', () => {
     const { data } = await listApiKeys(running.context.db, caller('viewer'), { limit: 200, cursor: null })
     expect(data.find(({ id }) => id === past.id)).toMatchObject({ active: false, revoked_at: null })
   })
+
+  test('a change cannot set an expiry in the past, but an expired key keeps its own', async () => {
+    const { userId, organizationId } = caller('member')
+    const before = new Date(1)
+    const key = await addKey(running.context, organizationId, userId, ['runs:read'], { expires_at: before })
+    const change = (body: Parameters<typeof changeApiKey>[3]) =>
+      lofty().then((who) => changeApiKey(running.context, who, key.id, body))
+    expect(await change({ name: 'old', expiresAt: before })).toMatchObject({ name: 'old', active: false })
+    await expect(change({ expiresAt: new Date(0) })).rejects.toMatchObject({
+      code: 'validation_error',
+      details: [{ path: 'expires_at' }],
+    })
+  })
 })

@@ -1,3 +1,4 @@
+import { mostTimeoutSeconds } from '../../../contract/definition.ts'
 import { defaultsOf } from '../../../policy/tool-defaults.ts'
 import { ToolError } from '../executor.ts'
 import type { ToolBody } from '../params.ts'
@@ -6,10 +7,10 @@ import { costOf, mostCost } from './cost.ts'
 import { llmErrors } from './errors.ts'
 
 /**
- * The longest time of a request in milliseconds. The tool's own time limit has the same length and starts earlier. So
- * the tool's limit ends a request first, unless the step sets a longer one (`timeout_seconds`).
+ * The longest time of a request, in milliseconds. The time limit of the step ends a request earlier (call-control.ts):
+ * `timeout_seconds` of the step, or the tool's own limit.
  */
-const exchangeMilliseconds = 300_000
+const exchangeMilliseconds = mostTimeoutSeconds * 1_000
 /** The largest answer, in bytes. The longest text of a model has a few MB. */
 export const mostBytes = 8 * 1024 * 1024
 

@@ -1,6 +1,7 @@
 import { LLMock } from '@copilotkit/aimock'
 import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { withNewName } from '../../../../src/activities/tools/llm/client.ts'
+import { mostTimeoutSeconds } from '../../../../src/contract/definition.ts'
 import { rejection } from '../call.ts'
 import { badAnswers, useService, type Service } from '../service.ts'
 import { answers, credentialsAt, money, ofOpenAi, type Provider } from './models.ts'
@@ -146,6 +147,17 @@ test('a cancellation ends the request in flight', async () => {
   const call = service.run(credentialOf('anthropic'), { prompt: 'p' }, { signal: cancelled.signal })
   expect(await rejection(call)).toEqual(new Error('stop'))
   await closed
+})
+
+test('only the time limit of the step ends a long request', async () => {
+  service.scripted.answer = () => answers.anthropic('because')
+  const timers = jest.spyOn(AbortSignal, 'timeout')
+  try {
+    await service.run(credentialOf('anthropic'), { prompt: 'p' })
+    expect(timers.mock.calls).toEqual([[mostTimeoutSeconds * 1_000]])
+  } finally {
+    timers.mockRestore()
+  }
 })
 
 test('the library writes nothing, and takes nothing from the environment', async () => {
