@@ -252,15 +252,15 @@ function settlementOf(
   }
 }
 
-/** The call's labels. If `call` is known, also the tool's labels and the labels that label rules add to the output. */
+/**
+ * Returns the call's labels together with the tool's labels. If `call` is known, also adds the labels that label rules
+ * give the output.
+ */
 function outputLabels(tx: ChainTx, effect: EffectRecord, call: Call | null): Label[] {
   const tool = getTool(effect.tool)
-  if (tool === undefined || call === null) return effect.labels
-  return unionLabels(
-    effect.labels,
-    tool.outputLabels,
-    addedLabels(tx.policy.compiled, { ...call, labels: effect.labels }),
-  )
+  if (tool === undefined) return effect.labels
+  const added = call === null ? [] : addedLabels(tx.policy.compiled, { ...call, labels: effect.labels })
+  return unionLabels(effect.labels, tool.outputLabels, added)
 }
 
 /**
