@@ -19,7 +19,7 @@ export const memorySet = defineTool({
       .unknown()
       .refine((value) => value !== undefined, { error: 'is missing', abort: true })
       .refine((value) => JSON.stringify(value).length <= maxMemoryValueLength, {
-        error: `a value takes at most ${maxMemoryValueLength} characters as JSON; keep large documents in files`,
+        error: `must have at most ${maxMemoryValueLength.toLocaleString('en-US')} characters as JSON: keep large documents in files`,
       })
       .describe('Any JSON value.'),
   }),

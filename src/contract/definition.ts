@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { labelSlug, nameField, textField } from '../policy/text.ts'
+import { categorySlug, nameField, textField } from '../policy/text.ts'
 import type { Json, JsonObject } from '../policy/types.ts'
 import { isObject, jsonIssues } from './json.ts'
 
@@ -98,7 +98,7 @@ export const workflowDefinition = z.strictObject({
     .min(1, 'a workflow has at least one step')
     .max(mostSteps, `a workflow has at most ${mostSteps.toLocaleString('en-US')} steps`),
   result: z.record(nameField(100), jsonValue).optional(),
-  categories: z.array(labelSlug).max(20).optional(),
+  categories: z.array(categorySlug).max(20).optional(),
 })
 
 export type WorkflowDefinition = z.infer<typeof workflowDefinition>

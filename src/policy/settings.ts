@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { labelSlug as label } from './text.ts'
+import { categorySlug, labelSlug as label } from './text.ts'
 
 /** Governance settings with their defaults. The database stores only the keys that were set. */
 export const governanceSettings = z.strictObject({
@@ -8,9 +8,15 @@ export const governanceSettings = z.strictObject({
   require_approval_for_permission_changes: z.boolean().default(false),
   allow_self_approval: z.boolean().default(false),
   approval_threshold: z.int().min(1).max(20).default(1),
-  category_flags: z.record(z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/), z.boolean()).default({}),
+  category_flags: z.record(categorySlug, z.boolean()).default({}),
   approvals_enabled: z.boolean().default(false),
-  approval_required_from: z.enum(['low', 'medium', 'high', 'critical']).nullable().default(null),
+  approval_required_from: z
+    .enum(
+      ['low', 'medium', 'high', 'critical'],
+      'must be `low`, `medium`, `high`, `critical` or null for never',
+    )
+    .nullable()
+    .default(null),
   slack_approval_notifications: z.boolean().default(true),
   mail_approval_notifications: z.boolean().default(true),
   external_tools: z

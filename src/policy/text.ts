@@ -34,11 +34,14 @@ export function inOneLine(text: string): string {
   return isOneLine(text) ? text : text.replaceAll(new RegExp(`${unseen.source}+`, 'gu'), ' ')
 }
 
-/** A label: a lower-case slug. */
-export const labelSlug = z
-  .string()
-  .max(64, 'a label has at most 64 characters')
-  .regex(/^[a-z0-9]+(?:[-_][a-z0-9]+)*$/, 'a label is a lower-case slug such as `confidential`')
+const slug = (kind: string, example: string) =>
+  z
+    .string()
+    .max(64, `a ${kind} has at most 64 characters`)
+    .regex(/^[a-z0-9]+(?:[-_][a-z0-9]+)*$/, `a ${kind} is a lower-case slug such as \`${example}\``)
+export const labelSlug = slug('label', 'confidential')
+/** A category of a workflow. */
+export const categorySlug = slug('category', 'financial')
 
 // Matches `<YOUR_SHEET_ID>`, `<ID>`, `<org-id>`, `<your sheet>`. Lower-case words such as `<script>` do not match,
 // because a rule may search for them.

@@ -128,6 +128,65 @@ describe('bad bodies', () => {
   })
 })
 
+describe('values that would change nothing or cannot be meant', () => {
+  test.each<[string, (typeof routes)[number]['key'], unknown, string, RegExp]>([
+    [
+      'a message without a version',
+      'PUT /workflows/{id}',
+      { name: 'n', message: 'm' },
+      'message',
+      /give its `definition` too/,
+    ],
+    [
+      'an external tool without a setting',
+      'PATCH /organizations/{id}/governance',
+      { external_tools: { X: {} } },
+      'external_tools.X',
+      /give `side_effect` or `output_labels`/,
+    ],
+    [
+      'a category that is no slug',
+      'PATCH /organizations/{id}/governance',
+      { category_flags: { 'a b': true } },
+      'category_flags.a b',
+      /a category is a lower-case slug/,
+    ],
+    [
+      'a risk that does not exist',
+      'PATCH /organizations/{id}/governance',
+      { approval_required_from: 'none' },
+      'approval_required_from',
+      /or null for never/,
+    ],
+    ['a key without scopes', 'PATCH /api-keys/{id}', { scopes: [] }, 'scopes', /can do nothing/],
+    [
+      'a year of five digits',
+      'PATCH /api-keys/{id}',
+      { expires_at: '9999-12-31T23:59:59-14:00' },
+      'expires_at',
+      /before the year 10000/,
+    ],
+    [
+      'a misspelt tool',
+      'POST /organizations/{id}/rules/test',
+      { call: { tool: 'mail_sent' } },
+      'call.tool',
+      /did you mean `mail_send`/,
+    ],
+  ])('%s: %s %j', async (_, key, body, path, message) => {
+    // prettier-ignore
+    const answer = await server.call(owner, splitKey(key).method, pathOf(key), body)
+    expectRefused(answer, [422])
+    expect(answer.body.error.details).toContainEqual({ path, message: expect.stringMatching(message) })
+  })
+
+  test('an empty change of a workflow is accepted and writes nothing', async () => {
+    const path = pathOf('PUT /workflows/{id}')
+    const before = (await server.call(owner, 'GET', path)).body
+    expect((await server.call(owner, 'PUT', path, {})).body).toEqual(before)
+  })
+})
+
 describe('names', () => {
   const nameFields = ['name', 'template_name', 'tags'] as const
   const withName = withBody.flatMap((route) => {

@@ -104,7 +104,6 @@ test('a tool that only agents have is tested as an agent’s call, with the answ
     ['mcp__tracker__list', 'deny'],
     ['Read', 'deny'],
     ['mail_send', 'allow'],
-    ['nobody_knows', 'allow'],
   ])
     expect([tool, (await trial({ tool }, [any])).decision]).toEqual([tool, decision])
   expect((await trial({ ...bash, source: 'workflows' }, [any])).decision).toBe('allow')

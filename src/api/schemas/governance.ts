@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { limitChanges } from '../../contract/plan-limits.ts'
 import { completeSettings, type GovernanceSettings } from '../../policy/settings.ts'
 import { restrictions } from '../../governance/rules/tool-policy-limits.ts'
-import { labelSlug, textField } from '../../policy/text.ts'
+import { textField } from '../../policy/text.ts'
 import { toolNameIssue, wholeNameIssue } from '../../policy/tool-names.ts'
 import { role } from './common.ts'
 
@@ -24,11 +24,6 @@ export const governancePatch = z
       const message = `names ${categories.length} categories: at most ${mostFlags} are allowed`
       context.addIssue({ code: 'custom', path: ['category_flags'], message })
     }
-    // Workflow categories are slugs. A flag for a name that is not a slug would match no workflow.
-    for (const name of categories.filter((each) => !labelSlug.safeParse(each).success)) {
-      const message = `\`${name}\` is not a category: write a lower-case slug such as \`financial\``
-      context.addIssue({ code: 'custom', path: ['category_flags', name], message })
-    }
     const tools = Object.keys(external_tools ?? {})
     if (tools.length > mostExternalTools) {
       const message = `names ${tools.length} tools: at most ${mostExternalTools.toLocaleString('en-US')} are kept`
@@ -37,6 +32,11 @@ export const governancePatch = z
     for (const name of tools) {
       const message = wholeNameIssue(name)
       if (message !== null) context.addIssue({ code: 'custom', path: ['external_tools', name], message })
+    }
+    for (const [name, told] of Object.entries(external_tools ?? {})) {
+      if (told.side_effect !== undefined || told.output_labels !== undefined) continue
+      const message = 'changes nothing: give `side_effect` or `output_labels`, or leave the tool out'
+      context.addIssue({ code: 'custom', path: ['external_tools', name], message })
     }
   })
 

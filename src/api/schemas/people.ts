@@ -41,9 +41,11 @@ export const invitationBody = z.strictObject({
 })
 export const acceptanceBody = z.strictObject({ token: z.string().min(1).max(200) })
 
+/** Years of more than four digits are refused, because many clients cannot read them. */
 const expiry = z.iso
   .datetime({ offset: true })
   .transform((text) => new Date(text))
+  .refine((time) => time.getUTCFullYear() <= 9_999, 'must be before the year 10000; null means never')
   .meta({ type: 'string', format: 'date-time' })
 const noScopes = 'a key without scopes can do nothing: name at least one; `GET /scopes` lists them'
 const keyName = nameField(200)
@@ -56,7 +58,7 @@ export const apiKeyBody = z.strictObject({
 })
 export const apiKeyChanges = z.strictObject({
   name: keyName.optional(),
-  scopes: scopesInput.optional(),
+  scopes: scopesInput.refine((scopes) => scopes.length > 0, noScopes).optional(),
   expires_at: expiry.nullable().optional(),
   active: z.boolean().optional(),
 })

@@ -26,12 +26,17 @@ export const workflowBody = z.strictObject({
   description: description.default(''),
   definition: workflowDefinition,
 })
-export const workflowChanges = z.strictObject({
-  name: name.optional(),
-  description: description.optional(),
-  definition: workflowDefinition.optional(),
-  message: message.optional(),
-})
+export const workflowChanges = z
+  .strictObject({
+    name: name.optional(),
+    description: description.optional(),
+    definition: workflowDefinition.optional(),
+    message: message.optional(),
+  })
+  .refine(({ definition, message: said }) => said === undefined || definition !== undefined, {
+    path: ['message'],
+    error: 'describes a new version: give its `definition` too',
+  })
 export const rollbackBody = z.strictObject({ message: message.default('') })
 
 /** Tags of a template. Two tags may not be equal or differ only in letter case, because people would confuse them. */

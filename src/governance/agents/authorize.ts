@@ -133,7 +133,7 @@ function refusalOf(
   if (op.named !== null && op.named !== tx.organizationId)
     return refused(
       'wrong organization',
-      'The session belongs to another organization than the call names: start a new session.',
+      `This session belongs to \`${tx.organizationId}\`, but the call names another organization: check \`SERVICE_ORG_ID\` (the field \`organization_id\`), and whether the agent’s person is a member of that organization. After a change, start a new session.`,
     )
   const role = ledger.roles.get(op.key.userId)
   if (role === undefined)

@@ -40,7 +40,7 @@ export const heldAgain = {
   used: 'another call has used its approval',
   params: 'its parameters are not those that were approved',
   labels: 'it carries a label that its approvers were not shown',
-  votes: 'the rules or roles of now ask for more than its votes',
+  votes: 'its votes are not enough under the present rules, settings and roles',
   late: 'its approval has expired',
 } as const
 

@@ -1,4 +1,4 @@
-import { sql, type Selectable } from 'kysely'
+import type { Selectable } from 'kysely'
 import type { Db } from '../../db/schema/index.ts'
 import { getTool } from '../../catalog/index.ts'
 import type { Preview } from '../../catalog/preview.ts'
@@ -13,8 +13,10 @@ import { readPage, type Page, type PageRequest } from '../page.ts'
 import { openState } from './approved-state.ts'
 import { agentPreviewOf, previewOf } from './preview.ts'
 import { openParams } from '../runs/values/sealed-params.ts'
+import { readGovernance } from '../rules/settings.ts'
 import { agentInputPlace } from '../sealing/places.ts'
-import { mayDecide } from './requirement.ts'
+import { filtered, type ApprovalFilters } from './filters.ts'
+import { mayDecide, requirementOf, type VoteSettings } from './requirement.ts'
 import { readVotes, type VoteView } from './votes.ts'
 
 /** An approval in the API's answers. */
@@ -63,6 +65,7 @@ export interface ApprovalView {
    */
   readonly requester_email: string | null
   readonly approver: 'admin' | 'owner'
+  /** The number of approving votes that the approval needs now. For a decided approval, the number when it was made. */
   readonly approvals_needed: number
   readonly votes: readonly VoteView[]
   readonly created_at: string
@@ -100,45 +103,23 @@ export interface Viewer {
   readonly role: Role
 }
 
-export interface ApprovalFilters {
-  readonly status?: ApprovalStatus | undefined
-  readonly kind?: ApprovalKind | undefined
-  readonly run_id?: string | undefined
-  /** Only approvals that the viewer may decide and has not requested. */
-  readonly mine?: boolean | undefined
-  readonly rule_id?: string | undefined
-  readonly requested_by?: string | undefined
-  readonly risk?: Risk['level'] | undefined
-}
-
 export async function listApprovals(
   context: Pick<Context, 'config' | 'db' | 'sealer'>,
   viewer: Viewer,
   filters: ApprovalFilters,
   page: PageRequest,
 ): Promise<Page<ApprovalView>> {
-  let query = shownColumns(context.db).where('organization_id', '=', viewer.organizationId)
-  if (filters.status !== undefined) query = query.where('status', '=', filters.status)
-  if (filters.kind !== undefined) query = query.where('kind', '=', filters.kind)
-  if (filters.run_id !== undefined) query = query.where('run_id', '=', filters.run_id)
-  if (filters.rule_id !== undefined) query = query.where('rule_id', '=', filters.rule_id)
-  if (filters.requested_by !== undefined) query = query.where('requested_by', '=', filters.requested_by)
-  if (filters.risk !== undefined) query = query.where(sql<boolean>`risk->>'level' = ${filters.risk}`)
-  if (filters.mine === true) {
-    const able = (['admin', 'owner'] as const).filter((approver) => mayDecide(viewer.role, approver))
-    query =
-      able.length === 0
-        ? query.where(sql<boolean>`false`)
-        : query.where('approver', 'in', able).where('requested_by', '<>', viewer.userId)
-  }
-  const rows = await readPage(context.db, query, 'id', page, (row) => row.id)
+  const { db } = context
+  const settings = await readGovernance(db, viewer.organizationId)
+  const query = filtered(shownColumns(db), viewer, filters, settings)
+  const rows = await readPage(db, query, 'id', page, (row) => row.id)
   const votes = await readVotes(
     context,
     rows.data.map((row) => row.id),
   )
   return {
     ...rows,
-    data: await Promise.all(rows.data.map((row) => approvalView(context, viewer, row, votes))),
+    data: await Promise.all(rows.data.map((row) => approvalView(context, viewer, row, votes, settings))),
   }
 }
 
@@ -153,7 +134,11 @@ export async function readApproval(
     .where('organization_id', '=', viewer.organizationId)
     .executeTakeFirst()
   if (row === undefined) throw notFound('approval', approvalId)
-  return approvalView(context, viewer, row, await readVotes(context, [approvalId]))
+  const [votes, settings] = await Promise.all([
+    readVotes(context, [approvalId]),
+    readGovernance(context.db, viewer.organizationId),
+  ])
+  return approvalView(context, viewer, row, votes, settings)
 }
 
 function shownColumns(db: Db) {
@@ -216,6 +201,7 @@ async function approvalView(
     workflow_name: string | null
   },
   votes: Awaited<ReturnType<typeof readVotes>>,
+  settings: VoteSettings,
 ): Promise<ApprovalView> {
   const params = mayDecide(viewer.role, row.approver) ? await shownParams(context, row) : undefined
   const tool = row.kind === 'step' && row.tool !== null ? getTool(row.tool) : undefined
@@ -250,7 +236,7 @@ async function approvalView(
     requested_by: row.requested_by,
     requester_email: row.requester_email,
     approver: row.approver,
-    approvals_needed: row.approvals_needed,
+    approvals_needed: row.status === 'pending' ? requirementOf(row, settings).needed : row.approvals_needed,
     votes: votes.get(row.id) ?? [],
     created_at: row.created_at.toISOString(),
     expires_at: row.expires_at?.toISOString() ?? null,

@@ -9,6 +9,9 @@ export interface Requirement {
   readonly allowSelfApproval: boolean
 }
 
+/** The settings on which votes depend. */
+export type VoteSettings = Pick<GovernanceSettings, 'allow_self_approval' | 'approval_threshold'>
+
 /** A vote. `role` is the role that the voter has now; null if the voter has left the organization. */
 export interface VoteWithRole {
   readonly user_id: string
@@ -23,7 +26,7 @@ export interface VoteWithRole {
  */
 export const requirementOf = (
   approval: { readonly approver: 'admin' | 'owner'; readonly approvals_needed: number },
-  settings: Pick<GovernanceSettings, 'allow_self_approval' | 'approval_threshold'>,
+  settings: VoteSettings,
 ): Requirement => ({
   approver: approval.approver,
   needed: Math.max(approval.approvals_needed, settings.approval_threshold),

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Db } from '../../db/schema/index.ts'
 import type { Json } from '../../policy/types.ts'
 import type { Actor } from '../audit/entry.ts'
@@ -127,7 +128,9 @@ async function readForUpdate(tx: ChainTx): Promise<QuotaView> {
   return quotaView(row.plan, row.quota_overrides)
 }
 
+/** Writes the changed plan and overrides. If both are as before, writes nothing. */
 async function save(tx: ChainTx, actor: Actor, before: QuotaView, after: QuotaView): Promise<void> {
+  if (before.plan === after.plan && isDeepStrictEqual(before.overrides, after.overrides)) return
   await tx.trx
     .updateTable('organizations')
     .set({ plan: after.plan, quota_overrides: JSON.stringify(after.overrides) })

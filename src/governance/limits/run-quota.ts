@@ -40,12 +40,20 @@ const words: Readonly<Partial<Record<LimitName, string>>> = {
   rules: 'rules and label rules',
 }
 
+/** What frees room below a limit that time alone does not free. */
+const remedies: Readonly<Partial<Record<LimitName, string>>> = {
+  memory_mb: 'delete values',
+  storage_mb: 'delete files or memory values',
+  pending_approvals: 'decide or cancel some of them',
+  rules: 'delete rules',
+}
+
 /** The error for the caller. Its details contain the limit's name and value. */
 export function quotaExceeded({ limit, value, retryAfter }: Exceeded): DomainError {
   const message = `the organization is at its limit of ${value} ${words[limit] ?? ''}`.trimEnd()
   return new DomainError(
     'quota_exceeded',
-    `${message}: try again later, or ask an owner to raise \`${limit}\``,
+    `${message}: ${remedies[limit] ?? 'try again later'}, or ask an owner to raise \`${limit}\``,
     [{ path: limit, message: `the limit is ${value}` }],
     retryAfter,
   )

@@ -1,6 +1,7 @@
 import { accountPath } from '../../contract/pages.ts'
 import { inOneLine } from '../../policy/text.ts'
-import { votesOf, type VoteSettings } from './recipients.ts'
+import type { VoteSettings } from '../approvals/requirement.ts'
+import { votesOf } from './recipients.ts'
 import type { Subject } from './subjects.ts'
 
 /** The subject and the text of a mail, without its recipient. */

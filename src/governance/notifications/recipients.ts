@@ -1,5 +1,4 @@
 import type { Db } from '../../db/schema/index.ts'
-import type { GovernanceSettings } from '../../policy/settings.ts'
 import type { Role } from '../../policy/types.ts'
 import {
   countingVotes,
@@ -7,6 +6,7 @@ import {
   requirementOf,
   voteRefusal,
   type Requirement,
+  type VoteSettings,
 } from '../approvals/requirement.ts'
 import type { Subject } from './subjects.ts'
 
@@ -44,9 +44,6 @@ export async function readPeople(
     slackAccount: row.slack_account,
   }))
 }
-
-/** The settings on which votes depend. */
-export type VoteSettings = Pick<GovernanceSettings, 'allow_self_approval' | 'approval_threshold'>
 
 type Voted = Pick<Subject, 'kind' | 'approver' | 'approvalsNeeded' | 'requestedBy' | 'votes'>
 

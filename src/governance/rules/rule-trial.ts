@@ -3,7 +3,7 @@ import { getTool } from '../../catalog/index.ts'
 import { compilePolicy, decide, type Call, type CompiledPolicy, type Decided } from '../../policy/decide.ts'
 import type { RuleBody } from '../../policy/rule.ts'
 import { judgeCall } from '../../policy/judge-call.ts'
-import { isAgentsTool } from '../../policy/tool-names.ts'
+import { isAgentsTool, toolNameIssue } from '../../policy/tool-names.ts'
 import type { CallSource, JsonObject, Label, Role, SideEffect } from '../../policy/types.ts'
 import { classifyIn, pathAboveRoot, readCall, type Classified, type ReadCall } from '../agents/classify.ts'
 import type { Caller } from '../access/identity.ts'
@@ -48,8 +48,8 @@ export interface Trial extends Pick<Decided, 'reason' | 'explanation'> {
  * Decides a call without making it. Nothing is recorded or changed. With `drafts`, only these rules decide, in their
  * order and under the organization's settings. A draft's id is its position, for example `draft_0`. Without `drafts`,
  * the saved rules decide. With `call.role`, role and tool policies are checked before the rules. Throws
- * `insufficient_role` if `call.role` is above the caller's role, and `validation_error` if the drafts together are too
- * large to save.
+ * `insufficient_role` if `call.role` is above the caller's role. Throws `validation_error` if the drafts together are too
+ * large to save, or if a workflow's call names a tool that does not exist.
  */
 export async function tryRules(
   context: Ports,
@@ -62,12 +62,21 @@ export async function tryRules(
   if (drafts !== null) refuseLargeDrafts(drafts)
   const saved = await policySnapshot(context, caller.organizationId)
   const source = call.source ?? (isAgentsTool(call.tool) ? 'agents' : 'workflows')
+  requireTool(source, call.tool)
   const { sideEffect, words, params } = classify({ ...call, source }, saved.settings)
   const tried = { ...call, source, sideEffect, params: params ?? {} }
   const compiled = drafts === null ? saved.compiled : compileDrafts(saved, drafts)
   const refusal = saved.frozen === null ? refusalOf(tried, params === null) : null
   const decided = refusal ?? answerOf({ compiled, toolAccess: saved.toolAccess }, tried)
   return trialOf(decided, sideEffect, words, call.labels)
+}
+
+/** A misspelt name would look like a call that no rule stops. An agent may have tools that nobody here knows. */
+function requireTool(source: CallSource, tool: string): void {
+  const issue = source === 'workflows' ? toolNameIssue(tool) : null
+  if (issue === null) return
+  const message = `${issue}; for another tool of an agent, give \`source\`: \`agents\``
+  throw new DomainError('validation_error', message, [{ path: 'call.tool', message }])
 }
 
 const compileDrafts = ({ settings, frozen }: LoadedPolicy, drafts: readonly RuleBody[]): CompiledPolicy =>

@@ -19,7 +19,8 @@ export async function readGovernance(db: Db, organizationId: string): Promise<Go
 }
 
 /**
- * Changes the named settings. An object (`category_flags`, `external_tools`) is replaced as a whole. Every process
+ * Changes the named settings. An object (`category_flags`, `external_tools`) is replaced as a whole. If no setting gets
+ * another value, nothing is written. Every process
  * applies the settings from the next decision on. The audit entry contains the old and new value of each changed
  * setting. Throws `conflict` if the caller turns on `require_mfa` without a second factor, or with a sign-in session or
  * API key that was made without a second factor, because the setting would lock this caller out.
@@ -38,6 +39,8 @@ export async function changeGovernance(
     },
     async work(tx, now) {
       const { before, after, merged } = await changed(tx, named)
+      const changes = changesOf(before, after)
+      if (Object.keys(changes).length === 0) return after
       if (after.require_mfa && !before.require_mfa) await requireSecondFactor(tx, await now())
       await tx.trx
         .updateTable('organizations')
@@ -50,7 +53,7 @@ export async function changeGovernance(
         action: 'update',
         status: 'success',
         actor: actorOf(caller),
-        metadata: { changes: changesOf(before, after) },
+        metadata: { changes },
       })
       return after
     },

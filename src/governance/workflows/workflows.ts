@@ -122,7 +122,10 @@ export async function readWorkflow(db: Db, id: string): Promise<WorkflowView> {
   return { ...summaryOf(row), definition: JSON.parse(row.definition) as WorkflowDefinition }
 }
 
-/** Changes the named fields. A definition becomes a new version, even if it equals the current one. */
+/**
+ * Changes the named fields. A definition becomes a new version, even if it equals the current one. Without any field,
+ * nothing is written.
+ */
 export async function changeWorkflow(
   context: Pick<Context, 'combiner' | 'config' | 'db'>,
   caller: Caller,
@@ -135,6 +138,8 @@ export async function changeWorkflow(
     bytes: JSON.stringify(change).length,
     async work(tx) {
       const row = await lockWorkflow(tx, id)
+      if (change.name === undefined && change.description === undefined && change.definition === undefined)
+        return {}
       const version = change.definition === undefined ? row.current_version : row.current_version + 1
       await tx.trx
         .updateTable('workflows')

@@ -1,5 +1,5 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, realpathSync } from 'node:fs'
 import { constants, setPriority } from 'node:os'
 import { join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -110,10 +110,13 @@ function lowerPriority(pid: number): void {
 function commandOf(program: URL, args: readonly string[], limits: SandboxLimits): string[] {
   const file = fileURLToPath(program)
   const root = projectRoot()
+  const packages = join(root, 'node_modules')
   const readable = [
     join(fileURLToPath(new URL('.', import.meta.url)), '*'),
     file,
-    join(root, 'node_modules', '*'),
+    join(packages, '*'),
+    // If `node_modules` is a link to another folder, Node checks both paths.
+    join(realpathSync(packages), '*'),
     join(root, 'package.json'),
   ]
   const node = [

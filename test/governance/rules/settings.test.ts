@@ -46,6 +46,14 @@ describe('governance settings', () => {
     expect(entry?.metadata['changes']).toEqual({ approvals_enabled: { from: false, to: true } })
   })
 
+  test.each([{}, { approvals_enabled: true }])('%j, which changes nothing, is not audited', async (patch) => {
+    const { context } = running
+    await changeGovernance(context, owner, { approvals_enabled: true })
+    const before = await auditOf(context, owner.organizationId, 1)
+    expect(await changeGovernance(context, owner, patch)).toMatchObject({ approvals_enabled: true })
+    expect(await auditOf(context, owner.organizationId, 1)).toEqual(before)
+  })
+
   test('unnamed settings stay', async () => {
     const { context } = running
     await changeGovernance(context, owner, { category_flags: { pii: true } })

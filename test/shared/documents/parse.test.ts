@@ -1,3 +1,8 @@
+import { spawnSync } from 'node:child_process'
+import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { deflateSync } from 'node:zlib'
 import { describe, expect, test } from '@jest/globals'
 import { parseDocument } from '../../../src/shared/documents/parse.ts'
@@ -187,4 +192,23 @@ describe('a hostile file is refused:', () => {
     })
     await expect(parsing).rejects.toThrow('the client has gone')
   })
+})
+
+test('files are read too if `node_modules` is a link to another folder', () => {
+  const root = join(import.meta.dirname, '../../..')
+  const folder = mkdtempSync(join(tmpdir(), 'linked-'))
+  try {
+    cpSync(join(root, 'src'), join(folder, 'src'), { recursive: true })
+    cpSync(join(root, 'package.json'), join(folder, 'package.json'))
+    symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
+    const parser = pathToFileURL(join(folder, 'src/shared/documents/parse.ts')).href
+    const program = `const { parseDocument } = await import('${parser}')
+      console.log((await parseDocument(Buffer.from('a,b'), { name: 'x.csv', mediaType: null })).kind)`
+    const { stdout, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+      encoding: 'utf8',
+    })
+    expect([stdout, stderr]).toEqual(['csv\n', ''])
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 })

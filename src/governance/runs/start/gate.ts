@@ -64,9 +64,12 @@ export function gateOf(
     })),
   })
   if (!isRisky && flagged.length === 0) return { risk, terms, waits: null }
-  const why = [...(isRisky ? [`its risk is ${risk.level} (${risk.reasons.join('; ')})`] : []), ...flagged]
+  // A low risk has no reasons of its own, so the reason is the setting.
+  const reasons =
+    isRisky && risk.reasons.length === 0 ? [`\`approval_required_from\` is \`${from}\``] : risk.reasons
+  const why = [...(isRisky ? [`its risk is ${risk.level} (${reasons.join('; ')})`] : []), ...flagged]
   return {
-    risk: { level: risk.level, reasons: [...risk.reasons, ...flagged] },
+    risk: { level: risk.level, reasons: [...reasons, ...flagged] },
     terms,
     waits: `the run waits for approval${terms.approver === 'owner' ? ' by an owner' : ''}: ${why.join('; ')}`,
   }

@@ -1,0 +1,64 @@
+import { sql, type SelectQueryBuilder } from 'kysely'
+import type { ApprovalKind, ApprovalStatus } from '../../contract/status.ts'
+import type { Database } from '../../db/schema/index.ts'
+import type { Risk } from '../../db/schema/runs.ts'
+import type { Viewer } from './read.ts'
+import { mayDecide, type VoteSettings } from './requirement.ts'
+import { isOverSql } from './state.ts'
+
+/** Filters of the list of approvals. */
+export interface ApprovalFilters {
+  readonly status?: ApprovalStatus | undefined
+  readonly kind?: ApprovalKind | undefined
+  readonly run_id?: string | undefined
+  /** Only approvals that the viewer may decide now. */
+  readonly mine?: boolean | undefined
+  readonly rule_id?: string | undefined
+  readonly requested_by?: string | undefined
+  readonly risk?: Risk['level'] | undefined
+}
+
+/** Returns the query for the approvals of the viewer's organization that match the filters. */
+export function filtered<O>(
+  all: SelectQueryBuilder<Database, 'approvals', O>,
+  viewer: Viewer,
+  filters: ApprovalFilters,
+  settings: VoteSettings,
+): SelectQueryBuilder<Database, 'approvals', O> {
+  let query = all.where('organization_id', '=', viewer.organizationId)
+  if (filters.status !== undefined) query = query.where('status', '=', filters.status)
+  if (filters.kind !== undefined) query = query.where('kind', '=', filters.kind)
+  if (filters.run_id !== undefined) query = query.where('run_id', '=', filters.run_id)
+  if (filters.rule_id !== undefined) query = query.where('rule_id', '=', filters.rule_id)
+  if (filters.requested_by !== undefined) query = query.where('requested_by', '=', filters.requested_by)
+  if (filters.risk !== undefined) query = query.where(sql<boolean>`risk->>'level' = ${filters.risk}`)
+  return filters.mine === true ? decidable(query, viewer, settings) : query
+}
+
+/**
+ * Keeps the pending approvals whose next vote can be the viewer's: the viewer's vote would count (`voteRefusal`), and
+ * the viewer has not voted yet.
+ */
+function decidable<O>(
+  query: SelectQueryBuilder<Database, 'approvals', O>,
+  { userId, role }: Viewer,
+  { allow_self_approval: allowsOwn }: VoteSettings,
+): SelectQueryBuilder<Database, 'approvals', O> {
+  const able = (['admin', 'owner'] as const).filter((approver) => mayDecide(role, approver))
+  if (able.length === 0) return query.where(sql<boolean>`false`)
+  return query
+    .where('status', '=', 'pending')
+    .where('approver', 'in', able)
+    .where(sql<boolean>`not ${isOverSql(sql<Date>`clock_timestamp()`)}`)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('approval_votes as v')
+            .select('v.user_id')
+            .whereRef('v.approval_id', '=', 'approvals.id')
+            .where('v.user_id', '=', userId),
+        ),
+      ),
+    )
+    .$if(!allowsOwn, (others) => others.where('requested_by', '<>', userId))
+}
