@@ -13,13 +13,15 @@ export const localAt = (instant: number, timeZone: string): string =>
   builtins(new Date(instant), timeZone).now.slice(0, 19)
 
 /**
- * The instant of a local time. If a clock change skips this local time, the result is later by the length of the
- * change.
+ * Returns the instant of a local time. If the local time comes twice, because clocks are set back, returns the first
+ * instant. If the local time is skipped, because clocks are set forward, the result is later by the length of the change.
  */
 function instantOf(local: string, timeZone: string): number {
   const asUtc = Date.parse(`${local}Z`)
   const aheadAt = (instant: number) => Date.parse(`${localAt(instant, timeZone)}Z`) - instant
-  return asUtc - aheadAt(asUtc - aheadAt(asUtc))
+  // The clocks change at most once in these two days.
+  const [before, after] = [asUtc - aheadAt(asUtc - day), asUtc - aheadAt(asUtc + day)]
+  return localAt(before, timeZone) !== local && localAt(after, timeZone) === local ? after : before
 }
 
 /** The next day from Monday to Friday after `now`, at 10:00 in the time zone. Public holidays are ignored. */

@@ -69,11 +69,20 @@ describe('a start', () => {
     ['2026-07-01T15:00', '2026-07-01T13:00:00.000Z'],
     ['2026-12-01T15:00Z', '2026-12-01T15:00:00.000Z'],
     ['2026-12-01T15:00:00.123-05:00', '2026-12-01T20:00:00.000Z'],
-    // In spring, this time does not exist. In autumn, this time occurs twice, and the second one counts.
-    ['2026-03-29T02:30', '2026-03-29T01:30:00.000Z'],
-    ['2026-10-25T02:30', '2026-10-25T01:30:00.000Z'],
   ])('%s in Berlin is %s', (text, expected) => {
     expect(iso(startAt(text, 'Europe/Berlin'))).toBe(expected)
+  })
+
+  // In spring, clocks skip this time, and the time an hour later counts. In autumn, it comes twice, and the first one
+  // counts.
+  test.each([
+    ['2026-03-29T02:30', 'Europe/Berlin', '2026-03-29T01:30:00.000Z'],
+    ['2026-10-25T02:30', 'Europe/Berlin', '2026-10-25T00:30:00.000Z'],
+    ['2026-03-08T02:30', 'America/New_York', '2026-03-08T07:30:00.000Z'],
+    ['2026-11-01T01:30', 'America/New_York', '2026-11-01T05:30:00.000Z'],
+    ['2026-10-04T02:15', 'Australia/Lord_Howe', '2026-10-03T15:45:00.000Z'],
+  ])('%s in %s, when the clocks change, is %s', (text, timeZone, expected) => {
+    expect(iso(startAt(text, timeZone))).toBe(expected)
   })
 
   test.each([
