@@ -3,12 +3,12 @@
 
     service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode|opencode]
 
-`pre` reads the client's event on standard input and asks the service. If the call is allowed, it prints nothing and exits
-with 0, so that the client's own prompts run (for Cursor and opencode it prints `{"permission":"allow"}`). Otherwise it
-writes the reason to standard error and one JSON object in the client's form to standard output, and exits with 2. A held
-call waits for an approver, but never as long as the client would wait for this process, because clients run a call when
-the hook takes too long. `post` reports a finished call by name and arguments, and `end` closes the session. Neither ever
-blocks. Outputs of tools never leave this machine, and no value is written to a log. `install` writes a client's
+`pre` reads the client's event on standard input and asks the service. If the call is allowed, `pre` prints nothing and
+exits with 0, so that the client's own prompts run (for Cursor and opencode it prints `{"permission":"allow"}`). Otherwise
+`pre` writes the reason to standard error and one JSON object for the client to standard output, and exits with 2. A held
+call waits for an approver, but not as long as the client waits for this process, because clients run a call when the hook
+takes too long. `post` reports the name and arguments of a finished call, and `end` closes the session. These two never
+block a call. Outputs of tools never leave this machine, and no value is written to a log. `install` writes a client's
 settings, and `doctor` tests that they block. Both have a --help.
 
 Environment: SERVICE_API_URL, SERVICE_API_KEY (scope agents:authorize), SERVICE_FAIL_MODE closed (default) or open,
@@ -16,10 +16,10 @@ SERVICE_APPROVAL_WAIT in seconds (55), SERVICE_ORG_ID, SERVICE_ALLOW_HTTP=1 for 
 --config FILE the file's values win, so that a project's settings cannot redirect a session. Then only the file sets the
 fail mode, plain http, the proxy and the authorities (fail_mode, allow_http, https_proxy, ca_file).
 
-It needs Python 3.8 or newer and only the standard library. It is one file, so that administrators can download it,
-compare its checksum and read it. `npm run adapters` assembles it from the parts in `adapters/src`. A process starts for
-every tool call, so modules are imported where they are needed, and sockets are used directly: http.client alone would
-double the time.
+This program needs Python 3.8 or newer and only the standard library. It is one file, so that administrators can download
+it, compare its checksum and read it. `npm run adapters` assembles it from the parts in `adapters/src`. A process starts
+for every tool call, so modules are imported where they are needed, and sockets are used directly: loading http.client
+would double the time.
 """
 
 import os
@@ -44,11 +44,12 @@ LARGEST = 2**53 - 1  # the largest whole number that every reader of JSON reads 
 
 
 class Refused(Exception):
-    """This error blocks the call in both fail modes. Its text is the reason."""
+    """An error that blocks the call in both fail modes. The text of the error is shown as the reason."""
 
 
 class Unreachable(Exception):
-    """The service gave no answer, or an answer with 5xx. The fail mode decides."""
+    """The error for a missing answer of the service, or for an answer with a status of 5xx. The fail mode decides
+    whether the call runs."""
 
 
 # --- shared/text ------------------------------------------------------------------------------------------------------
@@ -56,15 +57,16 @@ class Unreachable(Exception):
 # Texts, and writing to a descriptor.
 
 def plain(text, longest):
-    """Returns the text as one line without control characters, cut to a length. Other people write rule names and
-    comments, so their text is not trusted."""
+    """Returns the text as one line without control characters, cut to `longest` characters. Other people write rule
+    names and comments, so their text is not trusted."""
     line = "".join(c if c.isprintable() else " " for c in str(text)[: longest * 2])
     line = " ".join(line.split())
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
 
 def text_of(event, *keys):
-    """Returns the first of these fields that contains a text."""
+    """Returns the value of the first of these fields that has a non-empty text. Returns None if there is no such
+    field."""
     for key in keys:
         if isinstance(event.get(key), str) and event[key] != "":
             return event[key]
@@ -72,7 +74,7 @@ def text_of(event, *keys):
 
 
 def write_all(descriptor, data):
-    """Writes bytes. Returns False if there is no descriptor or the other side has closed it."""
+    """Writes bytes. Returns False if there is no descriptor, or if the other side has closed the descriptor."""
     if descriptor is None:
         return False
     view = memoryview(data)
@@ -87,8 +89,8 @@ def write_all(descriptor, data):
 
 
 def token(name):
-    """Returns a name in the form in which Claude Code writes names of servers and tools: other characters become
-    `_`."""
+    """Returns a name in the form that Claude Code uses for names of servers and tools. Only ASCII letters, digits, `_`
+    and `-` stay, and other characters become `_`. Example: `my server` becomes `my_server`."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
 
 
@@ -100,8 +102,8 @@ MAX_INPUT = 32 * MIB  # maximum bytes of an event. With escapes, an event can be
 USAGE = "usage: service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode|opencode]"
 COMMANDS = ("pre", "post", "end", "flush", "deliver")
 
-# The seconds for which each client waits for the hook, if the command line has no --timeout. This is the value that
-# `install` writes, or the client's own default if that is shorter. After this time, all clients run the call.
+# For how many seconds each client waits for the hook, if the command line has no --timeout. The value is the one that
+# `install` writes, or the client's own default if the default is shorter. After this time, all clients run the call.
 CLIENT_TIMEOUT = {"claude": 90, "codex": 90, "gemini": 60, "copilot": 30, "cursor": 30, "vscode": 30, "opencode": 90}
 UNKNOWN_TIMEOUT = 30
 
@@ -124,7 +126,7 @@ AGENT_NAMES = {
 # The only answer of this process.
 
 class Answer:
-    """Standard output gets exactly one JSON object, written by one thread.
+    """Writes the only answer of this process. Standard output gets at most one JSON object, and one thread writes it.
 
     All other output, such as warnings, goes to standard error. If a single byte came before the object, some clients
     would run a denied call."""
@@ -151,7 +153,8 @@ class Answer:
         self.waiting_for = None  # settings and decision of a held call while it waits for an approver
 
     def deny(self, reason, before_exit=None):
-        """Blocks the call. The reason is written first, because some clients read an empty standard error as consent."""
+        """Blocks the call. The reason is written first, because some clients read an empty standard error as
+        consent."""
         self._claim()
         reason = plain(reason, 2000)
         write_all(2, (reason + "\n").encode("utf-8", "replace"))
@@ -161,7 +164,7 @@ class Answer:
         os._exit(2)
 
     def allow(self, note=None):
-        """Lets the client continue. The note is written for its log."""
+        """Lets the client continue. The note goes to standard error, for the client's log."""
         self._claim()
         if note is not None:
             write_all(2, (plain(note, 2000) + "\n").encode("utf-8", "replace"))
@@ -170,8 +173,8 @@ class Answer:
         os._exit(0)
 
     def is_unheard(self):
-        """Returns true if the reader of standard output has closed it. This also works if another process has started
-        the hook."""
+        """Returns true if the reader has closed standard output. This also works if another process, such as a shell,
+        stands between the client and the hook."""
         import select
 
         if self._out is None or not hasattr(select, "poll"):
@@ -189,8 +192,8 @@ class Answer:
 
 
 def deny_line(dialect, event, reason):
-    """Returns a denial in the client's form, as one line of ASCII JSON. For an unknown client it combines the forms of
-    all clients."""
+    """Returns a denial as one line of ASCII JSON, with the members that the client reads. For an unknown client, the
+    line has the members of all clients."""
     claude = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason}
     if dialect in ("claude", "codex", "vscode") or (dialect == "copilot" and event == "PreToolUse"):
         said = {"hookSpecificOutput": claude}
@@ -218,8 +221,9 @@ def deny_line(dialect, event, reason):
 
 # The clients' names of tools, and the names that Claude Code uses for the same tools.
 
-# The name of each client's own tool, and the name that Claude Code uses for it. So one rule covers all clients. A name
-# that is not here stays unchanged, and the call counts as a write.
+# Maps the names of each client's own tools to the names that Claude Code uses for the same tools. So one rule covers
+# all clients. A name that is not here stays unchanged. If the service does not know this name either, the call counts
+# as a write.
 TOOL_NAMES = {
     "codex": {"apply_patch": "Edit", "spawn_agent": "Agent", "view_image": "Read", "shell": "Bash"},
     "gemini": {
@@ -309,7 +313,7 @@ TOOL_NAMES = {
 
 
 def canonical_name(dialect, tool, mcp_context=None):
-    """Returns Claude Code's name of a tool; `mcp__<server>__<tool>` for a tool of an MCP server."""
+    """Returns Claude Code's name of a tool. For a tool of an MCP server, this name is `mcp__<server>__<tool>`."""
     # opencode's own tools come first. Otherwise a project could name a server `apply`, and `apply_patch` would count as
     # a tool of this server.
     own_first = dialect == "opencode" and tool in TOOL_NAMES[dialect]
@@ -334,9 +338,10 @@ def canonical_name(dialect, tool, mcp_context=None):
 
 
 def copilot_server(tool):
-    """Splits a name like `github-mcp-server-get_me` into server and tool. Both parts may have hyphens, so the split may
-    be wrong. A split at the first hyphen leaves every verb in the name of the tool. Rules look there for verbs that
-    send data."""
+    """Splits a name into server and tool at the first hyphen. Example: `my-mail-send_message` becomes `my` and
+    `mail-send_message`. The server may really be `my-mail`, because both parts may have hyphens. But every verb stays
+    in the tool's name, where rules look for verbs that send data. The server `github-mcp-server` is known, so its name
+    is not split."""
     builtin = "github-mcp-server"
     if tool.startswith(builtin + "-"):
         return builtin, tool[len(builtin) + 1 :]
@@ -353,7 +358,7 @@ FREE_TEXT = ("apply_patch",)
 
 
 class Call:
-    """One tool call in the form in which the service is asked about it."""
+    """One tool call, with the data that the service is asked about."""
 
     def __init__(self, dialect, event, session_id, tool, arguments, use_id, refused, also=()):
         self.dialect = dialect
@@ -367,8 +372,9 @@ class Call:
 
 
 def detect(given, event):
-    """Returns the dialect of an event. This is the given dialect, unless the event certainly comes from another client
-    that reads the same settings."""
+    """Returns the dialect of an event. This is the given dialect, if there is one. But VS Code also reads the settings
+    of Claude Code and Copilot CLI, so an event of VS Code gets `vscode`. If no dialect is given, the members of the
+    event show it. Returns None if they do not show a dialect."""
     name = event.get("hook_event_name")
     if given in (None, "claude", "copilot") and "hookEventName" in event:
         return "vscode"
@@ -489,8 +495,8 @@ def read_event():
 
 # Adds arguments under the names that rules use.
 
-# Other names that clients use for the arguments of rules: {tool: {name in rules: other names}}. The hook adds the name
-# of the rules and keeps the client's argument.
+# Other names that clients use for an argument: {tool: {name in rules: other names}}. The hook adds the argument under
+# the name in rules, and keeps the client's own argument. Example: for `Bash`, the value of `cmd` is added as `command`.
 ARGUMENT_NAMES = {
     "Bash": {"command": ("cmd", "script")},
     "PowerShell": {"command": ("cmd", "script")},
@@ -509,7 +515,7 @@ ARGUMENT_NAMES = {
     "WebFetch": {"url": ("urls", "uri")},
 }
 
-# The argument of each tool that is the path of a file or folder.
+# For each tool: the argument whose value is the path of a file or folder.
 PATH_NAMES = {
     "Read": "file_path",
     "Write": "file_path",
@@ -524,9 +530,9 @@ PATH_NAMES = {
 
 
 def canonical_arguments(dialect, tool, arguments, cwd):
-    """Returns the client's arguments, and adds the arguments that rules use, under Claude Code's names. If an argument
-    was given under several names, it gets all values, because the hook cannot know which one the client uses. A path
-    also gets its absolute form."""
+    """Returns the client's arguments, and adds arguments under the names that rules use. These are Claude Code's names.
+    If the client gives an argument under several names, the added argument has all these values, because the hook
+    cannot know which one the client uses. For a path, the absolute path is added too."""
     names = {} if dialect in (None, "claude") else dict(ARGUMENT_NAMES.get(tool, {}))
     path = PATH_NAMES.get(tool)
     if path is not None:
@@ -549,8 +555,8 @@ def canonical_arguments(dialect, tool, arguments, cwd):
 
 
 def add(arguments, name, given):
-    """Adds an argument: one value unchanged, several values as an object. A list is not used, because in a list
-    `contains` compares whole elements."""
+    """Adds an argument. A single value is added unchanged. Several values, or values from a list, become an object:
+    {"1": ..., "2": ...}. They do not become a list, because in a list `contains` compares whole elements."""
     each = single(given)
     if len(each) > 1 or (each and any(isinstance(value, list) for value in given)):
         arguments[name] = {str(at): value for at, value in enumerate(each, 1)}
@@ -559,7 +565,8 @@ def add(arguments, name, given):
 
 
 def single(given):
-    """Returns the given values as one list. Elements of lists are values of their own. Each text occurs once."""
+    """Returns all values in one flat list: each element of a list becomes a value. A text that occurs several times is
+    returned once."""
     rest, each, texts = list(reversed(given)), [], set()
     while rest:
         value = rest.pop()
@@ -573,8 +580,8 @@ def single(given):
 
 
 def commands(arguments, names):
-    """Returns the command as text, also if it is given as a list of words. Refuses two different commands, because the
-    hook cannot know which one runs."""
+    """Returns the command as text, once for each name that has it. A list of words becomes one text. Refuses two
+    different commands, because the hook cannot know which one runs."""
     given = [(name, as_command(arguments[name])) for name in names if arguments.get(name) is not None]
     for name, text in given[1:]:
         if text != given[0][1]:
@@ -598,7 +605,7 @@ def quoted(word):
 
 
 def replaced_files(replacements):
-    """Returns the files of VS Code's tool that makes several replacements."""
+    """Returns the files that VS Code's tool for several replacements changes."""
     each = replacements if isinstance(replacements, list) else []
     return [one["filePath"] for one in each if isinstance(one, dict) and isinstance(one.get("filePath"), str)]
 
@@ -608,12 +615,12 @@ OTHER_MARKS = ("*** Begin Patch", "*** End Patch", "*** End of File")
 
 
 def patched_files(patch, cwd):
-    """The files that a patch in Codex's form changes."""
+    """Returns the files that a patch in Codex's format changes."""
     return [path for _, path in patch_headers(patch, cwd)]
 
 
 def patch_headers(patch, cwd):
-    """Returns the headers of a patch in Codex's form: [(mark, path)]. Codex allows blanks around a header. Refuses a
+    """Returns the headers of a patch in Codex's format: [(mark, path)]. Codex allows blanks around a header. Refuses a
     line that looks like an unknown header, because another program may accept it as a header."""
     if not isinstance(patch, str):
         return []
@@ -643,9 +650,9 @@ PATCH_PROGRAMS = ("apply_patch", "applypatch")
 
 
 def shell_patches(command, cwd):
-    """Returns the file changes that Codex makes itself when a shell command applies a patch: [(tool, arguments)]. If
-    the command first enters another folder, paths count in both folders, because the patch may apply in either of
-    them."""
+    """Returns the file changes of a shell command that applies a patch: [(tool, arguments)]. Codex makes these changes
+    itself. If the command first enters another folder, each path is returned for both folders, because the patch may
+    apply in either of them."""
     if not isinstance(command, str) or "*** Begin Patch" not in command:
         return []
     commands = Line(command).commands
@@ -676,13 +683,14 @@ def is_absolute(path):
 
 
 def collapsed(path):
-    """Returns a path without `.`, `..` and double slashes. This looks only at the text, as the clients do."""
+    """Returns a path without `.`, `..` and double slashes. This looks only at the text and not at the disk, as the
+    clients do."""
     found = os.path.normpath(path)
     return "/" + found.lstrip("/") if found.startswith("//") else found
 
 
 def plain_forms(path, cwd):
-    """Returns the absolute paths that a client may find for this path, without `.` and `..`."""
+    """Returns the absolute paths that a client may mean with this path. They are without `.` and `..`."""
     if not isinstance(path, str):
         return []
     places = [os.path.join(cwd or "", path)] if cwd is not None or os.path.isabs(path) else []
@@ -692,7 +700,8 @@ def plain_forms(path, cwd):
     if path[:5].lower() == "file:":
         from urllib.parse import unquote
 
-        # The path may begin with the name of a machine. So the path is added with its first part and without it.
+        # The path may begin with the name of a machine. So the path is added twice: with its first part, and without
+        # it. Example: `file://host/a` becomes `/host/a` and `/a`.
         named = unquote(path[5:]).lstrip("/")
         root = "" if os.name == "nt" else "/"
         places += [root + named, root + named.partition("/")[2]]
@@ -700,7 +709,7 @@ def plain_forms(path, cwd):
 
 
 def addresses(text):
-    """Returns the web addresses in a text, because the prompt of Gemini's web_fetch contains its addresses."""
+    """Returns the web addresses in a text. Gemini's web_fetch gets its addresses in the text of its prompt."""
     found = []
     for word in text.split() if isinstance(text, str) else ():
         starts, at = [], word.find("://")
@@ -709,7 +718,7 @@ def addresses(text):
             if scheme.endswith(("http", "https")):
                 starts.append(at - (5 if scheme == "https" else 4))
             at = word.find("://", at + 1)
-        # A word can contain several addresses. The first one is the whole rest of the word, because the others may be
+        # A word can contain several addresses. The first one goes on to the end of the word, because the others may be
         # in its query. Each other address ends where the next one begins.
         for start, end in zip(starts, [None] + starts[2:] + [None]):
             found.append(word[start:end].rstrip(".,;:!?)]}>\"'"))
@@ -727,7 +736,7 @@ KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "}",
 
 
 def program_words(words):
-    """Returns the words from the program's name on."""
+    """Returns the words from the program's name on. Example: the words of `if A=1 ls -l` become those of `ls -l`."""
     at = 0
     while at < len(words) and (words[at] in KEYWORDS or ("=" in words[at] and words[at].split("=")[0].isidentifier())):
         at += 1
@@ -745,7 +754,8 @@ class Simple:
 
 
 def is_terminal(word):
-    """Whether this file may be the terminal: a name such as `/dev/tty`, or an open descriptor."""
+    """Returns whether this file may be the terminal. Examples: `-`, `/dev/tty`, and an open descriptor such as
+    `/dev/fd/3`."""
     if word in TERMINALS:
         return True
     if word.startswith("/proc/"):
@@ -827,7 +837,8 @@ class Line:
         return at + 1
 
     def substitution(self, text, at):
-        """Handles the beginning of a command whose output becomes text, or its end if it is in backticks."""
+        """Handles the beginning of a substitution: `$(`, `<(`, `>(` or a backtick. Also handles the end of a
+        substitution in backticks."""
         if text[at] != "`":
             self.add("$" if text[at] == "$" else SUBSTITUTED)
             self.end_command()
@@ -928,13 +939,13 @@ class Line:
 
 # --- hook/prompts -----------------------------------------------------------------------------------------------------
 
-# Finds commands that start a program which runs text that is typed into it.
+# Finds commands that may run text that is typed in later.
 
 # Codex can type into a running program with `write_stdin`, and no hook sees this text. So the hook refuses a program
 # that would run the typed text.
 
-# These programs read commands from their terminal if they have at most this many arguments that are not options. 99
-# means any number.
+# These programs read commands from the terminal if they have at most this many arguments. Options do not count as
+# arguments. 99 means any number. Example: `python` reads commands, but `python a.py` does not.
 PROMPTS = dict(
     [(name, 0) for name in "bash sh zsh dash ash ksh mksh fish csh tcsh rbash xonsh nu elvish python ipython pypy".split()]
     + [(name, 0) for name in "node deno bun ruby irb perl php lua luajit R redis-cli tmux screen pwsh powershell tclsh".split()]
@@ -945,7 +956,7 @@ PROMPTS = dict(
 # The option `-m` of these programs names a module to run.
 WITH_MODULES = ("python", "pypy", "ipython")
 # Programs that run the commands of a file. These are refused if the file is the terminal. `sed` and `awk` are not in
-# the list: of their files, only the file of `-f` has commands, and the others are data.
+# this list, because only their file of `-f` has commands. Their other files are data.
 FILE_RUNNERS = frozenset("make gmake bmake cmake ninja rake just ansible ansible-playbook dotnet tsx swift".split())
 # The option `-c` of these programs takes code of their own language, not a command line.
 PROGRAMMED = ("python", "pypy", "ipython", "lua", "R", "octave")
@@ -958,7 +969,8 @@ NO_PROMPT = ("-c", "-e", "-f", "--eval", "--command", "--execute", "--file", "--
 ASKS_ON = ("-i", "-s", "--interactive", "-")
 PROMPT_MODULES = ("code", "pdb", "IPython", "ptpython", "asyncio", "bpython")
 
-# Programs that start another program, whose name comes after their own arguments.
+# Programs that start another program. The name of the other program comes after their own arguments. Example: `nice
+# bash`.
 WRAPPERS = frozenset(
     """exec env sudo doas command builtin nohup time nice ionice chrt taskset timeout stdbuf setsid flock watch xargs parallel
     strace ltrace prlimit setarch busybox toybox eatmydata firejail proot torify proxychains sshpass dbus-run-session coproc
@@ -969,11 +981,12 @@ WRAPPERS = frozenset(
 CONTAINERS = ("docker", "podman", "kubectl", "nerdctl", "oc", "docker-compose", "podman-compose")
 OPENING = ("run", "exec", "attach", "start", "debug")
 AWKS = ("awk", "gawk", "mawk", "nawk")
-# If one of these programs comes after a wrapper, the words after this program are not searched for programs.
+# If a wrapper starts one of these programs, the words after the program's name are not searched for programs. They are
+# arguments. Example: `sudo apt install zsh`.
 ORDINARY = frozenset("apt apt-get dnf yum apk brew pip pip3 npm yarn pnpm cargo go git make grep rg sed awk ls cat cp mv rm mkdir tar".split())
 
-# Programs that pass on what they read, with the number of their arguments before the file names. 99 means that a
-# program reads its input whatever its arguments are.
+# Programs that pass on what they read. The number says how many arguments come before the file names. A program with 99
+# reads its input with any arguments.
 FILTERS = dict(
     [(name, 0) for name in "cat head tail sort uniq rev tac nl fold fmt paste xxd od base64 base32 gzip gunzip zcat cut".split()]
     + [(name, 1) for name in "sed awk gawk mawk grep egrep fgrep jq".split()]
@@ -994,7 +1007,7 @@ def program_name(word):
 
 
 def asks(words, depth):
-    """Whether this program runs text that is typed into it."""
+    """Returns whether this program runs text that is typed into it."""
     name = program_name(words[0])
     if any(c in name for c in "$*?[{") and not any(not word.startswith("-") for word in words[1:]):
         return True  # the program is not known, and it gets nothing but options
@@ -1024,7 +1037,8 @@ def asks(words, depth):
 
 
 def runs_typed_file(name, arguments):
-    """Whether this program runs the commands of a file that is the terminal: `make -f -`, `sed -f /dev/stdin`."""
+    """Returns whether this program runs the commands of a file, and the file is the terminal. Examples: `make -f -`,
+    `sed -f /dev/stdin`."""
     only_options = name in AWKS or name == "sed"
     if name == "split":
         return any(word.startswith("--filter") for word in arguments)  # it gives what is typed to a program
@@ -1032,7 +1046,7 @@ def runs_typed_file(name, arguments):
         return False
     for at, word in enumerate(arguments):
         value = word.partition("=")[2] if word.startswith("--") else word[2:] if word.startswith(("-f", "-P", "-C")) else ""
-        # The letter `f` can be the last of several: `-sf -`.
+        # `f` can be the last of several option letters: `-sf -`.
         is_next = word.startswith("--file") or (word[:1] == "-" and word[1:2] != "-" and word.endswith("f"))
         if is_terminal(value) or (is_next and any(map(is_terminal, arguments[at + 1 : at + 2]))):
             return True
@@ -1040,7 +1054,8 @@ def runs_typed_file(name, arguments):
 
 
 def debugs(name, arguments):
-    """Whether this program waits in a debugger or a prompt of its language for what is typed."""
+    """Returns whether this program opens a debugger or a prompt of its language, which waits for typed text. Examples:
+    `pytest --pdb`, `dotnet fsi`."""
     if name == "dotnet":
         return [word for word in arguments if not word.startswith("-")] == ["fsi"]
     if name in ORDINARY or name in FILTERS or name in SOURCES:
@@ -1049,12 +1064,12 @@ def debugs(name, arguments):
     return "--pdb" in arguments or (tests and "--trace" in arguments)
 
 
-# Options of `sudo` that take the next word.
+# Options of `sudo` that take the next word as their value.
 SUDO_VALUES = "-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --chdir --chroot --role --type".split()
 
 
 def opens_own_shell(arguments):
-    """Whether `sudo` starts a shell and gives it no command."""
+    """Returns whether `sudo` starts a shell that gets no command. Example: `sudo -i`."""
     left, shell = list(arguments), False
     while left:
         word = left.pop(0)
@@ -1068,7 +1083,8 @@ def opens_own_shell(arguments):
 
 
 def opens_container(name, arguments):
-    """Whether typed text reaches a program in a container. The program that the image starts is not known."""
+    """Returns whether typed text reaches a program in a container. This program is not known, so it may run the
+    text."""
     if not any(word in OPENING for word in arguments):
         return False
     short = [word for word in arguments if word[:1] == "-" and word[1:2] != "-"]
@@ -1084,7 +1100,8 @@ RUNS_TEXT = ("exec", "eval", "system", "popen", "spawn", "subprocess", "child_pr
 
 
 def reads_as_code(name, arguments):
-    """Whether this interpreter gets code that reads its input and runs a text or a program."""
+    """Returns whether this interpreter gets code as an argument, and this code reads standard input and runs a text or
+    a program. Example: `python -c 'exec(input())'`."""
     if name in AWKS:
         operands = [word for word in arguments if not word.startswith("-")]
         code, files = (operands[0], operands[1:]) if operands else ("", [])
@@ -1116,16 +1133,16 @@ def reads_as_code(name, arguments):
 
 
 def sed_runs(script):
-    """Whether a script of GNU sed runs shell commands: with its command `e`, or with the flag `e` of its command
-    `s`."""
+    """Returns whether a script of GNU sed runs shell commands: with its command `e`, or with the flag `e` of its
+    command `s`."""
     import re
 
     return bool(re.search(r"(^|[;{}\n\d$/!\s])e(\s|;|}|$)", script) or re.search(r"s(.).*\1.*\1\w*e", script))
 
 
 def wraps(arguments, depth):
-    """Whether one of these arguments is a program that runs typed text. The wrapper's own arguments may come before
-    it."""
+    """Returns whether one of these arguments is a program that runs typed text. The wrapper's own arguments may come
+    before it."""
     words = [word for word in arguments if word not in (";", "+", "{}")]
     for at, word in enumerate(words):
         if word.startswith(("-S", "--split-string=")) and opens_prompt(word[word.find("=") + 1 or 2 :], depth + 1):
@@ -1172,7 +1189,7 @@ def prompts(name, arguments, most, depth):
 
 
 def reads_terminal(simple):
-    """Whether this command passes on text that is typed into the terminal."""
+    """Returns whether this command passes on text that is typed into the terminal."""
     words = program_words(simple.words)
     if not words or simple.fed or simple.source:
         return False
@@ -1182,7 +1199,8 @@ def reads_terminal(simple):
 
 
 def runs_text(simple, depth):
-    """Whether this command runs a text that it reads or gets as an argument. Then the source of this text matters."""
+    """Returns whether this command runs a text that it reads, or that it gets as an argument. Then this text may have
+    been typed into another command of the line."""
     words = program_words(simple.words)
     if not words:
         return False
@@ -1194,7 +1212,7 @@ def runs_text(simple, depth):
 
 
 def comes_from_terminal(simple):
-    """Whether typed text may reach this command through its pipe."""
+    """Returns whether typed text may reach this command through its pipe."""
     first = program_words(simple.source.words)
     if not first or simple.source.fed:
         return False
@@ -1203,8 +1221,8 @@ def comes_from_terminal(simple):
 
 
 def opens_prompt(command, depth=0):
-    """Whether a command may run text that is typed into it later. This function knows common programs by their names.
-    It does not recognize a program under another name."""
+    """Returns whether a command may run text that is typed into it later. This function knows common programs by their
+    names. It does not recognize a program under another name."""
     if depth > 5:
         return True
     commands = Line(command).commands
@@ -1230,8 +1248,9 @@ def opens_prompt(command, depth=0):
 
 # Programs that may run what Codex types into them later.
 
-# These programs run no text that is typed into them, or `opens_prompt` has already checked them. Any other program
-# might run typed text, and no hook sees `write_stdin`, with which Codex types.
+# Codex may type text into these programs. They do not run this text, or `opens_prompt` has already checked these
+# programs. Any other program might run the text. Codex types with its tool `write_stdin`, and no hook sees calls of
+# this tool.
 HARMLESS = SOURCES | set(FILTERS) | ORDINARY | set(PROMPTS) | WRAPPERS | set(CONTAINERS)
 HARMLESS |= set(
     """: . [ [[ cd fi done alias bg break case continue declare disown esac eval export false fc fg for getopts hash in jobs kill let local
@@ -1247,8 +1266,8 @@ HARMLESS |= set(
 
 
 def may_run_typed(command):
-    """Whether a program of this command is not known and reads the terminal, so that it may run text that is typed into
-    it later."""
+    """Returns whether this command has an unknown program that reads the terminal. Such a program may run text that
+    Codex types into it later."""
     for simple in Line(command).commands:
         words = program_words(simple.words)
         if not words or simple.fed or words[0].startswith(("./", "../", "$")) or words[0].endswith("()"):
@@ -1261,9 +1280,9 @@ def may_run_typed(command):
 
 
 def calls_of(call, config):
-    """Returns the calls about which the service must decide before this call may run. If Codex may later type into the
-    program, one of them is a call of `write_stdin`, because no hook sees typed text. A managed Codex cannot type
-    (`unified_exec = false`)."""
+    """Returns the calls about which the service must decide before this call may run. No hook sees the text that Codex
+    types into a running program. So if the program might run typed text, the list also has a call of `write_stdin`. A
+    managed Codex has `unified_exec = false`, so it cannot type."""
     found = [call] + list(call.also)
     command = call.arguments.get("command")
     if call.dialect != "codex" or call.tool != "Bash" or not isinstance(command, str) or call.refused is not None:
@@ -1286,7 +1305,7 @@ def once(pairs):
 
 
 def whole(digits):
-    # The time for reading a number grows with the square of its length, and blocks other threads.
+    # The time to read a number grows with the square of its number of digits. Other threads cannot run meanwhile.
     if len(digits) > 400:
         raise ValueError("a number has %d digits" % len(digits))
     return int(digits)
@@ -1391,8 +1410,8 @@ CONFIG_KEYS = (
 )
 
 # A project's settings may set environment variables. So if there is a settings file, the environment cannot set the
-# values of FILE_ALONE. If the file names the service or a key, the environment cannot set the service and the
-# organization either (docs/decisions/0053).
+# values of FILE_ALONE. If the file names the service or a key, the environment also cannot set the service or the
+# organization (docs/decisions/0053).
 FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
 WHO_IS_ASKED = ("api_url", "organization_id")
 
@@ -1409,7 +1428,8 @@ removed_variables = {}  # the removed values: a server of the gateway can still 
 
 
 class Settings:
-    """The address of the service and the key. Values of a settings file win over the environment."""
+    """The settings for requests to the service, such as its address and the key. If the settings file and the
+    environment set the same value, the file's value is used."""
 
     def __init__(self, config=None):
         named = read_config(config) if config is not None else {}
@@ -1434,8 +1454,8 @@ class Settings:
         if "api_key_file" in named and "api_key" not in named:
             self.key = read_private(named["api_key_file"], True).decode("utf-8", "replace").strip()
         self.key_file = named.get("api_key_file")
-        # If the file names an organization and a file for the key, an administrator has chosen the organization. Each
-        # user then keeps a key of this organization.
+        # An administrator has chosen the organization if the file names an organization and a path for the key. Each
+        # user then keeps a key at this path. The key must be of the chosen organization.
         self.must_match = "organization_id" in named and self.key_file is not None and "api_key" not in named
         allow_http = value("allow_http", "SERVICE_ALLOW_HTTP")
         self.allow_http = allow_http in (True, "1", "true", "yes")
@@ -1459,7 +1479,8 @@ class Settings:
 
 
 def seconds(text, default):
-    """Reads a number of seconds, at least 0. Returns the default if the text is not such a number."""
+    """Reads a number of seconds, at least 0 and below 1,000,000. Returns the default if the text is not such a
+    number."""
     try:
         number = float(text)
     except (TypeError, ValueError, OverflowError):
@@ -1468,8 +1489,8 @@ def seconds(text, default):
 
 
 def read_url(url):
-    """Returns whether the address uses https, and its host, port and path. Refuses addresses that must not get the
-    key."""
+    """Splits an address into four parts: whether the address uses https, the host, the port, and the path. The path is
+    returned without `/api/v1` at its end. Refuses addresses that must not get the key."""
     scheme, mark, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     secure = scheme.lower() == "https"
@@ -1509,8 +1530,8 @@ def home():
 
 
 def read_private(path, secret):
-    """Returns the bytes of a settings file. Refuses a file that other users can change. Also refuses a file with a
-    secret that other users can read."""
+    """Returns at most the first MiB of a file. Refuses a file that other users can change. If `secret` is true or the
+    file contains an `api_key`, also refuses a file that other users can read."""
     if not isinstance(path, str):
         raise Refused("`api_key_file` and `ca_file` must be paths")
     if path.startswith("~/"):
@@ -1530,7 +1551,7 @@ def read_private(path, secret):
 
 
 def read_config(path):
-    """Returns the settings in a settings file."""
+    """Returns the settings in a settings file. Refuses a file with an unknown setting."""
     try:
         found = parse_json(read_private(path, False).decode("utf-8"))
     except ValueError:
@@ -1596,11 +1617,12 @@ class Connection:
             self.socket.close()
 
     def exchange(self, method, path, body, opened=None):
-        """Sends one request and returns the status and body of its answer. `opened` is called when the connection is
-        open and no byte has been sent yet.
+        """Sends one request and returns the status and body of its answer. Calls `opened` when the connection is open
+        and no byte of the request has been sent yet.
 
-        Raises Unreachable if the connection fails, if no answer comes in time, or for a status of 5xx. Raises Refused
-        if the answer is not HTTP. A redirect is not followed, so the key goes nowhere else."""
+        Raises Unreachable if the connection fails, if no answer comes in time, or if the status is 5xx. Raises Refused
+        if the answer is not HTTP, is cut short, or is too long. Does not follow redirects, so the key goes nowhere
+        else."""
         self.heard, self.reusable = False, False
         try:
             if self.socket is None:
@@ -1640,8 +1662,8 @@ class Connection:
             pass  # the service may have answered before it read the whole request
 
     def help_text(self, headers):
-        """Returns the body of an error. It only explains the error to people, so reading it takes at most one second
-        and may fail."""
+        """Returns the body of an error. This body only explains the error to people. So reading it takes at most one
+        second. Returns no bytes if the body cannot be read."""
         self.until = min(self.until, time.monotonic() + 1)
         try:
             return self.body(headers)
@@ -1661,7 +1683,7 @@ class Connection:
         return len(more) > 0
 
     def head(self):
-        """Returns the status and the headers. A header has its name in lower case and a list of values."""
+        """Returns the status and the headers. The headers map each name, in lower case, to the list of its values."""
         while b"\r\n\r\n" not in self.buffer:
             if len(self.buffer) > 65536 or not b"HTTP/1.".startswith(self.buffer[:7]):
                 raise Refused("the service's answer is not HTTP")
@@ -1714,7 +1736,8 @@ class Connection:
                 self.more()
             line, _, self.buffer = self.buffer.partition(b"\r\n")
             digits = line.split(b";")[0].strip()
-            # int() accepts more than hex digits, e.g. `_`. Other programs do not, so they could read another length.
+            # int() also accepts characters that are not hex digits, such as `_`. Other programs do not accept these
+            # characters, so they could read another length.
             if not digits or digits.strip(b"0123456789abcdefABCDEF"):
                 raise Refused("the service's answer is not HTTP")
             size = int(digits, 16) if len(digits) < 12 else MAX_ANSWER + 1
@@ -1742,7 +1765,8 @@ class Connection:
 
 
 def connect(host, port, left):
-    """Opens a TCP connection to the first address of the host that accepts one."""
+    """Tries the addresses of the host in order. Returns a TCP connection to the first address that accepts the
+    connection."""
     try:
         import _socket as sockets  # the module `socket` takes a third of the start time
     except ImportError:
@@ -1770,8 +1794,8 @@ def bracketed(host):
 
 
 def proxy_of(settings):
-    """Returns the host, port and credential headers of the proxy for the service. A proxy is used only for https, so
-    that no proxy reads the key."""
+    """Returns the host, port and credential headers of the proxy. Returns None if the request must go to the service
+    directly. A proxy is used only for https, so that no proxy can read the key."""
     named = settings.proxy
     if not named or not settings.secure or is_loopback(settings.host):
         return None
@@ -1805,7 +1829,7 @@ def proxy_of(settings):
 # Requests to the service.
 
 def request(settings, method, path, body, until):
-    """Sends one request over its own connection. Returns the status and body of the answer. Raises Unreachable and
+    """Sends one request over a new connection. Returns the status and body of the answer. Raises Unreachable and
     Refused."""
     connection = Connection(settings, until)
     try:
@@ -1815,8 +1839,8 @@ def request(settings, method, path, body, until):
 
 
 def ask(settings, method, path, body, until):
-    """Sends a request and returns the JSON object of the answer. Raises Unreachable, and Refused for every status but
-    200."""
+    """Sends a request and returns the JSON object of the answer. Raises Unreachable as `request` does. Raises Refused
+    if the status is not 200, or if the answer is not a JSON object."""
     return answered_object(*request(settings, method, path, body, until))
 
 
@@ -1842,9 +1866,8 @@ def answered_object(status, answered):
 
 
 def decide(ask, until, given_up=lambda: False):
-    """Returns the service's decision on a call. `ask` sends the question. If no answer comes, the question is sent
-    again, up to three times in all. The service repeats its decision for the same call, so sending it again does no
-    harm."""
+    """Returns the service's decision on a call. `ask` sends the question. If no answer comes, sends the question again,
+    at most three times in all. This does no harm, because the service repeats its decision for the same call."""
     for pause in (0.15, 0.5, None):
         try:
             decided = ask()
@@ -1899,9 +1922,9 @@ def refuse_nobody(config, settings):
 
 
 def refuse_strange_key(settings, until):
-    """An administrator can name the organization. Refuses a key of another organization, before the call is sent. The
-    service is asked once whose key it is, and a note stores the answer. A forged note does no harm: the service decides
-    by the rules of the named organization, or denies the call."""
+    """Refuses a key that is not of the organization that an administrator has named. This happens before the call is
+    sent. The service is asked once whose key it is, and a note stores that the key is right. A forged note does no
+    harm: the service decides by the rules of the named organization, or denies the call."""
     if not settings.must_match:
         return
     path, noted = note_of_key(settings)
@@ -1941,8 +1964,8 @@ def note_of_key(settings):
 
 
 def checked_keys(place):
-    """Returns the path of this user's note if no hook is left that reads it. HOME may name any folder, so a file that
-    is not a note is left out."""
+    """Returns a list with the path of this user's note. The list is empty if a managed hook still reads the note. HOME
+    may name any folder, so a file that is not a note is left out."""
     path = os.path.join(own_folder(), "key-checked")
     if not place.managed and os.path.exists(Place(True).hook):
         return []
@@ -1997,7 +2020,7 @@ def pre(answer, options):
 
 
 def permit(answer, settings, body, give_up):
-    """Returns if the service allows the call. Otherwise answers the client."""
+    """Returns if the service allows the call. Otherwise answers the client with a denial, or raises Refused."""
     answer.asking = True
     decided = decision(answer, settings, body)
     approved = None
@@ -2009,7 +2032,8 @@ def permit(answer, settings, body, give_up):
             raise Refused(held(decided, "is approved, but does not allow the call"))
         wait_for_approval(answer, settings, decided, give_up)
         approved = decided["approval_id"]
-        # The service decides again about an approved call when the call is made. Only its `allow` lets the call run.
+        # An approval alone does not let the call run: the service decides once more. Only the decision `allow` lets the
+        # call run.
         try:
             decided = decision(answer, settings, body)
         except Unreachable as error:
@@ -2028,7 +2052,7 @@ def question(answer, options):
     answer.event = call.event
     if answer.dialect != options.dialect:
         # The command line was written for another client, and so was its time-out. This client may give up sooner. So
-        # the deadline is the sooner of two: the one from the command line, and the one from this client's default.
+        # the earlier deadline counts: the one from the command line, or the one from this client's default.
         limit = options.started + patience(answer.dialect, None)
         answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     settings = Settings(options.config)
@@ -2051,7 +2075,8 @@ def decision(answer, settings, body):
 
 
 def wait_for_approval(answer, settings, decided, give_up):
-    """Returns when the approval is given. Otherwise raises Refused with the next step for the model."""
+    """Returns when an approver has approved the call. Raises Refused if the approval ends in another way, or is still
+    open at `give_up`."""
     path = "/authorize/approvals/" + decided["approval_id"]
     while True:
         left = give_up - time.monotonic()
@@ -2062,7 +2087,7 @@ def wait_for_approval(answer, settings, decided, give_up):
         try:
             found = ask(settings, "GET", "%s?wait=%d" % (path, wait), None, min(asked_at + wait + 10, answer.deadline - 1))
         except Unreachable:
-            # The service may be restarting. It keeps its approvals.
+            # The service may be restarting. Its approvals survive a restart, so the wait goes on.
             found = {"status": "pending"}
         status, comment = found.get("status"), text_of(found, "comment")
         if status == "approved":
@@ -2081,8 +2106,8 @@ def pending(decided):
 
 
 def withdraw(answer):
-    """Withdraws the approval of a held call if the client has given the call up. If the service has not answered yet,
-    waits a moment for its answer, because it may hold the call."""
+    """Withdraws the approval of a held call, because the client has given the call up. If the service has not decided
+    yet, waits at most 1.5 s for the decision, which may hold the call."""
     limit = time.monotonic() + 1.5
     while answer.asking and time.monotonic() < limit:
         time.sleep(0.02)
@@ -2098,7 +2123,7 @@ def withdraw(answer):
 
 # --- hook/after -------------------------------------------------------------------------------------------------------
 
-# The commands `post` and `end`, and notes of ended sessions that could not be sent yet.
+# The commands `post` and `end`, and the notes of ended sessions. A note stays until the service knows of the end.
 
 def outcome_of(event):
     """Returns the outcome of a finished call, `ok` or `error`. The output itself stays on this machine."""
@@ -2144,7 +2169,8 @@ def report(call, outcome, settings, answer):
 
 def end(answer, options):
     """Reports the end of the session. A note stays on this machine until the service has accepted the report. If the
-    time is too short, a background process sends the report, or else the next `pre`."""
+    service does not accept the report within a second, a background process tries for a minute. After that, the next
+    `pre` starts another try."""
     session_id = session_of(read_event())
     if session_id is None:
         raise Refused("the client named no session")
@@ -2161,7 +2187,8 @@ def end(answer, options):
 
 
 def send_end(settings, session_id, until):
-    """Sends the end of a session. Returns whether the service has accepted it, or refused it for good."""
+    """Reports the end of a session. Returns true if the service has accepted the report, or has refused it for good.
+    Returns false if another try makes sense."""
     try:
         body = to_json({"session_id": session_id, "reason": "the client's session ended"})
         status, _ = request(settings, "POST", "/authorize/sessions/end", body, until)
@@ -2173,13 +2200,13 @@ def send_end(settings, session_id, until):
 
 
 def spool():
-    """The folder with a note for each ended session that the service does not know yet. A note is a file with only the
-    session's id."""
+    """Returns the folder of the notes. There is one note for each ended session that the service does not know of yet.
+    The note is a file that contains only the session's id."""
     return os.path.join(own_folder(), "ended-sessions")
 
 
 def own_folder():
-    """This program's folder in the user's home."""
+    """Returns this program's folder in the user's home."""
     if os.name == "nt":
         return os.path.join(os.environ.get("LOCALAPPDATA") or os.path.expanduser("~"), "Countersign")
     return os.path.join(os.path.expanduser("~"), ".countersign")
@@ -2193,7 +2220,7 @@ def end_file(settings_url, session_id):
 
 
 def keep_end(settings, session_id):
-    """Writes the note of an ended session. Returns its path, or None if it cannot be written."""
+    """Writes the note of an ended session. Returns the path of the note, or None if it cannot be written."""
     folder = spool()
     name = os.path.join(folder, end_file(settings.api_url, session_id))
     draft = "%s.%d" % (name, os.getpid())
@@ -2208,8 +2235,8 @@ def keep_end(settings, session_id):
 
 
 def left_ends(folder):
-    """Returns the names of the notes in the folder. HOME may name any folder. So other files are left out, and a folder
-    of another user is not read."""
+    """Returns the names of the notes in the folder. HOME may name any folder, so other files are left out. A folder
+    that another user owns or can change is not read."""
     try:
         status = os.lstat(folder)
         names = os.listdir(folder)
@@ -2224,7 +2251,8 @@ def left_ends(folder):
 
 
 def flush_ends(settings, call, options):
-    """Handles notes of ended sessions: deletes the note of this session, and sends the others in a background process."""
+    """Handles the notes of ended sessions. Deletes the note of this session, because the session goes on. Sends the
+    other notes in a background process."""
     folder = spool()
     names = [name for name in left_ends(folder) if "." not in name]
     if not names:
@@ -2271,8 +2299,8 @@ def flush(answer, options):
 
 
 def flush_all(options):
-    """Sends the notes of ended sessions of this service, sorted by name. Stops if the service cannot be reached.
-    Returns whether all notes were handled."""
+    """Reports the noted sessions of this service, and deletes their notes. Also deletes every note that is older than
+    seven days. Returns false at the first report that fails and can be tried again; otherwise true."""
     settings = Settings(options.config)
     settings.check()
     folder = spool()
@@ -2298,7 +2326,7 @@ def flush_all(options):
 
 SECONDS = {"pre": 90, "post": 15, "end": 2}
 
-# The events of each client, and the command of the hook that each event starts.
+# For each client: its events, each with the hook's command that the client starts on this event.
 EVENTS = {
     "claude": (("PreToolUse", "pre"), ("PostToolUse", "post"), ("PostToolUseFailure", "post"), ("SessionEnd", "end")),
     "codex": (("PreToolUse", "pre"), ("PostToolUse", "post"), ("SessionEnd", "end")),
@@ -2308,8 +2336,8 @@ EVENTS = {
     "opencode": (("tool.execute.before", "pre"), ("tool.execute.after", "post"), ("dispose", "end")),
 }
 
-# The paths of a client's settings. The first path is below the user's home. The others are for all users, on Linux,
-# macOS and Windows.
+# The paths of a client's settings. The first path is below the user's home. The other three are for all users: on
+# Linux, macOS and Windows. None means that no such file is known.
 SETTINGS_FILES = {
     "claude": (
         ".claude/settings.json",
@@ -2349,12 +2377,13 @@ SETTINGS_FILES = {
         "C:\\ProgramData\\opencode\\opencode.json",
     ),
 }
-# With this variable a user chooses another folder for the client's settings, in place of e.g. `.claude`.
+# A user can choose another folder for a client's settings with these variables. Example: CLAUDE_CONFIG_DIR names a
+# folder that replaces `.claude`.
 HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "copilot": "COPILOT_HOME"}
 
 # Claude Code reads `onFailure` from this version on. An older version runs the call if a hook fails.
 CLAUDE_MINIMUM = "2.1.295"
-# The oldest version of each client that blocked denied calls in tests.
+# For each client: the oldest version that blocked denied calls in tests.
 MINIMUM_VERSIONS = {"claude": CLAUDE_MINIMUM, "codex": "0.169.0", "gemini": "0.61.0", "copilot": "1.0.102", "opencode": "1.18.33"}
 PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot", "opencode": "opencode"}
 PACKAGES = {
@@ -2371,7 +2400,7 @@ TOML_MARK = "  # countersign"
 
 
 def gemini_home():
-    """Returns the folder that has `.gemini`. The variable replaces the user's home for Gemini CLI."""
+    """Returns the folder that contains `.gemini`. For Gemini CLI, GEMINI_CLI_HOME replaces the user's home."""
     return os.environ.get("GEMINI_CLI_HOME") or os.path.expanduser("~")
 
 
@@ -2392,7 +2421,7 @@ class Place:
         self.record = os.path.join(self.folder, "installed.json")
 
     def at(self, path):
-        """Returns the path inside the folder of an image, if --root names one."""
+        """Returns the path inside the folder of --root. Without --root, returns the path unchanged."""
         return self.root + path if self.root else path
 
     def settings_file(self, client):
@@ -2426,8 +2455,8 @@ def command_words(place, python, client, command):
 
 
 def shell_line(words, blocking):
-    """Returns a command line for /bin/sh. `blocking`: every failure becomes exit code 2, even if Python is missing,
-    because clients run the call for every other exit code."""
+    """Returns a command line for /bin/sh. If `blocking` is true, every failure ends with exit code 2, even if Python is
+    missing. Clients would run the call after any other exit code."""
     import shlex
 
     line = " ".join(shlex.quote(word) for word in words)
@@ -2466,9 +2495,9 @@ def hook_entry(place, python, client, event, command):
         one.update(gemini_path(place))
     if client == "claude" and (os.name == "nt" or place.managed):
         # The hook starts without a shell, because a variable such as SHELLOPTS could keep a shell from running it. This
-        # is safe from version CLAUDE_MINIMUM on, where `onFailure` blocks a call if the hook does not start. Outside
-        # Windows, `args` stands only in managed settings: a user's settings are also read by clients that do not know
-        # `args`.
+        # is safe from version CLAUDE_MINIMUM on, where `onFailure` blocks a call if the hook does not start. On other
+        # systems than Windows, a user's settings do not get `args`, because clients that do not know `args` also read
+        # these settings.
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"
@@ -2513,7 +2542,8 @@ def without_ours(settings):
 
 
 def options_of(place, client, settings):
-    """Returns the options, by path, that keep others from switching the hooks off."""
+    """Returns the options that the settings need: {path: value}. Most of them keep others from switching the hooks
+    off."""
     if client == "claude" and place.managed:
         asked = settings.get("requiredMinimumVersion")
         newer = isinstance(asked, str) and version_of(asked) > version_of(CLAUDE_MINIMUM)
@@ -2543,8 +2573,8 @@ def look_up(settings, path):
 
 
 def put(settings, path, value):
-    """Returns a copy with the value at the path. The value None removes the entry, and the tables that are then
-    empty."""
+    """Returns a copy of the settings with the value at the path. The value None removes the entry. Tables that become
+    empty are removed too."""
     found = dict(settings)
     if len(path) > 1:
         below = put(settings.get(path[0]) or {}, path[1:], value)
@@ -2557,7 +2587,7 @@ def put(settings, path, value):
 
 
 def with_ours(place, python, client, settings):
-    """Returns settings with our hooks, after the existing hooks."""
+    """Returns settings with our hooks. For each event, our hook comes after the existing hooks."""
     found = without_ours(settings)
     for path, value in options_of(place, client, settings).items():
         found = put(found, path, value)
@@ -2594,8 +2624,8 @@ def codex_wanted(place):
 
 
 def toml_values(lines):
-    """Reads lines of TOML. Returns the text of each value by (table, key), and the line number of each table by
-    (table,)."""
+    """Reads lines of TOML. Returns one dictionary with two kinds of keys: (table, key) leads to the text of a value,
+    and (table,) leads to the line number of a table."""
     table, found = "", {}
     for number, line in enumerate(lines):
         bare = line.split("#")[0].strip()
@@ -2609,8 +2639,8 @@ def toml_values(lines):
 
 
 def codex_entries(place, path, findings):
-    """Returns our `pre` command lines in the requirements. Reports missing options without which users could get around
-    the hook."""
+    """Returns our `pre` command lines in the requirements. Reports each missing option, because users could get around
+    the hook without it."""
     import json
 
     text = read_text(path) or ""
@@ -2633,7 +2663,7 @@ def toml_without_ours(text):
 
 def toml_with_ours(place, python, text):
     """Returns Codex's requirements with our hooks. The text is changed line by line, because Python reads TOML only
-    from 3.11 on and cannot write it. Each of our lines has a mark. Refuses files that would need other changes."""
+    from 3.11 on and cannot write it. Each of our lines has a mark. Refuses a file if adding lines is not enough."""
     import json
 
     lines = toml_without_ours(text).splitlines(True)
@@ -2683,8 +2713,8 @@ def toml_with_ours(place, python, text):
 
 # Gemini CLI: its options, and settings that switch hooks off.
 
-# These variables can keep a shell, or the loader of programs, from running the hook, or make it run something else
-# first. Gemini CLI also reads them from the `.env` files of projects.
+# These variables can keep a shell or the loader of programs from running the hook. Or they make it run another program
+# first. Gemini CLI also reads these variables from the `.env` files of projects.
 STOPPING_VARIABLES = (
     "BASHOPTS BASH_ENV DYLD_FRAMEWORK_PATH DYLD_INSERT_LIBRARIES DYLD_LIBRARY_PATH ENV GLIBC_TUNABLES LD_AUDIT "
     "LD_BIND_NOW LD_DEBUG LD_LIBRARY_PATH LD_PRELOAD LD_PROFILE LD_SHOW_AUXV LD_TRACE_LOADED_OBJECTS LD_VERBOSE LD_WARN "
@@ -2694,8 +2724,9 @@ REDACTION = ("security", "environmentVariableRedaction")
 
 
 def gemini_options(place, settings):
-    """Returns the options by path. In a managed file, `hooksConfig` is not an object. So Gemini CLI ignores the
-    `hooksConfig` of users and projects, with `enabled` and `disabled` (docs/decisions/0159)."""
+    """Returns our options: {path: value}. In a managed file, `hooksConfig` is a list and not an object. So Gemini CLI
+    ignores the `hooksConfig` of users and projects. They cannot use its members `enabled` and `disabled`
+    (docs/decisions/0159)."""
     if not place.managed:
         return {("hooksConfig", "enabled"): True}
     blocked, allowed = (look_up(settings, REDACTION + (name,)) for name in ("blocked", "allowed"))
@@ -2709,8 +2740,8 @@ def gemini_options(place, settings):
 
 
 def gemini_name(settings):
-    """Returns the hook's name: the installed one, or a new random one. If a repository could guess the name, it could
-    switch the hook off."""
+    """Returns the name of the installed hook, or a new random name. A repository that could guess the name could switch
+    the hook off."""
     found = [one.get("name") for one in gemini_hooks(settings) if is_ours(one)]
     if found and isinstance(found[0], str) and found[0].startswith("countersign-"):
         return found[0]
@@ -2731,8 +2762,8 @@ def gemini_hooks(settings):
 
 
 def gemini_path(place):
-    """Returns the environment of a managed hook. Gemini CLI looks for `bash` in its PATH. A user's own PATH could lead
-    to another `bash`."""
+    """Returns the environment of a managed hook, with a fixed PATH. Gemini CLI looks for `bash` in the PATH, and a
+    user's own PATH could lead to another `bash`."""
     folders = [folder for folder in ("/usr/bin", "/bin") if os.path.exists(place.at(folder + "/bash"))]
     return {"env": {"PATH": ":".join(folders)}} if place.managed and folders else {}
 
@@ -2753,7 +2784,7 @@ def gemini_switched_off(place, path, settings, ours, findings):
 
 
 def gemini_around(place, hook_settings, findings):
-    """Reports settings in the user's files and in this folder's files that switch the hook off or get around it."""
+    """Reports settings that switch the hook off or get around it. Checks the user's files and this folder's files."""
     names = {one.get("name") for one in gemini_hooks(hook_settings) if is_ours(one)}
     home, here = gemini_home(), os.getcwd()
     for folder in dict.fromkeys((home, here)):
@@ -2777,8 +2808,8 @@ def gemini_around(place, hook_settings, findings):
 
 
 def dangerous_variables(folder, findings):
-    """Fails if a `.env` file that Gemini CLI may read has dangerous variables. These are the files in this folder, in
-    the folders above it, and in the user's home."""
+    """Fails if a `.env` file that Gemini CLI may read has dangerous variables. Gemini CLI may read such a file in this
+    folder, in the folders above it, and in the user's home."""
     folders = [folder]
     while os.path.dirname(folders[-1]) != folders[-1]:
         folders.append(os.path.dirname(folders[-1]))
@@ -2811,8 +2842,9 @@ COPILOT_POLICY = "copilot-policy"
 
 
 def parts_of(place, client):
-    """Returns the client and the further settings that a managed installation of it needs. Copilot CLI runs a project's
-    hooks after our hook. They can change a call that was already judged, unless only managed hooks are allowed."""
+    """Returns the names of the settings that an installation writes: the client, and for some managed clients one more.
+    Copilot CLI runs a project's hooks after our hook, and they can change a call that was already judged. So its
+    managed policy must allow only managed hooks."""
     if client == "copilot" and place.managed and os.name != "nt":
         return [client, COPILOT_POLICY]
     if client == "opencode" and place.managed:
@@ -2821,7 +2853,8 @@ def parts_of(place, client):
 
 
 def copilot_around(place, findings):
-    """Reports how others can get around the hook: users if the policy is missing, or the project in this folder."""
+    """Fails if others can get around the hook. For a managed hook, the policy must forbid other hooks. For a user's own
+    hook, the project, the user and the plugins must have no other hooks for `preToolUse`."""
     if place.managed:
         if os.name != "nt":
             path = place.settings_file(COPILOT_POLICY)
@@ -2841,8 +2874,8 @@ def copilot_home():
 
 
 def project_hooks(folder):
-    """Returns the files of the project and of the user that have hooks for the event before a call. Copilot CLI runs
-    these hooks too."""
+    """Returns the files with other hooks for `preToolUse`. These are files of the project and of the user. Copilot CLI
+    runs these hooks too."""
     files = []
     for own in (os.path.join(folder, ".github", "hooks"), os.path.join(copilot_home(), "hooks")):
         try:
@@ -3032,8 +3065,8 @@ def opencode_providers(settings):
 
 
 def with_plugin(place, before, settings):
-    """Returns the managed settings with our plugin. It is the last plugin of the list, so that its changes to the
-    settings count."""
+    """Returns the managed settings with our plugin. Our plugin is the last one in the list, so that no other plugin
+    undoes its changes to the settings."""
     beside = place.at(place.settings_file("opencode")) + "c"
     if os.path.exists(beside):
         raise Refused("`%s` is read after these settings: move it into opencode.json first" % beside)
@@ -3061,7 +3094,7 @@ def without_plugin(settings):
 # Reads and changes settings files.
 
 def version_of(text):
-    """Returns the first version in a text, such as 2.1.295, as a tuple of numbers."""
+    """Returns the first version in a text as a tuple of numbers. Example: 2.1.295 becomes (2, 1, 295)."""
     import re
 
     found = re.search(r"\d+(?:\.\d+)+", text)
@@ -3069,7 +3102,7 @@ def version_of(text):
 
 
 def read_text(path):
-    """Returns a file's text with its own line ends; None if the file does not exist."""
+    """Returns a file's text with unchanged line ends; None if the file does not exist."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             return file.read()
@@ -3105,7 +3138,7 @@ def pretty(value):
 
 
 def like(text, before):
-    """Gives the new text the byte order mark and the line ends of the text before it."""
+    """Returns the new text with the byte order mark and the line ends of the old text."""
     if before is None:
         return text
     mark = "\ufeff" if before.startswith("\ufeff") else ""
@@ -3128,7 +3161,8 @@ def missing_folders(path):
 
 
 class alone:
-    """A lock. While it is held, no other run of `install` writes to these files."""
+    """A lock on the folder of an installation. While one run of `install` has the lock, other runs wait. There is no
+    lock on Windows."""
 
     def __init__(self, folder, private):
         self.folder = folder
@@ -3149,8 +3183,8 @@ class alone:
 
 
 class Change:
-    """One file before and after a change; None means no file. A client's settings keep their mode. A copy of their
-    first original stays until the uninstall. Our own files get the given mode."""
+    """One file, with its text before and after a change. The text is None if there is no file. A client's settings keep
+    their mode, and a copy of the first original stays until the uninstall. Our own files get the given mode."""
 
     def __init__(self, path, before, after, mode, ours=False, copied=None):
         self.path = path
@@ -3174,7 +3208,7 @@ class Change:
         return "".join(line if line.endswith("\n") else line + "\n" for line in difflib.unified_diff(*texts, *names))
 
     def apply(self, private):
-        """Writes the new text into a file beside the old one, and replaces the old file with it. Or removes the old
+        """Writes the new text to a draft, and replaces the file with the draft. If there is no new text, removes the
         file."""
         path = os.path.realpath(self.path)
         copy = copy_of(path)
@@ -3221,7 +3255,7 @@ def discard(path):
 
 
 def hidden(text):
-    """Hides the key and the password of a proxy in a text of settings."""
+    """Returns a text of settings without the key, and without the user and password of the proxy."""
     import re
 
     text = re.sub(r'("api_key": ")[^"]*', r"\1(not shown)", text)
@@ -3233,8 +3267,8 @@ def hidden(text):
 # The Python that runs the hook.
 
 def base_python():
-    """Returns this Python. For a virtual environment, returns its base Python, because the environment may be
-    deleted."""
+    """Returns the path of this Python. In a virtual environment, returns its base Python, because the environment may
+    be deleted."""
     return getattr(sys, "_base_executable", None) or sys.executable
 
 
@@ -3242,9 +3276,9 @@ PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
 
 
 def chosen_python(options):
-    """Returns the path of the Python that the settings name. With --managed, every user must be able to run it, and
-    only root may change it. With --root, this Python is in an image and cannot run here, so only its files are
-    checked."""
+    """Returns the path of the Python for the client's settings. With --managed, every user must be able to run this
+    Python, and only root may change it. With --root, this Python is in an image and cannot run here, so only its files
+    are checked."""
     given = options.python
     if given is not None and not os.path.isabs(given):
         raise Refused("--python needs an absolute path, not `%s`" % given)
@@ -3267,9 +3301,9 @@ def chosen_python(options):
 
 
 def not_for_everybody(path, root=""):
-    """Says why some user cannot run this program, or could change it; None if neither is so. Checks every folder and
-    symbolic link on the way. Below `root`, links are followed inside the image, and files may belong to the user who
-    builds the image."""
+    """Returns why some user cannot run this program, or can change it; None if there is no such reason. Checks every
+    folder and symbolic link of the path. If `root` is given, links are followed inside the image, and files may belong
+    to the user who builds the image."""
     import stat
 
     left, at, links = path.split("/"), "", 0
@@ -3305,7 +3339,7 @@ def not_for_everybody(path, root=""):
 
 
 def too_old(python):
-    """Says why this program cannot run the hook; None if it can."""
+    """Returns why this program cannot run the hook; None if it can."""
     code, _, _ = run_line([python, "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 8))"])
     return None if code == 0 else "`%s` is not Python 3.8 or newer" % python
 
@@ -3362,7 +3396,8 @@ def kept_settings(before, after):
 
 
 def replaces_key(before, after):
-    """Whether another key replaces the saved one. The printed changes do not show keys."""
+    """Returns whether a new key replaces the saved key. `install` must say so, because the printed changes do not show
+    keys."""
     old, new = ((parse_json(text) if text else {}).get("api_key") for text in (before, after))
     return None not in (old, new) and old != new
 
@@ -3411,8 +3446,8 @@ def own_settings(place, before):
 
 
 def way_of(settings):
-    """Returns the proxy and authorities that the settings file must name, because beside a settings file the
-    environment does not count for them."""
+    """Returns the proxy and the authorities for the settings file. The file must name them, because a hook with a
+    settings file does not read them from the environment."""
     found = {}
     if proxy_of(settings) is not None:
         found["https_proxy"] = settings.proxy
@@ -3433,8 +3468,8 @@ MAX_RULE_PAGES = 1000
 
 
 class StarterRules:
-    """Saves the service's starter rules in the organization of the installation. The key belongs to the person who
-    installs. It is only used here, and never saved."""
+    """Saves the service's starter rules in the organization of the installation. This needs the key of an admin or
+    owner. This class does not save the key."""
 
     def __init__(self, own, wanted):
         self.wanted = STARTER_STATUS[wanted]
@@ -3470,7 +3505,8 @@ class StarterRules:
             raise Refused("--starter-rules: " + str(error).replace("SERVICE_API_KEY", "the key of " + RULES_KEY))
 
     def allowed_organization(self, named):
-        """Returns the organization if the key may save rules there. Otherwise raises Refused."""
+        """Returns the id of the organization that gets the rules. Raises Refused if the key may not save rules
+        there."""
         need = "--starter-rules needs the key of an admin, with the scopes rules:read and rules:write, in %s" % RULES_KEY
         advice = "nothing was changed; ask an admin to run this, or leave --starter-rules out"
         status, me = self.ask("GET", "/me", None, (200, 403))
@@ -3498,8 +3534,8 @@ class StarterRules:
         raise Refused("the service's list at %s does not end" % path)
 
     def missing(self):
-        """Returns the changes: rules that are missing, and rules in status `shadow` that must become active. A rule
-        that a person has switched off or changed stays as it is."""
+        """Returns the changes that are needed. Rules that do not exist are added. With `careful`, a rule in status
+        `shadow` becomes active. Nothing else is changed. Example: a rule that a person has switched off stays off."""
         there = {rule["name"]: rule for rule in self.listed(self.path)}
         changes = []
         for template in self.listed("/rule-templates"):
@@ -3529,7 +3565,9 @@ class StarterRules:
                 print("done: " + words)
 
     def note(self):
-        """Says what is still missing before calls can be held; None if nothing is missing or known."""
+        """Returns a note for the person who installs. With `observe`, the note tells where to see the effect of the
+        rules. With `careful`, the note says how to turn approvals on. Returns None only if `careful` is wanted and
+        approvals are on."""
         if self.wanted == "shadow":
             return "receipts of sessions name the rules that would have held a call (docs/agents.md)"
         status, governance = self.ask("GET", "/organizations/%s/governance" % self.organization, None, (200, 403))
@@ -3597,8 +3635,9 @@ def arguments(words, name, about):
 
 
 def read_record(place):
-    """Reads the record of earlier installs: the earlier values in each client's settings, {client: {file, created,
-    options: [[path, value]]}}. Also returns its text, to notice changes by another run of `install`."""
+    """Reads the record of earlier installs: {client: {file, created, folders, written, options: [[path, earlier value,
+    our value]]}}. Returns the text of the record, and then the record. The text shows later whether another run of
+    `install` has changed the record."""
     text = read_text(place.at(place.record))
     found = parse_json(text) if text else {}
     return text, found if isinstance(found, dict) else {}
@@ -3634,15 +3673,15 @@ def client_change(place, python, client, record, uninstall):
     first = text is None or (OUR_NAME not in text and (client in EVENTS or client not in record))
     if first or client not in record:
         noted = dict(noted, created=text is None)
-    # If somebody has changed the file since the last install, neither the copy nor the checksum in the record describes
-    # it any more.
+    # If somebody has changed the file since the last install, the copy of the original is out of date. Then the record
+    # gets no checksum, so that an uninstall does not simply restore the copy.
     untouched = first or noted.get("written") == checksum(text)
     return Change(target, text, after, mode, copied=first or None), dict(noted, written=checksum(after) if untouched else None)
 
 
 def restored(path, text, noted):
-    """Returns the settings without our entries. If the file is as `install` left it, returns the exact text that the
-    file had before `install`."""
+    """Returns the settings without our entries. If the file is as `install` left it, returns the exact text from before
+    `install`. Returns None if the file must be removed."""
     if text is None or (not noted and OUR_NAME not in text):
         return text  # `install` never changed it
     if noted.get("written") == checksum(text):
@@ -3665,7 +3704,8 @@ def restored(path, text, noted):
 
 
 def as_it_was(path, settings):
-    """Returns the text from before `install`, if its settings without our hooks equal these settings; else None."""
+    """Returns the text from before `install` if its settings equal these settings; otherwise None. Our hooks in that
+    text do not count."""
     kept = read_text(copy_of(path))
     try:
         return kept if kept is not None and without_ours(settings_of(kept, path)) == settings else None
@@ -3757,8 +3797,8 @@ def additions(place, recorded, record, client, python):
 
 
 def removals(place, recorded, record, client):
-    """Returns the changes that remove one client, or all clients: first the settings, then our own files if no client
-    is left. Also returns the notes of ended sessions that must be deleted."""
+    """Returns the changes that remove one client, or all clients. The settings come first. If no client is left, our
+    own files follow. Also returns the names of the notes that must be deleted."""
     changes, left = [], dict(record)
     for each in [part for one in ([client] if client else sorted(EVENTS)) for part in parts_of(place, one)]:
         try:
@@ -3769,8 +3809,8 @@ def removals(place, recorded, record, client):
                 raise
         folders = left.pop(each, {}).get("folders", [])
         if left:
-            # `install` made these folders. The settings of another client may be in them too, so the record of another
-            # client takes the folders over.
+            # `install` made these folders. The settings of another client may be in them too. So the folders move to
+            # the record of another client, and an uninstall of that client removes them.
             other = sorted(left)[0]
             left[other] = dict(left[other], folders=left[other].get("folders", []) + folders)
     noting, config, hook = (place.at(path) for path in (place.record, place.config, place.hook))
@@ -3800,7 +3840,7 @@ def show(changes, rules, ends, notes):
 
 
 def all_gone(changes, place):
-    """Whether no client is left. Then the hook itself is removed now, or was removed earlier."""
+    """Returns whether no client is left: the hook itself is removed now, or was removed earlier."""
     hook = place.at(place.hook)
     return read_text(hook) is None or any(change.path == hook and change.after is None for change in changes)
 
@@ -3838,7 +3878,7 @@ def say_next(place, options):
 # The command `doctor`: checks of the settings.
 
 class Findings:
-    """Prints the findings, line by line."""
+    """Prints the findings line by line, and then gives the verdict."""
 
     def __init__(self):
         self.failed = False
@@ -3922,8 +3962,8 @@ def doctor(words):
 
 
 def entries_of(place, client, findings):
-    """Returns our `pre` command lines in a client's settings: [list of words, or a line]. Reports settings that switch
-    the hook off."""
+    """Returns our `pre` commands in a client's settings. Each command is a list of words or one line. Reports settings
+    that switch the hook off."""
     try:
         if client == "opencode":
             return opencode_entries(place, findings)
@@ -3970,8 +4010,8 @@ def entries_of(place, client, findings):
 
 
 def switched_off(place, path, settings, ours, findings):
-    """Reports settings in the hook's file, or in files beside it, with which others can switch Claude Code's hook
-    off."""
+    """Reports settings with which others can switch Claude Code's hook off. Checks the file with the hook, and the
+    files beside a managed file."""
     if not place.managed:
         if ours and settings.get("disableAllHooks") is True:
             findings.fail("`disableAllHooks` switches the hook off: remove it, or install --managed")
@@ -4000,8 +4040,8 @@ def fragments(path):
         return []
 
 
-# For each client, the project's settings that can switch hooks off: the files in the project's folder, the path of the
-# setting in these files, and the value that switches hooks off.
+# For each client: the files with a project's settings, the path of a setting in these files, and the value of this
+# setting that switches hooks off.
 PROJECT_FILES = {
     "claude": ((".claude/settings.json", ".claude/settings.local.json"), ("disableAllHooks",), True),
     "gemini": ((".gemini/settings.json",), ("hooksConfig", "enabled"), False),
@@ -4019,7 +4059,7 @@ PROJECT_FILES = {
 
 
 def by_its_user(client, findings):
-    """Reports that a user's own hook can be switched off. Fails if the project's settings do so."""
+    """Reports that a user's own hook can be switched off. Fails if the project's settings switch it off."""
     findings.enforced = False
     findings.note(
         "%s: everybody who can write the user's or the project's files can switch a user's installation off, "
@@ -4062,20 +4102,22 @@ def is_json(text):
 
 # The command `doctor`: variables and shells that keep a hook from starting, or start another program in its place.
 
-# These variables can make the loader of programs start something other than the hook, or nothing.
+# The loader of programs reads variables whose names begin like this. They can make it start another program than the
+# hook, or no program.
 LOADER_VARIABLES = ("LD_", "DYLD_")
-# These variables can make a shell start something else, or make Claude Code put a program before the command.
+# Variables whose names begin like this can make a shell start another program. Or they can make Claude Code put another
+# program before the hook's command.
 SHELL_VARIABLES = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV", "BASH_FUNC_", "ENV", "PS4")
-# Those of SHELL_VARIABLES that count in a client's own environment. `ENV` and exported functions do not reach the hook
-# from there.
+# The variables of SHELL_VARIABLES that count in a client's own environment. `ENV` and exported functions do not reach
+# the hook from there.
 SHELL_ENVIRONMENT = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV")
 # Many machines set these variables for their own programs. So `own_environment` notes them, but does not fail.
 LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 
 
 def settings_environment(client, managed, findings):
-    """Checks whether the `env` of Claude Code's settings, in the user's home and in this folder, can keep the hook from
-    running."""
+    """Fails if `env` in Claude Code's settings can keep the hook from running. Checks the settings in the user's home
+    and in this folder."""
     if client != "claude":
         return
     names = LOADER_VARIABLES if managed else LOADER_VARIABLES + SHELL_VARIABLES
@@ -4093,10 +4135,10 @@ def settings_environment(client, managed, findings):
 
 
 def own_environment(client, managed, findings):
-    """Checks whether an environment variable can keep the hook from running. A client that is started here passes this
+    """Fails if an environment variable can keep the hook from running. A client that is started here passes this
     environment on to the hook."""
-    # Gemini CLI's managed settings keep these variables from hooks. A managed Claude Code or Copilot CLI starts the
-    # hook without a shell.
+    # With managed settings, Gemini CLI removes these variables from the environment of hooks. A managed Claude Code or
+    # Copilot CLI starts the hook without a shell.
     names = () if managed and client == "gemini" else LOADER_VARIABLES
     if not managed or client not in ("claude", "copilot", "gemini"):
         names += SHELL_ENVIRONMENT
@@ -4111,8 +4153,8 @@ def own_environment(client, managed, findings):
 
 
 def as_started(client, line, managed):
-    """Returns the words with which a client starts this command, and the environment of the hook; None means the
-    present environment."""
+    """Returns how a client starts this command: the words, and the environment of the hook. The environment is None if
+    it is that of this process."""
     import shutil
 
     if isinstance(line, list):
@@ -4133,7 +4175,8 @@ def as_started(client, line, managed):
 
 
 def login_shell():
-    """Returns the shell with which Codex starts hooks: the user's own shell, if Codex knows it."""
+    """Returns the shell with which Codex starts hooks. This is the user's own shell if Codex knows it, and otherwise
+    `/bin/bash` or `/bin/sh`."""
     try:
         import pwd
 
@@ -4145,7 +4188,8 @@ def login_shell():
 
 
 def run_line(line, known=None, event=b""):
-    """Runs a hook's command. Returns its exit code, standard output and standard error."""
+    """Runs a hook's command. Returns its exit code, standard output and standard error. The code is None if the command
+    cannot be run or takes too long."""
     import subprocess
 
     pipe = subprocess.PIPE
@@ -4159,7 +4203,7 @@ def run_line(line, known=None, event=b""):
 
 # --- hook/projects ----------------------------------------------------------------------------------------------------
 
-# These functions find files that get around a user's hook: files of a project, of its parent folders and of plugins.
+# Finds files that can get around a user's hook: in the project, in the folders above, and in plugins.
 
 def folders_up():
     """Returns this folder and the folders above it, up to the root of the repository. Without a repository, up to the
@@ -4175,14 +4219,14 @@ def folders_up():
 
 def project_folders():
     """Returns the folders in which Claude Code looks for skills, commands and agents of a project. The user's home is
-    left out, because there they belong to the user."""
+    left out, because the skills, commands and agents there belong to the user."""
     home = os.path.realpath(os.path.expanduser("~"))
     return [folder for folder in folders_up() if os.path.realpath(folder) != home]
 
 
 def texts_of(folder, kinds):
-    """Returns the texts of a project's skills, commands or agents: [(path, text)]. A text that cannot be read counts as
-    a text with hooks and commands."""
+    """Returns the texts of a project's skills, slash commands or agents: [(path, text)]. A file that cannot be read
+    counts as a text with hooks and shell commands."""
     found = []
     for kind in kinds:
         for path in sorted(texts_below(os.path.join(folder, ".claude", kind))):
@@ -4206,7 +4250,7 @@ def texts_with_hooks():
 
 
 def has_hooks(text):
-    """Whether the head of a text (between two lines `---`) names hooks."""
+    """Returns whether the head of a text (between two lines `---`) names hooks."""
     lines = text.lstrip("\ufeff").splitlines()
     if not lines or lines[0].strip() != "---":
         return False
@@ -4220,8 +4264,8 @@ PLUGIN_FILES = ("hooks.json", "plugin.json")
 
 
 def plugin_hooks(folder, names, event):
-    """Returns the files below a folder of plugins that have hooks for the event. `names` are the plugins that are
-    switched on; None means all."""
+    """Returns the files with hooks for the event, below a folder of plugins. Also returns files that cannot be read.
+    `names` are the plugins that are switched on; None means all plugins."""
     found = []
     for at, _, files in os.walk(folder):
         parts = at[len(folder) :].split(os.sep)
@@ -4273,8 +4317,8 @@ def try_version(client, findings):
 
 
 def try_trust(lines, managed, findings):
-    """Checks whether Codex runs the hook. Without a message, Codex skips a user's hook that is not trusted, and a
-    managed hook that it does not find."""
+    """Checks whether Codex runs the hook. Codex skips a user's hook that is not trusted, and a managed hook that it
+    does not find. Codex shows no message about this."""
     import shutil
 
     program = shutil.which(PROGRAMS["codex"])
@@ -4296,8 +4340,8 @@ def try_trust(lines, managed, findings):
 
 
 def codex_hooks(program):
-    """Asks Codex's own server for the hooks that it runs in the user's home and in this folder. Returns None if it does
-    not answer."""
+    """Asks `codex app-server` which hooks Codex runs in the user's home and in this folder. Returns None if there is no
+    usable answer."""
     import subprocess
     from threading import Timer
 
@@ -4387,7 +4431,7 @@ def without_denial(settings, code, told):
 
 
 def try_call(folder, settings, session, changed):
-    """Runs the hook for a harmless call with changed settings. Returns exit code, standard output and standard
+    """Runs the hook with changed settings, for a harmless call. Returns the exit code, standard output and standard
     error."""
     import subprocess
 
@@ -4416,13 +4460,13 @@ def try_call(folder, settings, session, changed):
 
 
 def try_key(settings, session, findings):
-    """Checks whether the key belongs to the organization of the settings. A key on an agent's machine should only be
-    able to ask for decisions. For such a key, the service does not even say whose key it is."""
+    """Checks whether the key belongs to the organization of the settings. A key on an agent's machine should have only
+    the scope agents:authorize. The service does not tell such a key whose key it is."""
     try:
         scopes = ask(settings, "GET", "/me", None, time.monotonic() + 10).get("scopes")
     except (Refused, Unreachable):
         scopes = None
-    # The scopes are a map of scope to boolean, or a list.
+    # `scopes` is a list, or an object that maps each scope to true or false.
     held = [scope for scope in scopes if not isinstance(scopes, dict) or scopes[scope]] if scopes else []
     if any(scope != "agents:authorize" for scope in held):
         findings.note("this key can do more than ask: make one with only the scope agents:authorize")
@@ -4511,7 +4555,8 @@ def opencode_entries(place, findings):
 
 
 def try_plugin(place, path, findings):
-    """Tests whether opencode, when started here, runs the plugin, and no other plugin that could get around it."""
+    """Tests whether opencode runs the plugin in this folder. For a managed hook, also tests that opencode runs only
+    plugins of the managed settings."""
     import shutil
     import subprocess
 
@@ -4536,8 +4581,8 @@ def try_plugin(place, path, findings):
 
 
 def opencode_around(place, findings):
-    """Reports what in the environment, the user's files and this folder's files switches the hook off or gets around
-    it."""
+    """Reports what switches the hook off or gets around it. Checks the environment, the user's files, and the files of
+    this folder and the folders above it."""
     said = os.environ.get
     if place.managed and "OPENCODE_TEST_MANAGED_CONFIG_DIR" in os.environ:
         findings.fail("`OPENCODE_TEST_MANAGED_CONFIG_DIR` replaces the managed settings: remove it from the environment")
@@ -4601,8 +4646,8 @@ def programs_of(folder, kinds=("plugin", "plugins", "tool", "tools")):
 
 
 def names_plugins(path):
-    """Whether settings name plugins, under the old or the new name of this option. A file with comments is searched as
-    text."""
+    """Returns whether a file of settings names plugins, with the option `plugin` or `plugins`. A file with comments
+    cannot be read as JSON, so its text is searched."""
     text = read_text(path) or ""
     try:
         settings = parse_json(text.lstrip("\ufeff") or "{}")
@@ -4617,9 +4662,9 @@ def texts_below(folder):
 
 # --- hook/doctor_around -----------------------------------------------------------------------------------------------
 
-# The command `doctor`: ways to get around the hook that a client leaves open (docs/agents-reference.md).
+# The command `doctor`: finds open ways around the hook (docs/agents-reference.md).
 
-# Known ways to get around a managed hook, which `install` cannot prevent. Each client has some, so `doctor` calls no
+# Known ways around a managed hook. `install` cannot close these ways. Each tested client has some, so `doctor` calls no
 # client protected.
 OPEN_WAYS = {
     "claude": (
@@ -4657,8 +4702,8 @@ COPILOT_SERVERS = (
 
 
 def by_its_client(client, findings):
-    """Says how a user or a repository can still get around a managed hook. The verdict is then `works` and not
-    `protected`."""
+    """Prints how a user or a repository can still get around a managed hook. If there is such a way, the verdict is at
+    most `works`, and not `protected`."""
     ways = OPEN_WAYS.get(client, ())
     if client == "copilot":
         ways += copilot_servers()
@@ -4668,7 +4713,8 @@ def by_its_client(client, findings):
 
 
 def copilot_servers():
-    """Returns the way by a repository's MCP servers; nothing if the managed settings allow no server."""
+    """Returns a text if a repository's MCP servers can get around the hook. Returns nothing if the managed settings
+    allow no server."""
     if os.name == "nt":
         return (COPILOT_SERVERS % "the managed settings",)
     path = Place(True).settings_file(COPILOT_POLICY)
@@ -4676,14 +4722,14 @@ def copilot_servers():
 
 
 def codex_variables(findings):
-    """Fails if the file from which Codex reads variables has a variable that keeps the hook from starting."""
+    """Fails if Codex's file `.env` has a variable that keeps the hook from starting."""
     path = os.path.join(os.environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex"), ".env")
     for variable in stopping_variables(path):
         findings.fail("`%s` in %s keeps the hook from running: remove it" % (variable, path))
 
 
 def by_its_project(client, findings):
-    """Fails if something in this folder's project, or in an extension, can get around a user's own hook."""
+    """Fails if something in this folder's project, in an extension or in a plugin can get around a user's own hook."""
     if client == "gemini":
         for path in extension_hooks():
             told = "an extension's hook in %s can change a call after it was judged: remove it, or install --managed"
@@ -4714,7 +4760,7 @@ def by_its_project(client, findings):
 
 
 def extension_hooks():
-    """Returns the files in extensions of Gemini CLI that have hooks for the event before a call."""
+    """Returns the files of Gemini CLI's extensions that have hooks for `BeforeTool`."""
     folder, found = os.path.join(gemini_home(), ".gemini", "extensions"), []
     try:
         names = sorted(os.listdir(folder))
@@ -4742,7 +4788,7 @@ def codex_around(told, lines, findings):
 
 
 def settings_or_none(path):
-    """Returns a client's settings; None if they cannot be read. Other checks report that."""
+    """Returns a client's settings; None if the settings cannot be read."""
     try:
         return parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}")
     except (Refused, ValueError):
@@ -4785,15 +4831,15 @@ class Options:
 
 
 def patience(dialect, timeout):
-    """Returns the time limit of this process in seconds. It is a ninth shorter than the wait of the client, and usually
-    at least 1.5 s shorter, because the clock of this process only runs after Python has started."""
+    """Returns the time limit of this process in seconds. It is a ninth shorter than the client's limit, and usually at
+    least 1.5 s shorter, because the clock of this process starts only after Python has started."""
     limit = timeout or CLIENT_TIMEOUT.get(dialect, UNKNOWN_TIMEOUT)
     return limit - max(limit / 9, min(1.5, limit / 2))
 
 
 def guarded(answer, work, options, blocking):
-    """Runs `work` in another thread, and ends the process in time. This thread only waits. So even if a name server is
-    slow or a pipe is full, this thread answers in time, and on a signal."""
+    """Runs `work` in another thread. This thread only waits for the deadline or a signal, and then answers. So the
+    answer comes in time even if `work` waits for a slow name server or a full pipe."""
 
     def run():
         try:
@@ -4832,7 +4878,8 @@ def guarded(answer, work, options, blocking):
             _signal.signal(getattr(_signal, name), stopped)
     start_new_thread(run, ())
     while time.monotonic() < answer.deadline:
-        # A killed client sends no signal to its hooks. So each second, this checks whether the client still listens.
+        # A killed client sends no signal to its hooks. So while a call is held, this loop checks each second whether
+        # the client still listens.
         if answer.waiting_for is not None and answer.is_unheard():
             stopped(None, None)
         time.sleep(max(0.0, min(1.0, answer.deadline - time.monotonic())))

@@ -6,20 +6,21 @@
 FILE has the form of `.mcp.json`: {"mcpServers": {"files": {"command": ..., "args": [...], "env": {...}, "cwd": ...},
 "board": {"type": "http", "url": "https://...", "headers": {"Authorization": "Bearer ${BOARD_TOKEN}"}}}}.
 The client starts this program over stdio and sees the tools of all those servers as `<server>__<tool>`. Before a tool is
-called, a resource read or a prompt fetched, the service is asked. Allowed: the server's own answer comes back byte for
-byte. Denied: a tool error names the rule, and the server gets nothing. Held: the call waits for an approver, with
-progress if the client asked for it, and then ends in a tool error with the approval's id.
+called, a resource read or a prompt fetched, this program asks the service. If the call is allowed, the client gets the
+server's own answer, byte for byte. If it is denied, the client gets a tool error that names the rule, and the server gets
+nothing. If it is held, it waits for an approver, with progress if the client asked for progress. If it is not approved
+in time, it ends in a tool error with the approval's id.
 
---name is the key under which the client knows this program (`svc`). Clients show `mcp__<name>__<server>__<tool>`. Names
-over 64 characters are cut. --settings is the hook's own settings file. Its values win over the environment, and the
-environment cannot set the fail mode, plain http, the proxy and the authorities then.
+--name is the name of this program in the client's settings (default: svc). Clients show a tool's name as
+`mcp__<name>__<server>__<tool>`. Names over 64 characters are cut. --settings is the hook's own settings file. Its values
+win over the environment. Then only this file can set the fail mode, plain http, the proxy and the authorities.
 
 Environment: SERVICE_API_URL, SERVICE_API_KEY (scope agents:authorize), SERVICE_FAIL_MODE closed (default) or open,
 SERVICE_APPROVAL_WAIT in seconds (55, at most 240), SERVICE_ORG_ID, SERVICE_ALLOW_HTTP=1 for http to other machines. The
 servers get a small part of the environment and their own `env`, but never SERVICE_API_KEY.
 
-It needs Python 3.8 or newer and only the standard library. It is one file, so that administrators can download it,
-compare its checksum and read it. `npm run adapters` assembles it from the parts in `adapters/src`.
+This program needs Python 3.8 or newer and only the standard library. It is one file, so that administrators can download
+it, compare its checksum and read it. `npm run adapters` assembles it from the parts in `adapters/src`.
 """
 
 import io
@@ -50,11 +51,12 @@ LARGEST = 2**53 - 1  # the largest whole number that every reader of JSON reads 
 
 
 class Refused(Exception):
-    """This error blocks the call in both fail modes. Its text is the reason."""
+    """An error that blocks the call in both fail modes. The text of the error is shown as the reason."""
 
 
 class Unreachable(Exception):
-    """The service gave no answer, or an answer with 5xx. The fail mode decides."""
+    """The error for a missing answer of the service, or for an answer with a status of 5xx. The fail mode decides
+    whether the call runs."""
 
 
 # --- shared/text ------------------------------------------------------------------------------------------------------
@@ -62,15 +64,16 @@ class Unreachable(Exception):
 # Texts, and writing to a descriptor.
 
 def plain(text, longest):
-    """Returns the text as one line without control characters, cut to a length. Other people write rule names and
-    comments, so their text is not trusted."""
+    """Returns the text as one line without control characters, cut to `longest` characters. Other people write rule
+    names and comments, so their text is not trusted."""
     line = "".join(c if c.isprintable() else " " for c in str(text)[: longest * 2])
     line = " ".join(line.split())
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
 
 def text_of(event, *keys):
-    """Returns the first of these fields that contains a text."""
+    """Returns the value of the first of these fields that has a non-empty text. Returns None if there is no such
+    field."""
     for key in keys:
         if isinstance(event.get(key), str) and event[key] != "":
             return event[key]
@@ -78,7 +81,7 @@ def text_of(event, *keys):
 
 
 def write_all(descriptor, data):
-    """Writes bytes. Returns False if there is no descriptor or the other side has closed it."""
+    """Writes bytes. Returns False if there is no descriptor, or if the other side has closed the descriptor."""
     if descriptor is None:
         return False
     view = memoryview(data)
@@ -93,8 +96,8 @@ def write_all(descriptor, data):
 
 
 def token(name):
-    """Returns a name in the form in which Claude Code writes names of servers and tools: other characters become
-    `_`."""
+    """Returns a name in the form that Claude Code uses for names of servers and tools. Only ASCII letters, digits, `_`
+    and `-` stay, and other characters become `_`. Example: `my server` becomes `my_server`."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
 
 
@@ -126,8 +129,8 @@ KEEP_SECONDS = 4  # an idle connection is used again within this time, before th
 # Headers of each request to the service.
 HEADERS = ["User-Agent: countersign-mcp/" + VERSION]
 
-# The supported revisions of the protocol, newest first. Revisions that are newer than these have no `initialize`, but
-# every client of a newer revision can also use one of these.
+# The supported revisions of the protocol, newest first. Later revisions have no `initialize`. But every client of a
+# later revision can also use one of these revisions.
 PROTOCOLS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -169,8 +172,8 @@ _said = SimpleQueue()
 
 
 def log(text):
-    """Writes a line for people to standard error. If the client does not read these lines, they are dropped, so that
-    they never stop a call."""
+    """Writes a line for people to standard error. If the client does not read standard error, new lines are dropped. So
+    the log never stops a call."""
     if _said.qsize() < 1000:
         _said.put(("countersign: " + plain(text, 2000) + "\n").encode("utf-8", "replace"))
 
@@ -223,7 +226,7 @@ def once(pairs):
 
 
 def whole(digits):
-    # The time for reading a number grows with the square of its length, and blocks other threads.
+    # The time to read a number grows with the square of its number of digits. Other threads cannot run meanwhile.
     if len(digits) > 400:
         raise ValueError("a number has %d digits" % len(digits))
     return int(digits)
@@ -249,7 +252,7 @@ def refuse_inexact(arguments):
 
 # --- gateway/json -----------------------------------------------------------------------------------------------------
 
-# JSON: strict for the client, lenient for servers.
+# Reads JSON: strictly from the client, and less strictly from servers. Writes JSON.
 
 def finite(digits):
     # Python reads a number beyond the range of doubles as infinity, which JSON does not have. This returns the largest
@@ -258,14 +261,14 @@ def finite(digits):
 
 
 def countable(digits):
-    # A whole number beyond the range of doubles is limited in the same way. Python cannot add it to a double, and
-    # clients read it as infinity.
+    # A whole number beyond the range of doubles becomes the largest double too. Python cannot add such a number to a
+    # double, and clients read it as infinity.
     number = whole(digits)
     return number if abs(number) <= sys.float_info.max else finite(digits)
 
 
-# In a client's message, no name may occur twice in one object. Two programs could read different values, and the
-# service decides about only one of them. A server's results are passed on as they are.
+# In a client's message, no name may occur twice in one object. Otherwise the service could decide about one value, and
+# the server could use the other value. A server's result may repeat a name, because the result is passed on unchanged.
 STRICT = json.JSONDecoder(object_pairs_hook=once, parse_int=whole, parse_constant=constant)
 LOOSE = json.JSONDecoder(parse_int=countable, parse_float=finite, parse_constant=constant)
 _blank = re.compile(r"[ \t\r\n]*")
@@ -343,14 +346,15 @@ class Message:
         return name in self.values
 
     def raw(self, name):
-        """Returns the member as bytes, exactly as received. Only carriage returns between its parts become spaces,
-        because some clients would read the rest as another message."""
+        """Returns the bytes of a member as they were received, with one exception. A carriage return between two parts
+        becomes a space, because some clients would end the message there."""
         start, end = self.places[name]
         return self.text[start:end].replace("\r", " ").encode("utf-8")
 
 
 def is_other_value(text):
-    """Whether the text is JSON, but neither an object nor a list: a string, a number, `true`, `false` or `null`."""
+    """Returns whether the text is JSON, but neither an object nor a list: a string, a number, `true`, `false` or
+    `null`."""
     try:
         return not isinstance(STRICT.decode(text), (dict, list))
     except (ValueError, RecursionError):
@@ -364,8 +368,8 @@ def is_id(value):
 
 
 def is_sayable(value):
-    """Whether every client can read the value. Otherwise the entry of one server would break the list of all
-    servers."""
+    """Returns whether every client can read the value. If an entry of one server's list cannot be read, a client may
+    lose the lists of all servers."""
     layer, depth = [value], 0
     while layer and depth <= MAX_DEPTH:
         layer = [part for each in layer for part in parts(each)]
@@ -383,8 +387,8 @@ def parts(value):
 
 
 def id_name(value):
-    """Returns one form for all spellings of an id, so that ids compare as clients compare them: `1` is not `"1"`, and
-    1.0 is 1."""
+    """Returns the same bytes for all spellings of one id. Clients compare ids in the same way: 1.0 equals 1, but "1"
+    does not equal 1."""
     return to_json(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
@@ -428,8 +432,8 @@ CONFIG_KEYS = (
 )
 
 # A project's settings may set environment variables. So if there is a settings file, the environment cannot set the
-# values of FILE_ALONE. If the file names the service or a key, the environment cannot set the service and the
-# organization either (docs/decisions/0053).
+# values of FILE_ALONE. If the file names the service or a key, the environment also cannot set the service or the
+# organization (docs/decisions/0053).
 FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
 WHO_IS_ASKED = ("api_url", "organization_id")
 
@@ -446,7 +450,8 @@ removed_variables = {}  # the removed values: a server of the gateway can still 
 
 
 class Settings:
-    """The address of the service and the key. Values of a settings file win over the environment."""
+    """The settings for requests to the service, such as its address and the key. If the settings file and the
+    environment set the same value, the file's value is used."""
 
     def __init__(self, config=None):
         named = read_config(config) if config is not None else {}
@@ -471,8 +476,8 @@ class Settings:
         if "api_key_file" in named and "api_key" not in named:
             self.key = read_private(named["api_key_file"], True).decode("utf-8", "replace").strip()
         self.key_file = named.get("api_key_file")
-        # If the file names an organization and a file for the key, an administrator has chosen the organization. Each
-        # user then keeps a key of this organization.
+        # An administrator has chosen the organization if the file names an organization and a path for the key. Each
+        # user then keeps a key at this path. The key must be of the chosen organization.
         self.must_match = "organization_id" in named and self.key_file is not None and "api_key" not in named
         allow_http = value("allow_http", "SERVICE_ALLOW_HTTP")
         self.allow_http = allow_http in (True, "1", "true", "yes")
@@ -496,7 +501,8 @@ class Settings:
 
 
 def seconds(text, default):
-    """Reads a number of seconds, at least 0. Returns the default if the text is not such a number."""
+    """Reads a number of seconds, at least 0 and below 1,000,000. Returns the default if the text is not such a
+    number."""
     try:
         number = float(text)
     except (TypeError, ValueError, OverflowError):
@@ -505,8 +511,8 @@ def seconds(text, default):
 
 
 def read_url(url):
-    """Returns whether the address uses https, and its host, port and path. Refuses addresses that must not get the
-    key."""
+    """Splits an address into four parts: whether the address uses https, the host, the port, and the path. The path is
+    returned without `/api/v1` at its end. Refuses addresses that must not get the key."""
     scheme, mark, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     secure = scheme.lower() == "https"
@@ -546,8 +552,8 @@ def home():
 
 
 def read_private(path, secret):
-    """Returns the bytes of a settings file. Refuses a file that other users can change. Also refuses a file with a
-    secret that other users can read."""
+    """Returns at most the first MiB of a file. Refuses a file that other users can change. If `secret` is true or the
+    file contains an `api_key`, also refuses a file that other users can read."""
     if not isinstance(path, str):
         raise Refused("`api_key_file` and `ca_file` must be paths")
     if path.startswith("~/"):
@@ -567,7 +573,7 @@ def read_private(path, secret):
 
 
 def read_config(path):
-    """Returns the settings in a settings file."""
+    """Returns the settings in a settings file. Refuses a file with an unknown setting."""
     try:
         found = parse_json(read_private(path, False).decode("utf-8"))
     except ValueError:
@@ -633,11 +639,12 @@ class Connection:
             self.socket.close()
 
     def exchange(self, method, path, body, opened=None):
-        """Sends one request and returns the status and body of its answer. `opened` is called when the connection is
-        open and no byte has been sent yet.
+        """Sends one request and returns the status and body of its answer. Calls `opened` when the connection is open
+        and no byte of the request has been sent yet.
 
-        Raises Unreachable if the connection fails, if no answer comes in time, or for a status of 5xx. Raises Refused
-        if the answer is not HTTP. A redirect is not followed, so the key goes nowhere else."""
+        Raises Unreachable if the connection fails, if no answer comes in time, or if the status is 5xx. Raises Refused
+        if the answer is not HTTP, is cut short, or is too long. Does not follow redirects, so the key goes nowhere
+        else."""
         self.heard, self.reusable = False, False
         try:
             if self.socket is None:
@@ -677,8 +684,8 @@ class Connection:
             pass  # the service may have answered before it read the whole request
 
     def help_text(self, headers):
-        """Returns the body of an error. It only explains the error to people, so reading it takes at most one second
-        and may fail."""
+        """Returns the body of an error. This body only explains the error to people. So reading it takes at most one
+        second. Returns no bytes if the body cannot be read."""
         self.until = min(self.until, time.monotonic() + 1)
         try:
             return self.body(headers)
@@ -698,7 +705,7 @@ class Connection:
         return len(more) > 0
 
     def head(self):
-        """Returns the status and the headers. A header has its name in lower case and a list of values."""
+        """Returns the status and the headers. The headers map each name, in lower case, to the list of its values."""
         while b"\r\n\r\n" not in self.buffer:
             if len(self.buffer) > 65536 or not b"HTTP/1.".startswith(self.buffer[:7]):
                 raise Refused("the service's answer is not HTTP")
@@ -751,7 +758,8 @@ class Connection:
                 self.more()
             line, _, self.buffer = self.buffer.partition(b"\r\n")
             digits = line.split(b";")[0].strip()
-            # int() accepts more than hex digits, e.g. `_`. Other programs do not, so they could read another length.
+            # int() also accepts characters that are not hex digits, such as `_`. Other programs do not accept these
+            # characters, so they could read another length.
             if not digits or digits.strip(b"0123456789abcdefABCDEF"):
                 raise Refused("the service's answer is not HTTP")
             size = int(digits, 16) if len(digits) < 12 else MAX_ANSWER + 1
@@ -779,7 +787,8 @@ class Connection:
 
 
 def connect(host, port, left):
-    """Opens a TCP connection to the first address of the host that accepts one."""
+    """Tries the addresses of the host in order. Returns a TCP connection to the first address that accepts the
+    connection."""
     try:
         import _socket as sockets  # the module `socket` takes a third of the start time
     except ImportError:
@@ -807,8 +816,8 @@ def bracketed(host):
 
 
 def proxy_of(settings):
-    """Returns the host, port and credential headers of the proxy for the service. A proxy is used only for https, so
-    that no proxy reads the key."""
+    """Returns the host, port and credential headers of the proxy. Returns None if the request must go to the service
+    directly. A proxy is used only for https, so that no proxy can read the key."""
     named = settings.proxy
     if not named or not settings.secure or is_loopback(settings.host):
         return None
@@ -847,15 +856,15 @@ class KeptConnection(Connection):
     kept_at = 0.0  # when the last answer ended
 
     def abort(self):
-        """Ends the wait of another thread on this connection."""
+        """Ends the wait of another thread for an answer on this connection."""
         try:
             self.socket.shutdown(sockets.SHUT_RDWR)
         except (OSError, AttributeError):
             pass
 
     def is_fresh(self):
-        """Whether this open connection can be used again: it was used a short time ago, and since then the service has
-        neither closed it nor sent data."""
+        """Returns whether this open connection can be used again. Its last use must be at most KEEP_SECONDS ago. Since
+        then, the service must not have closed it or sent data on it."""
         if time.monotonic() - self.kept_at > KEEP_SECONDS:
             return False
         try:
@@ -890,23 +899,24 @@ class Service:
         return KeptConnection(self.settings, until)
 
     def opened(self, connection, call):
-        """Links the connection with its call: from now on, giving the call up can end the wait for the answer."""
+        """Stores the connection in its call. If the call is given up later, `give_up` can abort the connection. Raises
+        Unreachable if the call is given up already."""
         if call is not None:
             call.connection = connection
             if call.cancelled:
                 raise Unreachable("given up")
 
     def request(self, method, path, body, until, call=None):
-        """Sends one request and returns the status and body of its answer. Raises Unreachable if the connection fails,
-        if no answer comes in time, or for a status of 5xx. Raises Refused if the answer is not HTTP. A redirect is not
-        followed, so the key goes nowhere else. Giving the call up ends the request."""
+        """Sends one request and returns the status and body of its answer. Raises Unreachable if the connection fails
+        or is aborted, if no answer comes in time, or if the status is 5xx. Raises Refused if the answer is not HTTP.
+        Does not follow redirects, so the key goes to no other address."""
         while True:
             connection = self.connection(until)
             used = connection.socket is not None
             try:
                 return connection.exchange(method, path, body, lambda: self.opened(connection, call))
             except Unreachable:
-                # The service may have closed a connection that was kept open, before it read the request. Then the
+                # The service may have closed a connection from an earlier request before it read this request. Then the
                 # request is sent again.
                 if not used or connection.heard or time.monotonic() >= until or (call is not None and call.cancelled):
                     raise
@@ -923,7 +933,7 @@ class Service:
                     connection.close()
 
     def ask(self, method, path, body, until, call=None):
-        """Sends a request and returns the JSON object of its answer. Raises Refused for every status but 200."""
+        """Sends a request and returns the JSON object of its answer. Raises Refused if the status is not 200."""
         return answered_object(*self.request(method, path, body, until, call))
 
     def decide(self, body, until, call=None):
@@ -961,9 +971,8 @@ def answered_object(status, answered):
 
 
 def decide(ask, until, given_up=lambda: False):
-    """Returns the service's decision on a call. `ask` sends the question. If no answer comes, the question is sent
-    again, up to three times in all. The service repeats its decision for the same call, so sending it again does no
-    harm."""
+    """Returns the service's decision on a call. `ask` sends the question. If no answer comes, sends the question again,
+    at most three times in all. This does no harm, because the service repeats its decision for the same call."""
     for pause in (0.15, 0.5, None):
         try:
             decided = ask()
@@ -1010,8 +1019,8 @@ def held(decided, state):
 # Names of tools as the client sees them.
 
 def server_token(name):
-    """Returns a server's name as it appears in the names of its tools. It has no double underscore, because otherwise
-    the tools of two servers could get the same name."""
+    """Returns the name that a server has in the names of its tools. This name has no double underscore. Otherwise the
+    tool `c` of a server `a__b` and the tool `b__c` of a server `a` would have the same name."""
     return re.sub("_+", "_", token(name)).strip("_-")
 
 
@@ -1032,7 +1041,8 @@ class Names:
         self.fulls = set()
 
     def name(self, server, owns):
-        """Gives a shown name to each of a server's own names. Names that need no change come first."""
+        """Gives each of the server's own names a name that the client sees. Own names that need no change come first,
+        so that no changed name takes their place."""
         for own in sorted(owns, key=lambda own: (token(own) != own, own)):
             if (server, own) not in self.given:
                 self._give(server, own)
@@ -1056,7 +1066,8 @@ class Names:
 
 # Reads the file that names the servers.
 
-# Programs need these variables to start. The rest of the environment may contain secrets.
+# Servers get these variables of the gateway's environment, because programs need them to start. Servers do not get the
+# others, which may contain secrets.
 POSIX_BASE = "HOME LANG LANGUAGE LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER".split()
 WINDOWS_BASE = (
     "ALLUSERSPROFILE APPDATA COMMONPROGRAMFILES COMSPEC HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT "
@@ -1077,8 +1088,8 @@ class Server:
         self.is_remote = "url" in self.said or self.said.get("type", "stdio") != "stdio"
 
     def command(self):
-        """Returns the program with its arguments, the environment and the folder. Raises Failed if the server cannot be
-        started."""
+        """Returns three things: the program with its arguments, the environment, and the working folder. The folder is
+        None if the entry names none. Raises Failed if the server cannot be started."""
         said = self.said
         args, named = said.get("args", []), said.get("env", {})
         if not isinstance(said.get("command"), str) or said["command"] == "":
@@ -1098,7 +1109,7 @@ class Server:
             raise Failed("its `args` have the service's key, which no server may get")
         import shutil
 
-        # On Windows `npx` is a file `npx.cmd`, which only `which` finds.
+        # On Windows, `npx` is the file `npx.cmd`. Only `which` finds this file.
         found = shutil.which(words[0], path=env.get("PATH"))
         if found is None:
             raise Failed("the program `%s` cannot be found" % words[0])
@@ -1112,13 +1123,13 @@ class Server:
 def base_environment():
     names = WINDOWS_BASE if os.name == "nt" else POSIX_BASE
     found = {name: value for name, value in os.environ.items() if name.upper() in names or name.startswith("LC_")}
-    # Removes functions, which old shells export as variables.
+    # Old shells export functions as variables. Such a variable is left out.
     return {name: value for name, value in found.items() if not value.startswith("()")}
 
 
 def expand(text):
     """Replaces `${VAR}` and `${VAR:-default}` with the value of the variable, as in `.mcp.json`. Raises Failed for a
-    variable that is not set."""
+    variable that has no value and no default, and for the variable of the service's key."""
 
     def value(found):
         name, default = found.group(1), found.group(2)
@@ -1161,7 +1172,7 @@ def read_servers(path, key):
 # The servers' processes.
 
 def start_process(command, env, cwd):
-    """Starts a server in a process group of its own, so that its helpers end together with it."""
+    """Starts a server in a process group of its own, so that processes that the server starts end together with it."""
     import subprocess
 
     pipe = subprocess.PIPE
@@ -1175,7 +1186,7 @@ def start_process(command, env, cwd):
 
 
 def is_alive(process):
-    """Whether any process of the server's group runs."""
+    """Returns whether any process of the server's group runs."""
     if process.poll() is None:
         return True
     if os.name == "nt":
@@ -1201,8 +1212,8 @@ def end_group(process, number):
 
 
 def end_processes(processes, grace=GRACE_SECONDS):
-    """Ends servers whose input is closed. They have `grace` seconds to end, two more seconds after SIGTERM, and then
-    get SIGKILL."""
+    """Ends servers whose input is closed. Each server has `grace` seconds to end. Then it gets SIGTERM, and
+    GRACE_SECONDS later SIGKILL."""
     steps = [(signal.SIGTERM, GRACE_SECONDS), (getattr(signal, "SIGKILL", None), 1)]
     limit = time.monotonic() + grace
     while True:
@@ -1221,8 +1232,9 @@ def end_processes(processes, grace=GRACE_SECONDS):
 
 
 class Watch:
-    """A second process that ends the servers if this process is killed, because clients kill a program that ends too
-    slowly. It is told of each server that starts or ends. It acts when this process has ended."""
+    """Starts a second process that ends the servers if the gateway is killed. Clients kill a program that ends too
+    slowly. The gateway tells the second process of each server that starts or ends. The second process acts when the
+    gateway has ended."""
 
     def __init__(self):
         import subprocess
@@ -1248,7 +1260,8 @@ class Watch:
 
 
 def watch():
-    """Does the work of the second process. The input of the second process ends when the gateway ends."""
+    """Does the work of the second process: waits until its input ends, and then ends the servers that still run. The
+    input ends when the gateway ends."""
     left = set()
     for line in sys.stdin.buffer:
         (left.add if line[:1] == b"+" else left.discard)(int(line[1:]))
@@ -1282,7 +1295,7 @@ HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
 
 class Address:
-    """The address of a server, and the headers with its own credentials."""
+    """The address of a server, and the headers that its entry names, e.g. for its credentials."""
 
     def __init__(self, secure, host, port, target, headers, authorities):
         self.secure = secure
@@ -1298,7 +1311,8 @@ class Address:
             self.context.minimum_version = ssl.TLSVersion.TLSv1_2
 
     def connect(self, patience):
-        """Opens a connection and checks the certificate. A wait on it ends after `patience` seconds. Raises OSError."""
+        """Opens a connection and checks the certificate. Each later read or write on the connection waits at most
+        `patience` seconds. Raises OSError."""
         from http.client import HTTPConnection, HTTPSConnection
 
         if self.secure:
@@ -1353,7 +1367,8 @@ def address_of(said, key):
 
 
 def authorities_of(said):
-    """Returns the certificate authorities of `caFile`; None for the authorities of the machine."""
+    """Returns the certificate authorities of `caFile`. Returns None if there is no `caFile`: then the machine's own
+    authorities are used."""
     if "caFile" not in said:
         return None
     try:
@@ -1376,8 +1391,8 @@ class Event:
 
 
 def lines_of(read):
-    """Yields the lines of a stream without their ends (CR, LF or both). `read` returns more bytes, and b"" at the end
-    of the stream."""
+    """Yields the lines of a stream without their line ends (CR, LF or CRLF). `read` returns the next bytes, or b"" at
+    the end of the stream."""
     buffer, looked, after_return = bytearray(), 0, False
     while True:
         more = read()
@@ -1400,8 +1415,8 @@ def lines_of(read):
 
 
 def events_of(read):
-    """Yields the complete events of a stream. An event of another type than `message` counts without its data, because
-    the protocol uses only that type."""
+    """Yields the complete events of a stream. The protocol uses only the event type `message`. An event of another type
+    loses its data, but keeps its `id` and `retry`."""
     data, size, kind, number, retry, seen = [], 0, b"", None, None, False
     for line in lines_of(read):
         line = line[3:] if not seen and line.startswith(b"\xef\xbb\xbf") else line
@@ -1433,7 +1448,8 @@ def events_of(read):
 
 
 class HttpSession:
-    """For a server over HTTP, this session is used where a local server has its process."""
+    """A session with a server over HTTP. `Upstream.process` is such a session for a server over HTTP, and a process for
+    a local server."""
 
     def __init__(self, address):
         self.address = address
@@ -1449,8 +1465,8 @@ class HttpSession:
         self.given_up = set()
 
     def request(self, method, body=None, number=None, last=None):
-        """Sends one request. Returns the answer when its head has been read; call `forget` with it at the end. A
-        redirect is not followed, so the credentials go to no other address. Raises Failed."""
+        """Sends one request. Returns the answer as soon as its head has been read. The caller must pass the answer to
+        `forget` at the end. A redirect is not followed, so the credentials go to no other address. Raises Failed."""
         address, connection, extra = self.address, None, {}
         if body is not None:
             extra["Content-Type"] = "application/json"
@@ -1463,8 +1479,8 @@ class HttpSession:
         accept = {"POST": "application/json, text/event-stream", "GET": "text/event-stream"}.get(method, "*/*")
         extra.update({"Accept": accept, "User-Agent": HEADERS[0].partition(": ")[2], "Connection": "close"})
         try:
-            # A stream (GET) and the answer to a numbered MCP request may take long. All other messages, such as a
-            # notification, have a short limit: a server that does not accept one must not delay the messages after it.
+            # A stream (GET) and the answer to a numbered MCP request may take long. Any other message, such as a
+            # notification, has a short limit. Otherwise a server that does not accept it would delay the next messages.
             waits = number is not None or method == "GET"
             connection = address.connect(IDLE_SECONDS if waits else START_SECONDS)
             self.keep(connection, number)
@@ -1545,7 +1561,8 @@ def kind_of(answered):
 
 
 def refusal_of(answered, session):
-    """Says why an answer cannot be used; None if it can. Raises SessionEnded."""
+    """Returns why an answer cannot be used; None if it can be used. Raises SessionEnded if the server has ended the
+    session."""
     status = answered.status
     if 200 <= status < 300:
         coding = (answered.getheader("Content-Encoding") or "identity").strip().lower()
@@ -1560,7 +1577,8 @@ def refusal_of(answered, session):
 
 
 def told_in(answered):
-    """Returns the message of an error, for people."""
+    """Returns the message of an error in brackets, for people. Returns an empty text if the answer has no such
+    message."""
     try:
         found = parse_json(answered.read1(65536).decode("utf-8")) if kind_of(answered) == "application/json" else None
         error = found.get("error") if isinstance(found, dict) else None
@@ -1673,7 +1691,7 @@ SHAPES = {
     "resources": dict(CONTENT, **{"uri": is_text, "size?": is_number}),
     "templates": dict(CONTENT, uriTemplate=is_text),
 }
-# The gateway passes these messages on without asking the service.
+# The gateway passes these notifications of servers on to the client, and does not ask the service about them.
 NOTICES = {
     "notifications/message": {"level": one_of(*LEVELS), "_meta?": is_object},
     "notifications/resources/updated": {"uri": is_text, "_meta?": is_object},
@@ -1682,7 +1700,7 @@ NOTICES = {
 
 
 def fault_of(kind, entry):
-    """Says why an entry of a server's list is left out; None if it stays."""
+    """Returns why an entry of a server's list is left out; None if the entry stays."""
     if not isinstance(entry, dict):
         return "no object"
     wrong = wrong_member(SHAPES[kind], entry)
@@ -1708,8 +1726,8 @@ def is_choice(value):
 
 
 def is_target(value):
-    """Whether a reference may lead to this schema. The schema must not be a reference itself, because references can
-    form a circle."""
+    """Returns whether a reference may lead to this schema. The schema must not be a reference itself, because
+    references can form a circle."""
     return isinstance(value, bool) or "$ref" not in value
 
 
@@ -1746,12 +1764,12 @@ KEYWORDS = dict(
 
 
 def wrong_keyword(schema):
-    """Returns the first keyword of a schema that some client may not be able to compile; None if there is none."""
+    """Returns the first keyword that some client may not be able to compile; None if the schema has no such keyword."""
     return next((name for name, value in schema.items() if not KEYWORDS.get(name, lambda value: False)(value)), None)
 
 
 def is_compiled(schema):
-    """Whether every client can compile this schema of a result."""
+    """Returns whether every client can compile this schema. It is the schema of a tool's results."""
     if wrong_keyword(schema) is not None:
         return False
     known = {"#"}
@@ -1836,8 +1854,8 @@ class UpstreamProcess:
             self.close_input()
         self.gateway.workers.run(self.begin, process)
         over.wait()
-        # The last output may still arrive. The wait is short, because helpers of the server may keep the pipe open for
-        # ever.
+        # The last output may still arrive. The wait is short, because processes that the server has started may keep
+        # the pipe open for ever.
         quiet.wait(0.5)
         self.down(process)
 
@@ -1872,7 +1890,7 @@ class UpstreamProcess:
             pass
 
     def down(self, process):
-        """Handles the end of the server: answers its open requests with an error and removes its lists."""
+        """Handles the end of the server. Its open requests get an error, and the client no longer sees its lists."""
         with self.lock:
             open_calls, self.pending = self.pending or {}, None
             was_ready, self.ready = self.ready, False
@@ -1898,7 +1916,7 @@ class UpstreamProcess:
         self.notify("notifications/initialized")
 
     def agreed(self, protocol):
-        """A local server needs no protocol version in later messages."""
+        """Does nothing: a local server needs no protocol version in later messages."""
 
     def end_one(self, waiting, reason):
         """Ends one open request with an error. If this fails, the other requests still end."""
@@ -1908,7 +1926,8 @@ class UpstreamProcess:
             log("the gateway failed (%s)" % type(error).__name__)
 
     def close_input(self):
-        # A thread that is just writing to the server may block for ever, so the lock is not awaited for long.
+        # Another thread may be writing to the server and may block for ever. So this waits only a short time for the
+        # lock.
         if self.write_lock.acquire(timeout=0.2):
             try:
                 self.process.stdin.close()
@@ -1922,8 +1941,8 @@ class UpstreamProcess:
 
 # One server of the organization, for both kinds of connection.
 
-# The lists of a server, by kind: the method that reads the list, the member of the result that has the list, and the
-# capability that a server with such a list declares.
+# For each kind of list: the method that reads the list, the member of the result with the entries, and the capability
+# that the server must declare.
 LISTS = {
     "tools": ("tools/list", "tools", "tools"),
     "prompts": ("prompts/list", "prompts", "prompts"),
@@ -1951,7 +1970,8 @@ class Waiting:
         self.queue.put(reason)
 
     def get(self, timeout=None):
-        """Returns the answer. Raises Failed if there will be none, or if it does not come in time."""
+        """Waits for the answer and returns it. Raises Failed if the request ends without an answer, or if no answer
+        comes in time."""
         try:
             found = self.queue.get(True, timeout)
         except Empty:
@@ -1962,7 +1982,7 @@ class Waiting:
 
 
 class Forwarded:
-    """A tool call that a server works on. Its answer goes to the client unchanged."""
+    """A tool call that was sent to a server. The server's answer goes to the client unchanged."""
 
     def __init__(self, gateway, call, question):
         self.gateway = gateway
@@ -1982,8 +2002,8 @@ class Forwarded:
 
 
 class Upstream(UpstreamProcess):
-    """One of the organization's servers: its process, which is started again when it ends, and its lists, e.g. of
-    tools."""
+    """One of the organization's servers. If the server's process ends, it is started again. This class also has the
+    server's lists, e.g. of tools."""
 
     def __init__(self, gateway, server):
         self.gateway = gateway
@@ -2041,8 +2061,8 @@ class Upstream(UpstreamProcess):
             self.stop(process)
 
     def fetch(self, kind):
-        """Reads all pages of one list of the server. Raises Failed if the server ends. If the server refuses, the list
-        is empty."""
+        """Reads all pages of one list of the server. If the server refuses a page, the list ends before this page.
+        Raises Failed if the server ends or does not answer in time."""
         method, member, capability = LISTS[kind]
         found, faults, seen, params = [], [], set(), {}
         while capability in self.capabilities and len(seen) < MAX_PAGES:
@@ -2151,8 +2171,8 @@ class Upstream(UpstreamProcess):
             write_all(process.stdin.fileno(), data)
 
     def send(self, method, params, waiting, meta=None):
-        """Sends a request. If the call has a progress token, the server gets the gateway's own token. Raises Failed if
-        the server does not run, and Cancelled if the client has given the call up."""
+        """Sends a request and returns its number. If the call has a progress token, the server gets this number as its
+        token. Raises Failed if the server does not run, and Cancelled if the client has given the call up."""
         call = waiting.call
         head = b',"method":' + to_json(method) + b',"params":'
         body = to_json(params)
@@ -2176,8 +2196,8 @@ class Upstream(UpstreamProcess):
         return number
 
     def ask(self, method, params, timeout, lenient=False):
-        """Sends a request of the gateway itself, and returns its result. If the server refuses, returns None
-        (`lenient`) or raises Failed."""
+        """Sends a request of the gateway itself and returns the result. If the server refuses, returns None (with
+        `lenient`) or raises Failed (without `lenient`). Also raises Failed if no answer comes in time."""
         waiting = Waiting()
         number = self.send(method, params, waiting)
         try:
@@ -2219,8 +2239,7 @@ class Upstream(UpstreamProcess):
 
 
 class UpstreamHttp(Upstream):
-    """A server over HTTP, which the gateway does not start. It has an HttpSession where a local server has its
-    process."""
+    """A server over HTTP. The gateway does not start this server, so `process` is an HttpSession and not a process."""
 
     def run(self):
         """Keeps a session open until the gateway ends."""
@@ -2297,7 +2316,8 @@ class UpstreamHttp(Upstream):
             session.given_up.discard(number)
 
     def exchange(self, session, number, data, last=None):
-        """Posts a request, or asks for the rest of its answer if `data` is None."""
+        """Posts the request `data` and handles the answer. If `data` is None, asks for the rest of an answer, after the
+        event `last`."""
         answered = session.request("GET" if data is None else "POST", data, number, last)
         try:
             self.read_answer(session, number, answered)
@@ -2353,7 +2373,8 @@ class UpstreamHttp(Upstream):
                 return
 
     def resume(self, session, number):
-        """Resumes a stream that ended before its answer, as long as the server allows it."""
+        """Resumes a stream that ended before the answer came. Raises Failed if the server has sent no event id, or if
+        MAX_RESUMES tries have brought no new event."""
         tries = 0
         while self.is_open(session, number) and not session.over.is_set():
             last, pause = session.resume_at.get(number, (None, None))
@@ -2372,7 +2393,8 @@ class UpstreamHttp(Upstream):
             tries = 0 if session.resume_at.get(number, (None, None))[0] != last else tries + 1
 
     def listen(self, session):
-        """Keeps the stream open for messages that belong to no request. A server need not have this stream."""
+        """Keeps a stream open for the server's messages that belong to no request. Not every server has such a
+        stream."""
         failures = 0
         while not session.over.is_set():
             began = time.monotonic()
@@ -2388,8 +2410,8 @@ class UpstreamHttp(Upstream):
             session.over.wait(max(pause, BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1] if failures else 0))
 
     def listen_once(self, session):
-        """Reads the stream of messages once. Returns whether the server may have this stream, so that another try makes
-        sense."""
+        """Reads the stream of `listen` until the stream ends. Returns false if the status shows that another try makes
+        no sense."""
         answered = session.request("GET", None, None, session.resume_at.get(None, (None, 0))[0])
         try:
             refusal = refusal_of(answered, session)
@@ -2400,7 +2422,8 @@ class UpstreamHttp(Upstream):
             session.forget(answered)
 
     def tell(self, data):
-        """Posts a message that needs no answer, and waits until it has arrived."""
+        """Posts a message that needs no answer, and waits until the server has confirmed the message. Writes an error
+        to the log."""
         session = self.process
         if session is None or session.over.is_set():
             return
@@ -2435,17 +2458,17 @@ class UpstreamHttp(Upstream):
 
 
 def one_line(data):
-    """Returns a message without line breaks, because the client reads one message per line. In JSON, line breaks can
-    only stand between the parts."""
+    """Returns a message in which every line break is a space, because the client reads one message per line. This
+    changes no value, because JSON allows line breaks only between its parts."""
     return data.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
 # --- gateway/calls ----------------------------------------------------------------------------------------------------
 
-# Calls of the client, questions to the service, and tools.
+# Calls of the client, tools, and questions to the service.
 
 class Call:
-    """A request of the client, from its first byte to its answer."""
+    """A request of the client, with the state of the gateway's work on it."""
 
     def __init__(self, key=None, token=None, name=None):
         self.key = key  # the request's id as the client wrote it; None for a question of the gateway itself
@@ -2464,7 +2487,7 @@ class Call:
 
 
 class Question:
-    """One call, in the form in which the gateway asks the service about it."""
+    """The data of one question to the service: may this call run?"""
 
     def __init__(self, tool, given, session, use_id, hints):
         self.tool = tool
@@ -2479,7 +2502,7 @@ class Question:
 
 
 class Tool:
-    """A tool, as the client first saw it in this session of the gateway."""
+    """A tool, with the definition that the client saw first in this session of the gateway."""
 
     def __init__(self, own, definition):
         self.own = own
@@ -2510,19 +2533,19 @@ class Asked:
 
 
 def usable(value):
-    """Returns a client's id if the service accepts it as an id, else None."""
+    """Returns a client's id if the service accepts this id; otherwise None."""
     fine = isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable()
     return value if fine else None
 
 
 def alone(params, *names):
-    """Returns only these members and the `_meta` of the client, because a server may only get what the service was
-    asked about."""
+    """Returns only the named members and `_meta` of the client's request. The service was not asked about other
+    members, so the server must not get them."""
     return {name: params[name] for name in names + ("_meta",) if name in params}
 
 
 def without_token(meta):
-    """Returns the `_meta` of a request without the progress token; None if no other member is left."""
+    """Returns the `_meta` of a request without the progress token. Returns None if nothing else is in `_meta`."""
     if not isinstance(meta, dict):
         return None
     return {name: value for name, value in meta.items() if name != "progressToken"} or None
@@ -2534,7 +2557,7 @@ def without_token(meta):
 
 
 class ToClient:
-    """The part of the gateway that answers the client and tells it of changes."""
+    """The part of the gateway that writes answers and notifications to the client."""
 
     def write(self, line):
         with self.out_lock:
@@ -2556,7 +2579,8 @@ class ToClient:
                 del self.open[call.name]
 
     def progress(self, call, value, total=None, message=None):
-        """Sends progress to the client. The number always rises, and no progress follows the answer."""
+        """Sends progress of a call to the client. Each number is higher than the one before. No progress is sent after
+        the call's answer."""
         if call.token is None or isinstance(value, bool) or not isinstance(value, (int, float)):
             return
         with self.out_lock:
@@ -2587,7 +2611,7 @@ class ToClient:
         self.write(line)
 
     def changed(self, *kinds):
-        """Tells the client which lists have changed since it read them."""
+        """Tells the client which lists have changed since the client read them."""
         for kind in kinds:
             with self.lock:
                 stale = kind in self.told_lists and self.told_lists[kind] != self.merged(kind)
@@ -2603,10 +2627,10 @@ class ToClient:
 
 
 class FromClient:
-    """The part of the gateway that reads the client, answers it, and ends calls that the client gives up."""
+    """The part of the gateway that reads and handles the client's messages, and ends calls that the client gives up."""
 
     def read(self):
-        """Reads the client's messages until there are no more."""
+        """Reads the client's messages until the input ends."""
         stream = io.BufferedReader(io.FileIO(0, "rb", closefd=False), 65536)
         try:
             while True:
@@ -2758,7 +2782,8 @@ class FromClient:
                 found.upstream.later(found.upstream.notify, method, dict(params, progressToken=found.token))
 
     def cancel(self, params):
-        """Handles that the client gives a call up. Ignores unknown and finished ids."""
+        """Handles `notifications/cancelled`, with which the client gives a call up. Ignores ids of unknown and finished
+        calls."""
         reason = params.get("reason")
         if not is_id(params.get("requestId")):
             return
@@ -2773,15 +2798,15 @@ class FromClient:
         self.give_up(call, reason if isinstance(reason, str) else None)
 
     def give_up(self, call, reason=None):
-        """Stops the work for a call: the wait for an approver, or the server's work on it."""
+        """Stops the work for a call: ends the wait for an approver, or tells the server to stop."""
         upstream = call.upstream
         if upstream is None:
             call.cancelled = True
         else:
             with upstream.lock:
                 call.cancelled = True
-        # Only a wait for an approver is stopped. The answer to a question that was already sent is still awaited: it
-        # may name a new approval, which must then be withdrawn.
+        # Only a wait for an approver is ended here. If the service has not decided yet, the wait for its decision goes
+        # on. This decision may hold the call, and then the new approval must be withdrawn.
         connection = call.connection
         if connection is not None and call.held is not None:
             connection.abort()
@@ -2802,11 +2827,13 @@ class FromClient:
 
 
 class Lists:
-    """The part of the gateway that merges the lists of all servers, and finds an entry under its shown name."""
+    """The part of the gateway that merges the lists of all servers. It also finds a tool or prompt by the name that the
+    client sees."""
 
     def adopt(self, upstream, kind, found):
-        """Returns a server's list as the client gets it: with the names that the gateway gives, and without parts that
-        the gateway does not support."""
+        """Returns a server's list as the client gets it. Tools and prompts have the names that the gateway gives. Tools
+        that require tasks are left out. Schemas of results are left out if some client may not be able to compile
+        them."""
         if kind not in self.names:
             return found
         mine = {}
@@ -2848,8 +2875,8 @@ class Lists:
         return known
 
     def merged(self, kind):
-        """Joins the lists of all servers of a kind, in the order of the file. If two resources have the same address,
-        only the first one stays."""
+        """Joins one kind of list of all servers that are ready. The servers are in the order of the file. If two
+        resources have the same address, only the first one stays."""
         found = [each for upstream in self.upstreams if upstream.ready for each in upstream.items[kind]]
         if kind != "resources":
             return found
@@ -2857,7 +2884,7 @@ class Lists:
         return [each for each in found if not (str(each.get("uri")) in seen or seen.add(str(each.get("uri"))))]
 
     def settle(self, what):
-        """Waits, for a limited time, for servers that are starting."""
+        """Waits for servers that are starting, at most until LIST_SECONDS after `initialize`."""
         for upstream in self.upstreams:
             event = upstream.settled if what == "tools" else upstream.complete
             event.wait(max(0.0, self.began + LIST_SECONDS - time.monotonic()))
@@ -2872,8 +2899,8 @@ class Lists:
         return listed
 
     def find(self, kind, shown):
-        """Returns the server of a shown name, and the server's own name for the tool or prompt. Only names that the
-        client was shown are found."""
+        """Returns the server of a tool or prompt, and the server's own name for it. `shown` is the name that the client
+        sees. Raises Wrong for any other name."""
         found = self.names[kind].back.get(shown)
         if found is None:
             self.settle(kind)
@@ -2889,11 +2916,11 @@ class Lists:
 
 
 class Forwarding:
-    """The part of the gateway that asks the service about a request, and then sends it to its server."""
+    """The part of the gateway that asks the service about a request, and then sends the request to the right server."""
 
     def question(self, tool, given, meta, hints=None):
-        """Returns the question for the service. It has the client's own ids of the session and the call, if the client
-        sends them."""
+        """Returns the question for the service. If the client sends its own ids of the session and the call, the
+        question has these ids. Otherwise the gateway makes ids."""
         session = usable(meta.get("sessionId"))
         use_id = usable(meta.get("claudecode/toolUseId")) or usable(meta.get("callId"))
         with self.lock:
@@ -2913,8 +2940,8 @@ class Forwarding:
         question = self.question("mcp__" + full, given, meta, tool.hints)
         self.refuse_changed(tool, name, question)
         self.permit(call, question)
-        # The decision may have taken minutes. It was about the tool as it was at the question, so a tool that has
-        # changed since then is refused.
+        # The decision may have taken minutes. If the tool has changed meanwhile, the call is refused, because the
+        # decision was about the old definition.
         self.refuse_changed(tool, name, question)
         asked = {"name": own}
         if "arguments" in params:
@@ -2942,8 +2969,8 @@ class Forwarding:
             pass
 
     def ask_upstream(self, call, upstream, method, params, question=None):
-        """Sends a request to a server and waits for its answer. Returns the body of the answer, and the error code if
-        it is an error."""
+        """Sends a request to a server and waits for the answer. Returns the body of the answer and an error code. The
+        code is None if the answer is a result."""
         waiting = Waiting(call)
         upstream.send(method, {k: v for k, v in params.items() if k != "_meta"}, waiting, without_token(params.get("_meta")))
         try:
@@ -2972,8 +2999,8 @@ class Forwarding:
                 self.permit(call, question)
                 body, code = self.ask_upstream(call, upstream, "resources/read", alone(params, "uri"), question)
             except (Denied, Failed) as error:
-                # Another server may have the resource. The client gets "not found" only if no server was blocked or
-                # failed.
+                # Another server may have the resource, so the next server is asked. If no server has it, the client
+                # gets the first of these errors and not "not found".
                 first = first or error
                 continue
             if code not in (NO_RESOURCE, INVALID_PARAMS):
@@ -2985,8 +3012,9 @@ class Forwarding:
         return body
 
     def owners(self, uri):
-        """Returns the servers that may have a resource. This is the server that lists it, or else the servers with the
-        best matching template, or else all servers."""
+        """Returns the servers that may have a resource. If a server lists the resource, returns only this server.
+        Otherwise returns the servers whose URI templates match best. The best template has the longest matching text
+        before its first `{`. If no template matches, returns all servers that have resources."""
         self.settle("resources")
         able = [each for each in self.upstreams if each.ready and "resources" in each.capabilities]
         for upstream in able:
@@ -3132,8 +3160,8 @@ class Decisions:
         while decided["decision"] == "require_approval":
             try:
                 self.wait_for_approval(call, decided, give_up)
-                # The service decides again about an approved call when the call is made. Only its `allow` lets the call
-                # run.
+                # An approval alone does not let the call run: the service decides once more. Only the decision `allow`
+                # lets the call run.
                 again = self.service.decide(body, time.monotonic() + ASK_SECONDS, call)
             except Cancelled:
                 self.withdraw(decided)
@@ -3155,7 +3183,8 @@ class Decisions:
             raise Denied(blocked(decided))
 
     def wait_for_approval(self, call, decided, give_up):
-        """Returns when the approval is given. Otherwise raises Refused with the next step for the model."""
+        """Returns when an approver has approved the call. Raises Refused if the approval ends in another way, or is
+        still open at `give_up`. Raises Cancelled if the client gives the call up."""
         path = "/authorize/approvals/" + decided["approval_id"]
         call.held = decided
         self.tick(call)
@@ -3170,7 +3199,7 @@ class Decisions:
             try:
                 found = self.service.ask("GET", "%s?wait=%d" % (path, wait), None, asked_at + wait + 10, call)
             except Unreachable:
-                # The service may be restarting. It keeps its approvals.
+                # The service may be restarting. Its approvals survive a restart, so the wait goes on.
                 found = {"status": "pending"}
             status, comment = found.get("status"), text_of(found, "comment")
             if status == "approved":
@@ -3198,8 +3227,7 @@ class Decisions:
             path = "/authorize/approvals/%s/cancel" % decided["approval_id"]
             self.service.request("POST", path, b"{}", time.monotonic() + 5)
         except Exception:
-            # The call stays blocked. An error here must not count as a failure in fail mode `open`, which would let the
-            # call run.
+            # The call stays blocked. If this error left the function, fail mode `open` would let the call run.
             pass
 
     def observe_later(self, question, outcome):
@@ -3226,7 +3254,8 @@ class Decisions:
 
 
 class ServerRequests:
-    """The part of the gateway that hands a server's requests to the client, and the client's answers back."""
+    """The part of the gateway that passes a server's requests on to the client, and the client's answers back to the
+    server."""
 
     def server_asks(self, upstream, message, method):
         key, params = message.raw("id"), message.get("params")
@@ -3276,15 +3305,15 @@ class ServerRequests:
         self.up(line)
 
     def decline(self, asked, text):
-        """Answers a server's request that is not sent to the client."""
+        """Answers a server's request with an error, because the request is not sent to the client."""
         with self.lock:
             known = self.asked.pop(asked.number, None)
         if known is not None:
             asked.upstream.later(asked.upstream.respond, asked.key, error_body(-1, text))
 
     def sample(self, asked, method, params):
-        """Handles a server's question to the client's model. The answer goes to the server, so the service is asked as
-        for a call."""
+        """Handles a server's request to the client's model. The model's answer goes to the server. So the service must
+        first allow the request, as it must allow a call."""
         tool = "mcp__%s__sampling_create_message" % asked.upstream.name
         try:
             self.permit(asked.call, self.question(tool, params, {}))
@@ -3308,7 +3337,7 @@ class ServerRequests:
         self.take_back(found, params.get("reason"))
 
     def forget_requests(self, upstream):
-        """Takes back the open requests of a server that has ended."""
+        """Cancels the open requests of a server that has ended."""
         with self.lock:
             found = [each for each in self.asked.values() if each.upstream is upstream]
         self.take_back(found, "the server has ended")
@@ -3330,7 +3359,7 @@ class ServerRequests:
 
 
 class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests):
-    """Connects one client with the servers of the file."""
+    """Connects one client with the servers in the file of `--config`."""
 
     def __init__(self, settings, servers, name):
         from binascii import hexlify
@@ -3438,7 +3467,8 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
         os._exit(0)
 
     def farewell(self, calls, ended):
-        """Gives up the calls, waits shortly for their withdrawal, and reports the end of the session to the service."""
+        """Gives up the calls. Waits until approvals are withdrawn and finished calls are reported, but at most a
+        second. Then reports the end of the session to the service."""
         for call in calls:
             self.give_up(call)
         limit = time.monotonic() + 1.4

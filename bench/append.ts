@@ -24,8 +24,8 @@ const organizationId = 'org_01J00000000000000000000000'
 const sides: readonly Side[] = ['combiner', 'per call']
 
 /**
- * Measures how many entries per second the service appends to the chain of one organization. Compares this with one
- * transaction per call.
+ * Measures how many entries per second the service appends to the chain of one organization. Compares this number with
+ * the simple solution, which makes one transaction for each call.
  */
 export async function run(): Promise<void> {
   say(`append: one organization, ${callers} callers a process, fsync on; ${machine()}`)

@@ -15,16 +15,16 @@ const callers = 128
 const rounds = 3
 const round = { warmUp: 500, milliseconds: 4_000 }
 /**
- * Before the fixed-rate measurement, the load runs for this many milliseconds, in which new processes compile their
- * code.
+ * The fixed-rate load runs for this many milliseconds before its measurement begins. In this time, new processes
+ * compile their code.
  */
 const warmUp = 15_000
-/** In every hundred calls, this many are held and this many are denied. The others are allowed. */
+/** The percentages of held calls and of denied calls. All other calls are allowed. */
 const mix = { held: 2, denied: 8 }
 
 /**
- * Compares `authorize`, whose decisions are durable and chained, with a bare insert behind the same authentication.
- * Then measures `authorize` at a fixed rate.
+ * Compares `authorize`, which saves each decision in the audit chain, with a plain insert of one row. Both authenticate
+ * the caller in the same way. Then measures `authorize` at a fixed rate.
  */
 export async function run(args: readonly string[] = []): Promise<void> {
   const seconds = Number(args[0] ?? 60)
@@ -53,7 +53,7 @@ export async function run(args: readonly string[] = []): Promise<void> {
 }
 
 async function sides({ ours, theirs }: Ports, key: string): Promise<void> {
-  // Every round has its own agent sessions, because a repeated call would get its earlier answer without a decision.
+  // Every round has its own agent sessions. A repeated call would get its earlier answer without a new decision.
   const load = (port: number): Load => {
     const session = randomUUID()
     return { ports: [port], key, body: (caller, n) => question(`${session}-${caller}`, caller, n) }
@@ -88,7 +88,9 @@ async function steady(servers: readonly Ports[], key: string, seconds: number): 
   )
 }
 
-/** Throws if the percentages of denied and held calls differ from `mix`, because then the measurement means nothing. */
+/**
+ * Throws if the percentage of denied or held calls differs from `mix` by 1.5 or more. Such a measurement means nothing.
+ */
 function assertMix(verdicts: ReadonlyMap<string, number>): void {
   const all = [...verdicts.values()].reduce((a, b) => a + b, 0)
   const near = (verdict: string, percent: number): boolean =>

@@ -8,7 +8,8 @@ const asked = 1_000
 
 /**
  * Measures held calls. Each call waits for a person in a request of its own, and must not use a database connection
- * meanwhile. Also measures how long other requests to `/authorize` and to the HTTP hook take at the same time.
+ * while it waits. Also measures the time of other requests to `/authorize` and to the HTTP hook. Measures this time
+ * without held calls, and again while held calls wait.
  */
 export async function run(): Promise<void> {
   say(`held: one API process with a pool of 20 connections, 1,000 rules; ${machine()}`)
@@ -20,7 +21,7 @@ export async function run(): Promise<void> {
       say(`  nobody waits: ${await client.both()}`)
       const waiting = await Promise.all(Array.from({ length: held }, () => client.hold()))
       const busy: number[] = []
-      // Before it waits, each call reads the database once. These reads must have ended.
+      // Each call reads the database once before it waits. The loop waits until all these reads have ended.
       while ((await busyConnections(postgres.appUrl)) > 0);
       for (let sample = 0; sample < 20; sample += 1) busy.push(await busyConnections(postgres.appUrl))
       const most = Math.max(...busy)
@@ -36,8 +37,8 @@ export async function run(): Promise<void> {
 }
 
 /**
- * Number of the application's connections that have been busy or in a transaction for 50 ms, which is longer than any
- * single statement takes.
+ * Returns the number of the application's connections that have been busy, or in a transaction, for more than 50 ms. No
+ * single statement takes so long.
  */
 async function busyConnections(url: string): Promise<number> {
   return withClient(url, async (client) => {
@@ -85,7 +86,7 @@ class Client {
     return text === '' ? {} : (JSON.parse(text) as Record<string, string>)
   }
 
-  /** Asks one question after another. Returns the milliseconds of each. */
+  /** Sends one request after another. Returns the milliseconds that each request took. */
   async times(body: () => object, path: string): Promise<number[]> {
     const times: number[] = []
     for (let n = 0; n < asked; n += 1) {
@@ -104,8 +105,8 @@ class Client {
   }
 
   /**
-   * Asks about a call that a rule holds, and waits for its approval. Returns the approval and the status after the
-   * wait.
+   * Asks about a call that requires an approval. Returns the id of the approval, and a promise of its status. The
+   * promise resolves when the approval is decided or cancelled, or after 30 seconds.
    */
   async hold(): Promise<{ id: string; status: Promise<string> }> {
     const { approval_id: id, decision } = await this.send(

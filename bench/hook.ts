@@ -9,7 +9,8 @@ import { selfSigned } from '../test/support/self-signed.ts'
 import { machine, median, say } from './support/report.ts'
 
 const hook = fileURLToPath(new URL('../adapters/service_hook.py', import.meta.url))
-// The path of the real interpreter: `python3` on PATH may be a launcher that takes ten times as long.
+// The path of the real interpreter. `python3` on PATH may be a launcher, whose start takes ten times as long as the
+// start of the interpreter.
 const python = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], {
   encoding: 'utf8',
 }).trim()
@@ -29,9 +30,9 @@ const event = JSON.stringify({
 })
 
 /**
- * Measures the time that the hook adds to each tool call, compared with starting Python alone. Each measurement is a
- * whole process. In place of the service, a server allows every call at once, because other benchmarks measure the
- * service. The benchmark fails if an answer is not an allow.
+ * Compares the time of one hook call with the time of a start of Python that runs nothing. Each measurement runs a
+ * whole process. A server replaces the service and allows every call immediately, because other benchmarks measure the
+ * service. The benchmark fails if the hook does not allow a call.
  */
 export async function run(): Promise<void> {
   const version = execFileSync(python, ['--version'], { encoding: 'utf8' }).trim()

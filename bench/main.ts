@@ -1,6 +1,6 @@
 /**
- * `npm run bench [name] [arguments]`: runs one benchmark, or all benchmarks except the soak in sequence. A benchmark
- * that compares two sides prints the numbers of both sides.
+ * `npm run bench [name] [arguments]`: runs one benchmark. Without a name, runs all benchmarks in sequence, but not the
+ * soak. A benchmark that compares two sides prints the numbers of both sides.
  */
 const benchmarks: Readonly<Record<string, () => Promise<{ run(args: readonly string[]): Promise<void> }>>> = {
   append: () => import('./append.ts'),

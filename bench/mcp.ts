@@ -18,10 +18,11 @@ const allowed = JSON.stringify({
 })
 
 /**
- * Measures the time that the gateway adds to an allowed call. A call through the gateway is compared with a direct call
- * of the same server plus one authorize request over an open connection. The goal is at most 1 ms more at the median.
- * In place of the service, a server allows every call at once, because other benchmarks measure the service. For every
- * call, the gateway must have asked and the server must have run it.
+ * Measures how much longer an allowed call takes through the gateway. Compares the call with the sum of two times: a
+ * direct call of the same MCP server, and one authorize request over an open connection. The call may take at most 1 ms
+ * more than this sum (median). A stand-in takes the place of the service and allows every call immediately, because
+ * other benchmarks measure the service. Fails if the gateway did not ask about a call, or if the MCP server did not run
+ * the call.
  */
 export async function run(): Promise<void> {
   say(`mcp: medians of ${rounds} interleaved rounds; ${machine()}`)
@@ -101,7 +102,7 @@ function authorize(port: number, agent: Agent): Promise<void> {
   })
 }
 
-/** A client of an MCP server that exchanges lines of JSON with it. */
+/** An MCP client that talks to one process. Each message is one line of JSON. */
 class Peer {
   readonly #child: ChildProcess
   readonly #waiting = new Map<number, (line: string) => void>()

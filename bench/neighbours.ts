@@ -14,13 +14,15 @@ const headStart = 3_000
 const plans = ['free', 'pro'] as const
 
 /**
- * `npm run bench neighbours [seconds] [acts]`: an honest tenant (organization) has a fixed load, first alone, and then
- * beside a hostile tenant. The hostile tenant does everything that its rights allow, on plan `free` and then on plan
- * `pro`. Every limit is as high as an owner may set it. The benchmark runs one stack, as `npm start` does. The hostile
- * client stands for another machine, so a low priority leaves the processor to the stack. The benchmark fails:
+ * `npm run bench neighbours [seconds] [acts]`: measures how much a hostile tenant (organization) disturbs an honest
+ * tenant. The honest tenant has a fixed load, first alone, and then together with the hostile tenant. The hostile
+ * tenant does everything that its rights allow. The benchmark uses two hostile tenants in sequence: the first is on
+ * plan `free`, and the second is on plan `pro`. All their limits are as high as an owner may set them. The benchmark
+ * runs one stack, as `npm start` does. In reality, the hostile client would run on another machine. So the client has a
+ * low priority and leaves the processor to the stack. The benchmark fails:
  *
  * - if a request of the honest tenant fails,
- * - if the honest tenant's p99 is over 250 ms and also over three times its undisturbed p99.
+ * - if the honest tenant's p99 is over 250 ms, and also over three times its p99 without the hostile tenant.
  *
  * With `acts`, such as `questions,runs`, the hostile tenant does only these acts, in one round on plan `free`. This
  * shows which act disturbs the honest tenant.
@@ -79,7 +81,8 @@ function report(plan: string, alone: readonly Measured[], beside: readonly Measu
 }
 
 /**
- * Waits until all runs have ended. Otherwise they would disturb the next round, in which the honest tenant is alone.
+ * Waits until all runs of the hostile tenant have ended. Otherwise these runs would disturb the next round, in which
+ * the honest tenant must be alone. Throws after two minutes.
  */
 async function runsEnded({ baseUrl, key }: HostileOrder): Promise<void> {
   const deadline = Date.now() + 120_000
@@ -96,7 +99,7 @@ async function runsEnded({ baseUrl, key }: HostileOrder): Promise<void> {
   }
 }
 
-/** Creates an organization, and an API key for it with every scope of an owner. */
+/** Creates an organization on this plan, and an API key with all scopes for this organization. */
 async function newTenant(dataDir: string, plan: string): Promise<Omit<HostileOrder, 'acts'>> {
   const owner = new Api(dataDir, 'owner')
   const { id } = await owner.good<{ id: string }>('POST', '/organizations', { name: `Neighbour ${plan}` })

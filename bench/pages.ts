@@ -9,9 +9,9 @@ const visits = 100
 const goal = 100
 
 /**
- * `npm run bench pages [waiting]`: measures the time of each page of the console over HTTP. First 1,000 runs of one
- * organization wait for their approval, and then 1,000 steps. The parameters of a step are sealed, and the pages of the
- * step open them. One person loads one page after another.
+ * `npm run bench pages [waiting]`: measures the time of each page of the console over HTTP. First, `waiting` runs of
+ * one organization wait for an approval. Then, in another stack, `waiting` steps wait for an approval. The default is
+ * 1,000. To show such a step, a page must open its sealed parameters. One person loads one page after another.
  */
 export async function run(args: readonly string[] = []): Promise<void> {
   const most = Number(args[0] ?? waiting)
@@ -27,7 +27,7 @@ export async function run(args: readonly string[] = []): Promise<void> {
   })
 }
 
-/** A stack with one organization. `send` sends requests as its people. */
+/** A stack with one organization. `send` sends a request with the API key of a person. */
 interface Stack {
   readonly base: string
   readonly organizationId: string
@@ -35,10 +35,10 @@ interface Stack {
   readonly send: Send
 }
 
-/** A page of the console. `shows`: a text that the page must contain. */
+/** A page of the console. `shows` is a text that the page must contain. */
 interface Page {
   readonly path: string
-  /** The name in the output. Default: the path, with `ID` in place of the id. */
+  /** The name in the output. The default is the path, with `ID` in place of the id. */
   readonly name?: string
   readonly shows?: string
 }
@@ -95,10 +95,10 @@ async function wholeRuns({ organizationId, users, send }: Stack, most: number): 
   ]
 }
 
-/** The subject of the held mails. A page can show it only if it opens the sealed parameters. */
+/** The subject of the held mails. The subject is sealed, so a page must open the parameters to show it. */
 const subject = 'Figures of the third quarter'
 
-/** Starts runs whose last step a rule holds. Returns the pages to measure. */
+/** Starts runs. A rule requires an approval for the last step of each run. Returns the pages to measure. */
 async function heldSteps({ organizationId, users, send }: Stack, most: number): Promise<readonly Page[]> {
   const path = `/organizations/${organizationId}`
   await send(users.owner.api_key, 'PATCH', `${path}/governance`, { approvals_enabled: true })
@@ -107,8 +107,8 @@ async function heldSteps({ organizationId, users, send }: Stack, most: number): 
   const runId = await startRuns(send, users.member.api_key, mailedReport, most)
   const held = async (): Promise<number> =>
     (await send(users.admin.api_key, 'GET', `${path}/approvals/summary`)).total ?? 0
-  // Runs reach their held step one after another. The loop waits for all of them. It fails if the number of waiting
-  // steps does not grow for a minute.
+  // Runs reach their held step one after another. The loop waits until all runs have reached it. Throws if the number
+  // of waiting steps does not grow for a minute.
   for (let known = 0, still = 0; known < most; still += 1) {
     const now = await held()
     if (now > known) [known, still] = [now, 0]
@@ -148,7 +148,7 @@ function sender(base: string): Send {
   }
 }
 
-/** Returns a workflow with the step `read` and `length` other steps. Each of the others waits for an earlier step. */
+/** Returns a workflow with the step `read` and `length` other steps. Each other step depends on an earlier step. */
 function longReport(length: number): object {
   const steps = Array.from({ length }, (_, place) => ({
     id: `keep-${place}`,

@@ -11,7 +11,7 @@ const rounds = 25
 const warmUps = 3
 const steps = 3
 
-/** Splits the time of a governed run into parts. Prints their medians and the medians for a bare workflow. */
+/** Measures the parts of a governed run, and of a bare workflow. Prints the median time of each part. */
 export async function run(): Promise<void> {
   say(`parts: a run of ${steps} steps of 0 ms, medians of ${rounds}; ${machine()}`)
   await withPostgres((postgres) =>
@@ -41,8 +41,8 @@ class Parts {
 }
 
 async function governed(sides: Sides): Promise<void> {
-  // As in production, the process that answers a waiting caller is not the worker. This context stands for that
-  // process.
+  // In production, an API process answers the waiting caller, and another process is the worker. This context stands
+  // for the API process.
   const api = createContext({ ...sides.context.config, processId: randomUUID() }, 'api')
   const start = await sides.governed(steps)
   const parts = new Parts()
@@ -78,7 +78,7 @@ async function watch(
   return [startedAt, moments]
 }
 
-/** Returns the time when the caller of `execute?wait=` has the fields of the run. */
+/** Waits for the end of the run and reads its fields, as `execute?wait=` does. Returns the time when both are done. */
 async function answered(api: Sides['context'], { caller }: Sides, runId: string): Promise<number> {
   await waitForEnd(api, runId, 30, new AbortController().signal)
   await readRunFields(api, caller().organizationId, runId, caller())

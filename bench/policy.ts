@@ -27,7 +27,10 @@ const limitedBy = (tool: string) => getTool(tool)?.constraints ?? {}
 
 const listed = (name: (n: number) => string): string[] => Array.from({ length: 102 }, (_, n) => name(n))
 
-/** Limits on the tools of the plan. No call exceeds its limits, because no rule is evaluated for a refused call. */
+/**
+ * The limits of the tools of the plan. All calls stay within these limits. Otherwise the calls would be refused, and no
+ * rule would be evaluated for them.
+ */
 const limits: Readonly<Record<string, Restrictions>> = {
   mail_send: {
     allowed_domains: [...listed((n) => `partner${n * 5}.example`), 'larkspur.example', 'acme.com'],
@@ -41,7 +44,8 @@ const policies = Object.entries(limits).flatMap(([toolName, restrictions]) =>
 )
 
 /**
- * Makes a plan in which a third of the steps send mails, a third comment on GitHub, and a third send messages in Slack.
+ * Makes a plan with three kinds of steps in turn: one sends a mail, one writes a comment on GitHub, and one sends a
+ * message in Slack.
  */
 function mixedPlan(steps: number): Plan {
   const plan = planOf(steps)
@@ -61,8 +65,8 @@ function mixedPlan(steps: number): Plan {
 }
 
 /**
- * `npm run bench policy [decisions] [approvals]`: measures the analysis of a plan, the reports, and pages of the audit
- * log.
+ * `npm run bench policy [decisions] [approvals]`: measures how long three things take: to analyse a plan, to make the
+ * reports, and to read pages of the audit log.
  */
 export async function run(args: readonly string[]): Promise<void> {
   const decisions = Number(args[0] ?? 1_000_000)

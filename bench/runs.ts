@@ -30,7 +30,7 @@ export async function run(): Promise<void> {
   )
 }
 
-/** The goal: our time may be at most this many times the time of the bare workflow with ordinary activities. */
+/** Returns the highest allowed ratio of our time to the time of the bare workflow with ordinary activities. */
 const goalOf = (steps: number, milliseconds: number): number =>
   milliseconds > 0 ? 1.2 : steps > 3 ? 1.1 : 1.4
 

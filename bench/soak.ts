@@ -11,9 +11,8 @@ import { judge, type Sample } from './support/soak-verdict.ts'
 
 /**
  * `npm run bench soak [minutes]`: runs a mixed load on a whole stack, by default for 20 minutes. Some quantities must
- * not grow. They are compared between the second and the last quarter of the time (support/soak-verdict.ts). Fails if
- * one of them grows, if a request fails, or if a chain does not verify. Data of runs is kept for five minutes, not for
- * 90 days.
+ * not grow from the second to the last quarter of the time (support/soak-verdict.ts). Fails if one of these quantities
+ * grows, if a request fails, or if a chain does not verify. Data of runs is kept for five minutes, not for 90 days.
  */
 export async function run(args: readonly string[]): Promise<void> {
   const minutes = Number(args[0] ?? 20)
@@ -39,8 +38,8 @@ export async function run(args: readonly string[]): Promise<void> {
 }
 
 /**
- * Times at which heaps are collected and measured, as fractions of the whole time. There are only three in each
- * compared quarter, so that resident memory stays almost the same as without these collections.
+ * The times at which heaps are collected and measured, as fractions of the whole time. Each of the two compared
+ * quarters has only three such times. So resident memory stays almost the same as without these collections.
  */
 const collections = [0.27, 0.38, 0.49, 0.77, 0.88, 0.98]
 

@@ -119,7 +119,10 @@ async function heldMebibytes(): Promise<number> {
   return (heapUsed + external) / 1024 ** 2
 }
 
-/** Starts a server that answers each request with the account or with an issue that has a large text. */
+/**
+ * Starts a server that replaces GitHub's API. It answers `/user` with an account, and every other request with an issue
+ * that has a large text.
+ */
 async function startLargeIssue() {
   const issue = Buffer.from(
     JSON.stringify({ number: 1, title: 't', state: 'open', html_url: 'u', body: 'x'.repeat(largeBytes) }),

@@ -10,7 +10,10 @@ import type { VerifyMeasurement } from './support/verify-side.ts'
 const organizationId = 'org_01J00000000000000000000000'
 const rounds = 3
 
-/** `npm run bench verify [entries]`: compares verifying a chain with reading and hashing its bytes in one loop. */
+/**
+ * `npm run bench verify [entries]`: compares the verification of a chain with a simple loop that reads and hashes the
+ * same entries.
+ */
 export async function run(args: readonly string[]): Promise<void> {
   const entries = Number(args[0] ?? 1_000_000)
   if (!Number.isSafeInteger(entries) || entries < 1)
@@ -62,7 +65,10 @@ const shapes: readonly AuditDraft[] = [
   },
 ]
 
-/** Writes an audit chain as the service does, but without its transactions. Returns the size of the chain in bytes. */
+/**
+ * Writes an audit chain with entries as the service writes them, but in batches of 2,000 entries. Returns the size of
+ * the chain in bytes.
+ */
 async function writeChain(client: pg.Client, entries: number): Promise<number> {
   await createOrganization(client, organizationId)
   const at = new Date()

@@ -32,8 +32,8 @@ const mostMiB = 20
 const idleSeconds = 20
 
 /**
- * Measures the memory of the worker for runs that wait for a person, and the worker's processor time while nothing
- * happens.
+ * Measures how much more memory the worker uses if runs wait for a person. Also measures the processor time of the
+ * worker while nothing happens.
  */
 export async function run(): Promise<void> {
   say(`waiting: ${waiting} runs that wait for an approval; ${machine()}`)
@@ -106,7 +106,7 @@ async function runOfOneStep(context: Context, caller: Caller): Promise<() => Pro
   return () => acceptRun(context, { caller, workflowId: id, inputs: {} })
 }
 
-/** From now on, the step of each new run waits for an approval. */
+/** Makes the step of each later run wait for an approval. */
 async function holdFirstSteps(context: Context, caller: Caller): Promise<void> {
   await changeGovernance(context, caller, { approvals_enabled: true })
   const rule = { name: 'ask', verdict: 'require_approval', tools: ['memory_set'] }
@@ -118,7 +118,7 @@ async function startRuns(start: () => Promise<unknown>, count: number): Promise<
     await Promise.all(Array.from({ length: Math.min(50, count - begun) }, start))
 }
 
-/** Waits until `count` rows of the table have the status. */
+/** Waits until at least `count` rows of the table have the status. */
 async function reached(
   context: Context,
   table: 'runs' | 'approvals',

@@ -3,8 +3,9 @@ import { fileURLToPath } from 'node:url'
 
 /*
  * `npm run adapters`: writes `adapters/service_hook.py` and `adapters/service_mcp.py` from the parts in `adapters/src`.
- * People download each adapter as one file, so the parts are copied into the file and not imported. Each list below is
- * the order of the parts in the file: a name must be defined before top-level code of a later part uses it.
+ * People download each adapter as one file, so the parts are copied into the file and not imported. Each list below
+ * gives the order of the parts in one file. If top-level code of a part uses a name, an earlier part must define this
+ * name.
  */
 
 const folder = new URL('../adapters/', import.meta.url)
@@ -92,8 +93,8 @@ const headers: Readonly<Record<Adapter, string>> = {
 }
 
 /**
- * Returns the text of an adapter: the header with its docstring and imports, and then each part below a line with its
- * name.
+ * Returns the text of an adapter. The text begins with the header, which has the docstring and imports. Each part
+ * follows after a line with the name of the part.
  */
 export function assembled(adapter: Adapter): string {
   const read = (part: string): string => readFileSync(new URL(`src/${part}.py`, folder), 'utf8').trimEnd()

@@ -3,8 +3,8 @@ import { format } from 'prettier'
 import { describe } from '../test/support/atlassian/describe.ts'
 
 /*
- * Writes test/support/atlassian/*.json: the parts of Atlassian's API descriptions that describe Countersign's requests.
- * The tests check their stand-ins with them.
+ * Writes test/support/atlassian/*.json. These files have only the parts of Atlassian's API descriptions that describe
+ * Countersign's requests. The tests check the stand-ins for Jira and Trello against these parts.
  */
 
 for (const name of ['jira', 'trello'] as const) {

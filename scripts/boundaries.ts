@@ -5,7 +5,8 @@ import { fileURLToPath } from 'node:url'
 
 /*
  * Checks that src/ keeps the import directions in .dependency-cruiser.cjs. Each rule must also report the violation
- * that is planted for it in test/checks/planted. Otherwise a cruiser that sees no modules or types would find no error.
+ * that is planted for it in test/checks/planted. This proves that the cruiser sees modules and types. A cruiser that
+ * sees none would find no error.
  */
 
 interface Cruise {

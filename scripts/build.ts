@@ -6,8 +6,8 @@ import { DefaultLogger } from '@temporalio/worker'
 import { bundleWorkflows } from '../src/programs/workflow-bundle.ts'
 
 /*
- * `npm run build [-- FOLDER]`: compiles src/ to JavaScript in dist/ (or FOLDER), with the console's assets and the
- * bundled workflow code. The folder is replaced only when every part has succeeded. Run the result with
+ * `npm run build [-- FOLDER]`: compiles src/ to JavaScript in dist/ (or FOLDER). Adds the console's assets and the
+ * bundled workflow code. Replaces the folder only when every part has succeeded. Start the result with
  * `node dist/programs/main.js` (or `api-server.js`, `worker.js`).
  */
 

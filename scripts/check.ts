@@ -3,9 +3,9 @@ import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /*
- * `npm run check [part...]`: all checks of the code that need no running service. Each part is a program, and two
- * programs run at a time. Prints the name and time of each part and the output of failed parts. Exits with 1 if a part
- * failed.
+ * `npm run check [part...]`: runs the checks of the code that need no running service. Without `part`, runs all of
+ * them. Each part is a program, and two programs run at a time. Prints the name and time of each part, and the output
+ * of failed parts. Exits with 1 if a part failed, and with 2 if there is no such part.
  */
 
 const root = fileURLToPath(new URL('..', import.meta.url))

@@ -4,8 +4,8 @@ import { limitsPage, limitsPath } from './limits-page.ts'
 import { toolsPage, toolsPath } from './tools-page.ts'
 
 /**
- * The pages in docs that are generated from the code and the tests: the name, the path, and the function that returns
- * the text.
+ * The pages in docs that are generated from the code and the tests. Each entry has the name, the path, and the function
+ * that returns the text.
  */
 export const generatedPages = [
   ['reference/audit-events.md', auditEventsPath, auditEventsPage],

@@ -53,7 +53,10 @@ const used: Readonly<Record<string, readonly string[]>> = {
     'sheets.spreadsheets.values.get',
   ],
 }
-/** The properties of these schemas that are written. Their other properties refer to most of Google's other schemas. */
+/**
+ * From each of these schemas, only these properties are written. The other properties refer to most of Google's other
+ * schemas, so these would have to be written too.
+ */
 const kept: Readonly<Record<string, readonly string[]>> = {
   Request: ['appendCells', 'createDeveloperMetadata', 'deleteDeveloperMetadata'],
   Response: ['createDeveloperMetadata', 'deleteDeveloperMetadata'],

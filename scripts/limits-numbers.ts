@@ -20,13 +20,14 @@ interface Parameter {
 }
 
 /**
- * The limits of schemas that the page has already named, as texts: field, keyword and number, such as
+ * The limits of schemas that the page has already named. Each text has the field, the keyword and the number. Example:
  * `tools.maxItems=100`.
  */
 export const namedLimits = new Set<string>()
 
 /**
  * Returns a limit in the form that `namedLimits` has. `path` begins with a schema or tool, and ends with the keyword.
+ * Example: the path `RuleRequest.tools.maxItems` with 100 becomes `tools.maxItems=100`.
  */
 export function limitOf(path: readonly string[], number: number): string {
   const isField = (step: string): boolean => step !== 'items' && step !== 'additionalProperties'
@@ -35,8 +36,8 @@ export function limitOf(path: readonly string[], number: number): string {
 }
 
 /**
- * Returns a number of a named schema of openapi.json. `path` is, for example, `RuleRequest.tools.maxItems`. Follows
- * references and items.
+ * Returns a number from a schema of openapi.json, and adds the limit to `namedLimits`. An example of `path` is
+ * `RuleRequest.tools.maxItems`. The path may leave out `properties`, `items` and `anyOf`.
  */
 export function numberAt(path: string): string {
   const [name = '', ...steps] = path.split('.')

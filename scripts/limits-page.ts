@@ -257,7 +257,7 @@ const table = (title: string, rows: Rows): string =>
     ...rows.map(([what, limit]) => `| ${what} | ${limit} |`),
   ].join('\n')
 
-/** The page on limits, as Markdown. */
+/** Returns the page on limits, as Markdown. */
 export async function limitsPage(): Promise<string> {
   const text = `# Limits
 

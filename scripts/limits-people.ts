@@ -36,8 +36,8 @@ export const agents: Rows = [
 ]
 
 /**
- * The maximum lengths of the parameters of the callback address, to which a service sends the browser back. Equal
- * lengths are in this list once.
+ * The maximum lengths of the parameters of the callback address. A service sends the browser back to this address. If
+ * several parameters have the same maximum length, the list has this length only once.
  */
 const callback = [
   ...new Set(

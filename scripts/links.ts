@@ -19,7 +19,7 @@ const absent = /\b(?:contract|design|specification)(?: sections?\b|, ["“])/gi
 /** A comment that begins without a subject. Migrations are exempt, because the checksums of their texts are stored. */
 const withoutSubject = /(?:\/\*\*?|\/\/|--|#)[ \t]+(?:\*[ \t]+)?(Of|That) [a-z]/g
 const migrations = 'src/db/migrations/'
-/** The number of citations of absent documents that each folder may still have. This list must stay empty. */
+/** How many citations of absent documents each folder may still have. The list is empty and must stay empty. */
 const stillAllowed: Readonly<Record<string, number>> = {}
 
 function filesBelow(path: string): string[] {
@@ -60,8 +60,8 @@ function targetProblem(target: string, from: string): string | null {
 }
 
 /**
- * Finds every problem in the files below `root`, one line for each. `allowed` counts the citations of absent documents
- * that each folder may have.
+ * Returns one line for each problem in the files below `root`. `allowed` says how many citations of absent documents
+ * each folder may have.
  */
 export function findProblems(root: string, allowed = stillAllowed): string[] {
   const tops = readdirSync(root).filter((name) => name.endsWith('.md'))

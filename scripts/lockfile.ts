@@ -3,9 +3,9 @@ import { readFileSync, writeFileSync } from 'node:fs'
 /*
  * Checks that `npm ci` can work everywhere. Versions in package.json must be exact, and package-lock.json must list the
  * optional packages of every platform. When npm writes the lock file, it leaves out optional packages that the registry
- * does not have. Then `npm ci` refuses the lock file on every machine. `--fix` adds these packages. An entry needs only
- * a version and a platform, because npm skips packages for other platforms. The platform is part of the package's name.
- * The version comes from the package that depends on it.
+ * does not have. `npm ci` then refuses the lock file on every machine. `--fix` adds these packages. An entry needs only
+ * a version and a platform, because npm skips packages for other platforms. The name of the package contains the
+ * platform. The version comes from the entry of the package that lists the optional package.
  */
 
 interface Entry {
@@ -28,7 +28,10 @@ const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.
   Record<'dependencies' | 'devDependencies', Readonly<Record<string, string>>>
 >
 
-/** Whether the lock file has the package `name` where Node would find it for the package at the path `place`. */
+/**
+ * Returns whether the lock file has the package `name` in a folder where Node looks for it. `place` is the path of the
+ * package that imports `name`.
+ */
 function isListed(name: string, place: string): boolean {
   for (let from = place; ; from = from.slice(0, from.lastIndexOf('node_modules/')).replace(/\/$/, '')) {
     if (lock.packages[`${from === '' ? '' : `${from}/`}node_modules/${name}`] !== undefined) return true

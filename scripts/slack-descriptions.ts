@@ -9,7 +9,7 @@ import { format } from 'prettier'
  *   node scripts/slack-descriptions.ts slack-api-specs/web-api/slack_web_openapi_v2.json
  */
 
-/** The last commit of that repository. Slack publishes no newer description. */
+/** The last commit of slackapi/slack-api-specs. Slack publishes no newer description. */
 const source = 'slackapi/slack-api-specs bc08db49625630e3585bf2f1322128ea04f2a7f3'
 
 const used = [

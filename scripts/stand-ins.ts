@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 
 /*
- * Lists the tests' stand-in for each service, and the parts of it that are checked against the vendor's published
- * description.
+ * Lists the stand-in that the tests use for each service. Says which parts of the stand-in are checked against the
+ * vendor's published description.
  */
 
 const read = (path: string): unknown =>

@@ -9,7 +9,7 @@ export const toolsPath = new URL('../docs/tools.md', import.meta.url)
 const tools: readonly ToolDeclaration[] = Object.values(catalog)
 const words = (names: readonly string[]): string => names.map((name) => `\`${name}\``).join(', ')
 
-/** The parameters of a tool in Markdown. A required parameter is bold. */
+/** Returns the parameters of a tool in Markdown. A required parameter is bold. */
 const paramsOf = ({ params }: ToolDeclaration): string =>
   Object.entries(params.shape)
     .map(([name, field]) => (field.safeParse(undefined).success ? `\`${name}\`` : `**\`${name}\`**`))
@@ -24,8 +24,8 @@ const crash: Record<ToolDeclaration['repeat'], string> = {
 }
 
 /**
- * Says what happens to a call of the tool after a crash. Without `findableAfterSeconds`, a failed search does not prove
- * that the call did not happen.
+ * Says what happens to a call of the tool after a crash. If the tool has no `findableAfterSeconds`, a search without a
+ * result does not prove that the call did not happen.
  */
 const afterCrash = ({ repeat, findableAfterSeconds, ownService, crashLeaves }: ToolDeclaration): string => {
   if (repeat === 'findable' && findableAfterSeconds === undefined)
@@ -156,7 +156,7 @@ No stand-in can show these facts. Most are taken from pages of the services; for
 ${assumed()}
 `
 
-/** The page on the tools of workflow steps, as Markdown. */
+/** Returns the page on the tools of workflow steps, as Markdown. */
 export async function toolsPage(): Promise<string> {
   return format(text(), { ...(await resolveConfig(toolsPath)), parser: 'markdown' })
 }

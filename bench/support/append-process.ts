@@ -2,8 +2,8 @@ import { createPool } from '../../src/db/connect.ts'
 import { appendWith, type Side } from './append-sides.ts'
 
 /*
- * One process of the append benchmark. It gets its job over IPC, and answers with the number of appends that it has
- * committed.
+ * One process of the append benchmark. The process gets its job over IPC. Its answer is the number of appends that it
+ * has committed.
  */
 
 export interface AppendJob {

@@ -49,8 +49,8 @@ export function appendWith(side: Side, pool: pg.Pool, organizationId: string): A
 }
 
 /**
- * The simple solution, for comparison: each call locks the head of the chain, appends and commits. It uses the same
- * client as the service, also with prepared statements.
+ * The simple solution, for comparison. Each call locks the head of the chain, appends and commits. Like the service,
+ * this side uses `pg` and prepared statements.
  */
 async function lockAppendCommit(pool: pg.Pool, organizationId: string): Promise<void> {
   const client = await pool.connect()

@@ -16,7 +16,7 @@ export interface Measured {
   readonly perSecond: number
   readonly p50: number
   readonly p99: number
-  /** The number of answers with each `decision`. */
+  /** Maps each `decision` to the number of answers with this decision. */
   readonly verdicts: ReadonlyMap<string, number>
 }
 
@@ -28,7 +28,7 @@ export interface Span {
   readonly milliseconds: number
 }
 
-/** Runs `callers` in parallel. Each caller sends its next request as soon as it has an answer. */
+/** Runs `callers` callers in parallel. Each caller sends its next request as soon as its last request is answered. */
 export async function closedLoop(
   load: Load,
   callers: number,

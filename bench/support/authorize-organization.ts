@@ -9,7 +9,7 @@ import { createOrganization, withClient, type BenchPostgres } from './postgres.t
 export const organizationId = newId('organization')
 export const rules = 1_000
 const userId = newId('user')
-/** The encryption key of all servers, because all servers on one database must have the same key. */
+/** All servers on one database must have the same encryption key. */
 const encryptionKey = randomBytes(32).toString('base64')
 const profile = process.env['BENCH_PROFILE']
 
@@ -55,7 +55,10 @@ export async function prepareOrganization({ adminUrl }: BenchPostgres): Promise<
   return key.secret
 }
 
-/** Only rules 0 and 1 can match. The others cover the same tools, so they are evaluated, but they do not match. */
+/**
+ * Only rules 0 and 1 can match a call. The other rules cover the same tools, so they are evaluated. But their condition
+ * is never true.
+ */
 function ruleOf(n: number) {
   if (n === 0) return { name: 'deny', verdict: 'deny', status: 'active', tools: ['mcp__*__denied'] }
   if (n === 1) return { name: 'hold', verdict: 'require_approval', status: 'active', tools: ['mcp__*__held'] }
@@ -69,8 +72,8 @@ function ruleOf(n: number) {
 }
 
 /**
- * Starts API processes in the same way as an installation. Each process also contains the other side of the benchmark
- * (authorize-server.ts).
+ * Starts API processes with the same V8 flags as an installation. Each process also contains the other side of the
+ * benchmark (authorize-server.ts).
  */
 export async function withServers(
   postgres: BenchPostgres,

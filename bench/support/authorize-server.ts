@@ -9,8 +9,9 @@ import type { Context } from '../../src/governance/context.ts'
 import { authenticate } from '../../src/governance/access/identity.ts'
 
 /*
- * One API process of the authorize benchmark. It also contains the other side of the comparison, with a pool of the
- * same size: an Express handler that authenticates the caller in the same way and inserts one row per request.
+ * One API process of the authorize benchmark. The process also contains the other side of the comparison, which uses
+ * the same connection pool. The other side is an Express handler. It authenticates the caller in the same way, and
+ * inserts one row for each request.
  */
 
 const context = createContext(readConfig(), 'api')

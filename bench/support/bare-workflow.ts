@@ -9,7 +9,10 @@ const ordinary = proxyActivities<Tools>({
 })
 const local = proxyLocalActivities<Tools>({ startToCloseTimeout: '10s' })
 
-/** `npm run bench runs` compares governed runs with this one: `steps` activities in sequence, with the plain SDK. */
+/**
+ * Runs `steps` activities in sequence, with the plain SDK. `npm run bench runs` compares governed runs with this
+ * workflow.
+ */
 export async function bareRun(steps: number): Promise<void> {
   for (let step = 0; step < steps; step += 1) await ordinary.memory_get(step)
 }

@@ -19,8 +19,8 @@ export interface HeldMemory {
 }
 
 /**
- * Returns the environment variables with which a process must start, so that `heldMemory` can measure it. The process
- * then writes the memory that it uses to a file in `folder`, each time it gets SIGUSR2.
+ * Returns environment variables for a process that `heldMemory` will measure. With these variables, the process writes
+ * its memory use to a file in `folder` each time it gets SIGUSR2.
  */
 export function probed(folder: string): Record<string, string> {
   const probe = new URL('memory-probe.ts', import.meta.url)
@@ -29,7 +29,10 @@ export function probed(folder: string): Record<string, string> {
 
 const patience = 60_000
 
-/** Makes a process that was started with `probed(folder)` collect its heaps, and returns the remaining memory. */
+/**
+ * Makes a process collect its heaps, and returns the memory that is still in use. The process must have the environment
+ * variables of `probed(folder)`.
+ */
 export async function heldMemory(folder: string, pid: number): Promise<HeldMemory> {
   const path = join(folder, `${pid}.json`)
   rmSync(path, { force: true })

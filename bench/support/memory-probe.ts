@@ -5,13 +5,16 @@ import type { HeldMemory, ThreadMemory } from './held-memory.ts'
 
 /*
  * This file is loaded before the program (`NODE_OPTIONS=--import`) in every process and thread of a measured stack. On
- * SIGUSR2, it fully collects each heap and writes the remaining sizes to `$MEMORY_PROBE/PID.json`.
+ * SIGUSR2, the process fully collects its heaps and writes the remaining sizes to `$MEMORY_PROBE/PID.json`.
  */
 
 const folder = process.env['MEMORY_PROBE']
-/** Milliseconds between two collections, in which finalizers and other threads run. */
+/** The pause between two collections in milliseconds. Finalizers and other threads run in this pause. */
 const pause = 50
-/** Threads may take this many milliseconds to answer. A thread that ends meanwhile does not answer. */
+/**
+ * The main thread waits this many milliseconds for the answers of the other threads. A thread that ends in this time
+ * does not answer.
+ */
 const patience = 2_000
 
 const channel = new BroadcastChannel('memory-probe')

@@ -4,8 +4,8 @@ import { Api } from '../../test/support/client.ts'
 
 export interface Measured {
   /**
-   * The 99th percentile of the latency in milliseconds, by kind of request. The latency counts from the time when a
-   * request was due.
+   * The 99th percentile of the latency in milliseconds, for each kind of request. The latency counts from the time when
+   * a request was due.
    */
   readonly p99: Readonly<Record<string, number>>
   /** A sentence for each wrong or missing answer. */
@@ -19,7 +19,9 @@ export interface Honest {
 
 interface Kind {
   readonly perSecond: number
-  /** Throws if the answer differs from that of an undisturbed service. */
+  /**
+   * Sends a request of this kind. Throws if the status or the result is not as expected from an undisturbed service.
+   */
   readonly send: () => Promise<void>
 }
 

@@ -5,9 +5,9 @@ import { Readable } from 'node:stream'
 import { Pool } from 'undici'
 
 /*
- * The client of a hostile tenant (organization), in its own process. It first receives a HostileOrder and answers
- * `ready`. Then it sends its next request as soon as one is answered, until it receives `stop`. At the end it sends the
- * number of its answers by act and status.
+ * Runs a hostile tenant (organization) in its own process. The parent process sends a HostileOrder. This process
+ * prepares the tenant and answers `ready`. Its callers then repeat their acts until the parent sends `stop`. At the
+ * end, this process sends the number of answers for each act and status.
  */
 
 export interface HostileOrder {
@@ -79,11 +79,11 @@ const fileOf = (content: string): string =>
 const upload = (act: string, body: string | Readable): Promise<Answer> =>
   send(act, 'POST', '/files', body, multipart)
 const largeText = 'a line of text\r\n'.repeat((20 * MiB) / 16)
-/** An upload that arrives in chunks of one byte. */
+/** Returns the body of an upload that arrives in chunks of one byte. */
 const scattered = (): Readable =>
   Readable.from(Array.from(fileOf('x'.repeat(50_000)), (each) => Buffer.from(each)))
 
-/** A held question opens an agent session, which then ends or is revoked. */
+/** Asks a question, which opens an agent session. Then ends or revokes this session. */
 async function sessions(isRevoked: boolean): Promise<void> {
   const text = question('Write', '{"a":"y"}')
   const opened = await send('sessions', 'POST', '/authorize', text)
@@ -93,7 +93,7 @@ async function sessions(isRevoked: boolean): Promise<void> {
   if (!isRevoked) await send('end', 'POST', '/authorize/sessions/end', { session_id })
 }
 
-/** Each act is repeated by `callers` callers. A caller starts again as soon as it has an answer. */
+/** `callers` callers run the act at the same time. Each caller starts the act again as soon as the act has ended. */
 const acts: Readonly<Record<string, { readonly callers: number; readonly act: () => Promise<unknown> }>> = {
   questions: { callers: 16, act: () => send('questions', 'POST', '/authorize', question('Read', '{"a":1}')) },
   shell: {

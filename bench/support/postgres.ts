@@ -50,9 +50,9 @@ export async function createOrganization(client: pg.ClientBase, id: string): Pro
 }
 
 /**
- * Creates this many segments of write-ahead log and recycles them, as in a database that has run for a while. Without
- * recycled segments, PostgreSQL first writes 16 MiB of zeros for each 16 MiB of log. This delays every commit by at
- * least 50 ms.
+ * Fills `segments` segments of the write-ahead log and recycles them, as in a database that has run for a while.
+ * Without recycled segments, PostgreSQL first writes 16 MiB of zeros for each 16 MiB of log. These writes delay every
+ * commit by at least 50 ms.
  */
 export async function recycleLog(url: string, segments: number): Promise<void> {
   await withClient(url, async (client) => {
@@ -67,8 +67,8 @@ export async function recycleLog(url: string, segments: number): Promise<void> {
 }
 
 /**
- * Adds `milliseconds` to every WAL flush of a commit: with `commit_siblings` 0, a flush first sleeps for
- * `commit_delay`. Returns the milliseconds of a single commit, to check the effect.
+ * Delays every WAL flush of a commit by `milliseconds`. If `commit_siblings` is 0, each flush first sleeps for
+ * `commit_delay`. Returns the milliseconds of a single commit, so that the caller can check the delay.
  */
 export async function delaySyncs(url: string, milliseconds: number): Promise<number> {
   return withClient(url, async (client) => {
@@ -77,8 +77,8 @@ export async function delaySyncs(url: string, milliseconds: number): Promise<num
     await client.query('select pg_reload_conf()')
     await client.query('create table if not exists commits (n int)')
     while ((await client.query('show commit_delay')).rows[0].commit_delay !== String(milliseconds * 1000)) {
-      // A database connection applies the reload only between two statements, so the loop asks until the new value
-      // applies.
+      // A database connection applies reloaded settings only between two statements. So the loop asks again until the
+      // new value applies.
     }
     const started = performance.now()
     for (let n = 0; n < 100; n += 1) await client.query('insert into commits values (1)')

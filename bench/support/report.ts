@@ -13,7 +13,10 @@ export function count(value: number): string {
   return Math.round(value).toLocaleString('en-US')
 }
 
-/** Prints one line about a measurement: both sides, their ratio and the goal. */
+/**
+ * Prints one line about a measurement: the numbers of both sides, their ratio, and the goal. The ratio of `ours` to
+ * `theirs` must be at least the goal.
+ */
 export function compare(what: string, ours: number, theirs: number, unit: string, goal: number): void {
   const ratio = ours / theirs
   const verdict = ratio >= goal ? 'holds' : 'MISSED'

@@ -19,8 +19,8 @@ function condition(index: number, param: string) {
 }
 
 /**
- * Returns rules. `spread`: each rule names one tool of the catalogue. `star`: all rules cover the same tool and read
- * every parameter.
+ * Returns rules. With `spread`, the rules name the tools of the catalogue in turn. With `star`, all rules cover the
+ * same tool, and each rule checks every parameter.
  */
 export function rulesOf(shape: 'spread' | 'star', count: number): StoredRule[] {
   return Array.from({ length: count }, (_, index) => {
@@ -39,7 +39,7 @@ export function rulesOf(shape: 'spread' | 'star', count: number): StoredRule[] {
 
 const bodies = ['Figures of the third quarter', 'https://docs.google.com/document/d/1AbCdEf/edit', 'hello']
 
-/** Returns ordinary calls. One call in ten matches a rule. */
+/** Returns ordinary calls. In one of ten calls, a parameter meets the condition of a rule. */
 export function callsOf(shape: 'spread' | 'star', count: number): Call[] {
   return Array.from({ length: count }, (_, index) => ({
     source: 'workflows',
@@ -61,7 +61,10 @@ function paramsOf(index: number): JsonObject {
   }
 }
 
-/** Returns a plan with a chain of steps. In every second step, the text is only known during the run. */
+/**
+ * Returns a plan in which each step depends on the step before it. The text of every second step contains an output, so
+ * this text is known only during the run.
+ */
 export function planOf(steps: number): Plan {
   return {
     steps: Array.from({ length: steps }, (_, index): PlanStep => ({

@@ -36,7 +36,10 @@ import type { BenchPostgres } from './postgres.ts'
 /** Each call of this function starts one run, and resolves when Temporal reports the end of this run. */
 export type Start = () => Promise<void>
 
-/** Called when the governed run with this id has reached a moment. */
+/**
+ * Is called when a run has reached a moment, such as `memory_get begins`. For a bare run, `runId` is the id of its
+ * workflow.
+ */
 export type Note = (runId: string, moment: string) => void
 
 export interface Sides {
@@ -47,16 +50,19 @@ export interface Sides {
   bareLocal(steps: number): Start
   /** Sets the milliseconds that the body of each activity waits, on both sides. */
   setBodyMilliseconds(milliseconds: number): void
-  /** From now on `note` is called for moments of governed runs. */
+  /** From now on, `note` is called for moments of runs. */
   setNote(note: Note): void
   readonly context: Context
-  /** Returns the owner of the organization. A governed run must have started before. */
+  /**
+   * Returns the owner of the organization. `governed` must have been called before, because it creates the
+   * organization.
+   */
   caller(): Caller
 }
 
 /**
  * Runs `work` with both sides in this process, on one Temporal server. Each side has one worker with the product's
- * settings, and their activities have the same body.
+ * settings. The activities of both sides have the same body.
  */
 export async function withSides(
   postgres: BenchPostgres,
@@ -97,7 +103,7 @@ export async function withSides(
   }
 }
 
-/** The body of every activity on both sides. `noted` passes on the moments of runs. */
+/** The body of every activity on both sides. `noted` calls the `note` that is set at that time. */
 class Body {
   milliseconds = 0
   note: Note = () => {}
@@ -183,8 +189,8 @@ async function bare(client: Client, workflow: string, steps: number): Promise<vo
 }
 
 /**
- * Notices when the relay has started a run's workflow. The wait for the run's result begins only then, so it asks
- * Temporal only once.
+ * Tells the benchmark when the relay has started the workflow of a run. The benchmark asks Temporal for the result only
+ * after this moment, so one request is enough.
  */
 function watchStarts(note: Note) {
   const runs = new Map<string, PromiseWithResolvers<void>>()

@@ -24,7 +24,10 @@ export interface Load {
   stop(): Promise<void>
 }
 
-/** Starts a mixed load on a stack: runs with held mails, votes, event streams, saved rules, reads, verifications. */
+/**
+ * Starts a mixed load on a stack. The load starts runs whose mails require an approval, decides about these approvals,
+ * and reads event streams and lists. The load also saves and deletes rules, and verifies the audit chain.
+ */
 export async function startLoad(dataDir: string): Promise<Load> {
   const people = (name: ConstructorParameters<typeof Api>[1]): Api => new Api(dataDir, name)
   const [owner, admin, approver, member] = [people('owner'), people('admin'), people('approver'), people('member')] // prettier-ignore
@@ -76,7 +79,8 @@ export async function startLoad(dataDir: string): Promise<Load> {
   return {
     counts,
     async stop() {
-      // The loops that start runs stop first. They follow some runs to the end, which needs the votes of another loop.
+      // The loops that start runs must stop first. These loops wait for the end of some runs, and the runs need the
+      // votes of another loop.
       goesOn.runs = false
       await Promise.all(runs)
       goesOn.rest = false

@@ -33,8 +33,8 @@ export async function sample(dataDir: string, url: string): Promise<Sample['valu
 }
 
 /**
- * Measures the memory of API and worker after full garbage collections. The worker runs workflows in a second thread,
- * whose heap is a separate value.
+ * Measures the memory of API and worker after full garbage collections. The worker runs workflows in a second thread.
+ * The heap of this thread is a separate value.
  */
 export async function heldSample(dataDir: string, folder: string): Promise<Sample['values']> {
   const held: Record<string, number> = {}

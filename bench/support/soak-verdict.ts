@@ -8,16 +8,19 @@ export interface Sample {
 
 /** A quantity has not grown if its later value is at most `factor` times its earlier value plus `plus`. */
 interface Bound {
-  /** `least` compares the smallest samples, because work in progress can only make a value larger. */
+  /**
+   * Says which values are compared: the means of the samples, or the smallest samples. `least` is better if work in
+   * progress can only make a value larger.
+   */
   readonly by: 'mean' | 'least'
   readonly factor: number
   readonly plus: number
 }
 
 /**
- * Quantities that must not grow from the second quarter to the last. Heaps are compared after full collections: a leak
- * of 1 KiB per run is visible after some thousand runs. Resident memory also contains garbage that V8 has not collected
- * yet.
+ * Quantities that must not grow from the second quarter to the last. Heaps are compared after full collections. So a
+ * leak of 1 KiB per run is visible after some thousand runs. Resident memory also contains garbage that V8 has not
+ * collected yet.
  */
 const bounds: Readonly<Record<string, Bound>> = {
   'api heap MiB': { by: 'least', factor: 1.05, plus: 0.5 },
@@ -30,7 +33,7 @@ const bounds: Readonly<Record<string, Bound>> = {
   connections: { by: 'mean', factor: 1.1, plus: 2 },
   outbox: { by: 'mean', factor: 1, plus: 10 },
   heartbeats: { by: 'mean', factor: 1, plus: 0 },
-  // These count rows that retention should have deleted. There must be none at any time.
+  // These values count rows that retention should have deleted by now. They must always be 0.
   'runs past retention': { by: 'mean', factor: 0, plus: 0 },
   'events past retention': { by: 'mean', factor: 0, plus: 0 },
 }
@@ -41,7 +44,7 @@ export interface Verdict {
   readonly early: number
   /** The value in the last quarter. */
   readonly late: number
-  /** Maximum allowed value of `late`; null if the quantity may grow. */
+  /** The maximum allowed value of `late`. Is null if the quantity may grow. */
   readonly most: number | null
   readonly holds: boolean
 }
@@ -56,7 +59,7 @@ export function judge(samples: readonly Sample[]): Verdict[] {
     const by = bound?.by ?? 'mean'
     const [before, after] = [summary(early, name, by), summary(late, name, by)]
     const most = bound === undefined ? null : before * bound.factor + bound.plus
-    // A missing measurement fails, since comparisons with NaN are false.
+    // A missing measurement is NaN. Comparisons with NaN are false, so `holds` is false.
     return { name, early: before, late: after, most, holds: most === null || after <= most }
   })
 }

@@ -32,8 +32,7 @@ const lifted = {
 }
 
 /**
- * Runs `work` with the parts of the service in this process. They use a new database and are connected to the GitHub
- * API at `url`.
+ * Runs `work` with parts of the service in this process. These parts use a new database, and the GitHub API at `url`.
  */
 export async function withToolSides(
   postgres: BenchPostgres,

@@ -2,7 +2,9 @@ import { hash } from 'node:crypto'
 import pg from 'pg'
 import { Verifier } from '../../src/governance/audit/verify.ts'
 
-/* One measurement of the verify benchmark, in its own process: `side url organization entries`. */
+/*
+ * Runs one measurement of the verify benchmark in its own process. The arguments are `side url organization entries`.
+ */
 
 export interface VerifyMeasurement {
   readonly seconds: number
@@ -12,11 +14,14 @@ export interface VerifyMeasurement {
 
 const [side = '', url = '', organizationId = '', entries = ''] = process.argv.slice(2)
 
-/** The simple loop, for comparison: it hashes every row when it arrives, with the fastest method of Node. */
+/**
+ * The simple loop, for comparison. It hashes every row when the row arrives, with Node's fastest method. Returns the
+ * number of rows.
+ */
 async function readAndHash(): Promise<number> {
   const client = new pg.Client({ connectionString: url })
   await client.connect()
-  // These are the verifier's settings for reading. Without them the database would sort the whole chain first.
+  // The verifier reads with the same settings. Without these settings, the database would first sort the whole chain.
   for (const way of ['enable_sort', 'enable_seqscan', 'enable_bitmapscan', 'jit'])
     await client.query(`set ${way} = off`)
   let hashed = 0

@@ -24,7 +24,7 @@ export async function agentAtWork(
   const session_id = '7f3c51d2-9a41-4e0c-b7d5-2f8e6c1a90b3'
   const { agent_key } = stack.bootstrap<{ agent_key: string }>()
   const agent = { name: 'Claude Code', kind: 'claude-code' }
-  // Agents use the key `agent_key` of bootstrap.json, and not the key of a person there.
+  // Agents use the key `agent_key` of bootstrap.json, not the key of a person.
   const post: Post = async (path, body) => {
     const answer = await fetch(`${stack.baseUrl}/api/v1${path}`, {
       method: 'POST',

@@ -23,7 +23,7 @@ export interface Camera {
    * height, the picture ends where the page ends.
    */
   take(page: Page, name: string, heights?: Heights): Promise<void>
-  /** Throws if a picture is too large. */
+  /** Throws if one picture is too large, or if all pictures together are too large. */
   check(): void
 }
 
@@ -40,7 +40,7 @@ export function createCamera(browser: Browser, tell: (line: string) => void): Ca
         ...options,
       })
       const page = await context.newPage()
-      // In milliseconds. The limit is long, because a busy machine is several times slower than a free one.
+      // The limit is two minutes, because a busy machine is several times slower than a free one.
       page.setDefaultTimeout(120_000)
       return page
     },
@@ -50,7 +50,7 @@ export function createCamera(browser: Browser, tell: (line: string) => void): Ca
         const most = heights[end] ?? usual[end]
         const height = Math.min(most, Number(await page.evaluate('Math.ceil(document.body.offsetHeight)')))
         await page.setViewportSize({ width, height })
-        // An element with the focus would have a frame in the picture, and the page may have scrolled to it.
+        // An element with the focus would have a frame in the picture. The page may also have scrolled to this element.
         await page.evaluate('document.activeElement?.blur?.(), scrollTo(0, 0)')
         const file = `${name}-${end}.png`
         const png = shrink(await page.screenshot({ animations: 'disabled' }))

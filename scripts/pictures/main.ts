@@ -9,7 +9,8 @@ import { makeWorld } from './world.ts'
 
 /*
  * `npm run pictures`: writes the pictures in docs/pictures. Starts a stack of its own with a small organization, and
- * visits its pages with a browser. Runs on Linux on x64, because the npm packages contain no other browser.
+ * visits its pages with a browser. Runs only on Linux on x64, because the npm packages contain no browser for other
+ * systems.
  */
 
 const tell = (line: string): void => void process.stdout.write(`${line}\n`)

@@ -5,7 +5,7 @@ import type { World } from './world.ts'
 
 /* The pages of signed-in people, and the story of one approval. */
 
-/** Shows the whole height of a page, up to the height that is still useful in a document. */
+/** The maximum heights for pictures of whole pages. A higher picture would not be useful in a document. */
 const whole: Heights = { phone: 3_600, wide: 2_400 }
 const most: Heights = { phone: 1_500, wide: 1_000 }
 

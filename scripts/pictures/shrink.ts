@@ -3,7 +3,7 @@ import { deflateSync, inflateSync, crc32 } from 'node:zlib'
 /* Makes a picture of a page small: at most 256 colours, in the PNG format with a palette. */
 
 const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
-/** The number of channels by the colour type of PNG: red, green and blue (2), and the same with opacity (6). */
+/** Maps each colour type of PNG to its number of channels. Type 2 has red, green and blue. Type 6 also has opacity. */
 const channelsOf: Readonly<Record<number, number>> = { 2: 3, 6: 4 }
 const mostColours = 256
 /**
@@ -19,7 +19,7 @@ interface Pixels {
   readonly colours: Uint32Array
 }
 
-/** Returns the same picture with a palette. Opacity is left out, because a page has none. */
+/** Returns the picture as a smaller PNG with a palette. Opacity is left out, because a page has none. */
 export function shrink(png: Buffer): Buffer {
   const pixels = read(png)
   const { palette, indexes } = paletteOf(pixels)
@@ -27,7 +27,7 @@ export function shrink(png: Buffer): Buffer {
   const header = Buffer.alloc(13)
   header.writeUInt32BE(width, 0)
   header.writeUInt32BE(height, 4)
-  // Eight bits for each pixel, colour type 3 (palette), no interlacing.
+  // The picture has eight bits for each pixel, colour type 3 (palette), and no interlacing.
   header.set([8, 3, 0, 0, 0], 8)
   const rows = Buffer.alloc((width + 1) * height)
   for (let y = 0; y < height; y += 1)
@@ -94,7 +94,10 @@ function predicted(filter: number, left: number, above: number, corner: number):
   return b <= c ? above : corner
 }
 
-/** Makes the palette of the most common colours. Each of them also replaces the colours that are close to it. */
+/**
+ * Makes a palette of at most 256 common colours. A colour that is not in the palette is replaced by the nearest colour
+ * of the palette. The allowed difference starts at 0 and grows until 256 colours are enough.
+ */
 function paletteOf({ colours }: Pixels): { palette: Buffer; indexes: Uint8Array } {
   const counts = new Map<number, number>()
   for (const colour of colours) counts.set(colour, (counts.get(colour) ?? 0) + 1)

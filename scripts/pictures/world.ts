@@ -12,15 +12,18 @@ export interface World {
   readonly organization: string
   /** The run of the story. It waits for the approval `mail`, and completes when somebody approves. */
   readonly report: { readonly run: string; readonly mail: string }
-  /** Waiting approvals. Each key says what the approval holds. */
+  /**
+   * The ids of waiting approvals. The keys `change`, `push`, `edit` and `wholeRun` name what waits. `late` is the
+   * approval for `tooLate`.
+   */
   readonly waiting: Readonly<Record<'change' | 'push' | 'edit' | 'wholeRun' | 'late', string>>
   readonly rejected: string
-  /** A run whose mail has an unknown outcome. */
+  /** The id of a run whose mail has an unknown outcome. */
   readonly unknown: string
   readonly session: string
 }
 
-/** The mail addresses of the people whom a first start creates. */
+/** The mail addresses in the pictures. The first start of a stack creates these people. */
 export const addresses: Readonly<Record<Person, string>> = {
   owner: 'olga@larkspur.example',
   admin: 'adam@larkspur.example',
@@ -63,7 +66,10 @@ function peopleOf({ dataDir }: StartedStack): World['as'] {
   return Object.fromEntries(names.map((name) => [name, new Api(dataDir, name)])) as unknown as World['as']
 }
 
-/** Changes the names in the database: a first start creates fixed names, and the API cannot change them. */
+/**
+ * Changes names and mail addresses in the database, because the API cannot change them. The first start of a stack
+ * always creates the same ones.
+ */
 async function rename(stack: StartedStack): Promise<void> {
   const { database_admin_url: url, users } = stack.bootstrap<Api['bootstrap']>()
   await asAdmin(url, async (client) => {
@@ -204,8 +210,8 @@ async function endedRuns(as: World['as']): Promise<void> {
 }
 
 /**
- * Makes a run whose mail has an unknown outcome: the mail server takes the mail, and the connection breaks before its
- * answer.
+ * Makes a run whose mail has an unknown outcome. The mail server takes the mail, but the connection breaks before the
+ * mail server answers.
  */
 async function lostMail(as: World['as'], sink: SmtpSink): Promise<string> {
   sink.behaviour = { kind: 'drop', taken: true }

@@ -9,8 +9,9 @@ const customers = [
 ]
 
 /**
- * Each row of a CSV file is a customer, who gets a mail through a connection to Resend. The answer to one request is
- * lost. Countersign sends this mail again with the same idempotency key, so it arrives only once.
+ * A CSV file has one customer in each row. Each customer with the contract `service` gets a mail through a connection
+ * to Resend. The answer to one request is lost. Countersign sends this mail again with the same idempotency key, so the
+ * customer gets it only once.
  */
 export async function customerMailing(session: Session): Promise<void> {
   const { tell, services, tag } = session

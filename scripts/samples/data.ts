@@ -17,7 +17,7 @@ export const pulls = [
   { title: 'Try another charting library', isMerged: false },
 ]
 
-/** The model's rating of each issue, by the issue's title. */
+/** Maps the title of each issue to the model's rating. */
 export const ratings: Readonly<Record<string, string>> = {
   [issues[0]?.title ?? '']: 'P1: water leaves the tank',
   [issues[1]?.title ?? '']: 'P2: operators read wrong values',
@@ -44,7 +44,7 @@ export const draft = {
 export const board = { link: 'https://trello.com/b/board001/plans', list: 'To do' }
 export const tasks = ['Order a laptop', 'Make accounts', 'Show the workshop']
 
-/** The model's answers. Each key is a part of the prompt. */
+/** The model's answers. The model gives an answer if the prompt contains the key of the answer. */
 export const answers = {
   ...ratings,
   'Check this invoice':

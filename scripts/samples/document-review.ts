@@ -19,7 +19,8 @@ export async function documentReview(session: Session): Promise<void> {
   const { run, heldSteps, reasons, approvedBy } = await runToEnd(session, workflow, {
     inputs: { document: link, channel },
   })
-  // If the stack ran before, its settings may make the whole run wait too. Such an approval has null as its step.
+  // If the stack was already running, its settings may require an approval of the whole run too. The step of such an
+  // approval is null.
   const others = reasons.filter(
     (_reason, index) => heldSteps[index] !== null && heldSteps[index] !== 'publish',
   )

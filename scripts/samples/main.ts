@@ -11,9 +11,9 @@ import { triage } from './triage.ts'
 import { weeklyReport } from './weekly-report.ts'
 
 /*
- * `npm run samples [-- NAME...]`: runs the workflows in samples/workflows, or the named ones, with stand-ins of all
- * services on this machine. Uses the stack that runs on DATA_DIR, or starts its own. Exits with 0 only if every check
- * held, and with 2 for an unknown name.
+ * `npm run samples [-- NAME...]`: runs all workflows in samples/workflows, or only the named ones. Stand-ins on this
+ * machine replace all services. Uses the stack that runs on DATA_DIR, or starts its own. Exits with 0 only if every
+ * check was successful, and with 2 for an unknown name.
  */
 
 /** The samples in the order in which they run. Each key is the name of a file in samples/workflows. */
@@ -25,7 +25,8 @@ const samples = new Map<string, (session: Session) => Promise<void>>([
   ['issues-to-sheet', issuesToSheet],
   ['onboarding', onboarding],
   ['document-review', documentReview],
-  // This sample runs last, because from then on its connection sends all mails of the member.
+  // This sample connects the member to Resend. From then on, all mails of the member go there, so this sample runs
+  // last.
   ['customer-mailing', customerMailing],
 ])
 

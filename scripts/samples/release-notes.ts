@@ -7,8 +7,8 @@ const everybody = '#announcements'
 const spellings = [everybody, 'announcements']
 
 /**
- * A language model writes release notes from merged pull requests, and they are sent to a channel. A rule denies
- * sending them to another channel.
+ * A language model writes release notes from merged pull requests. The notes are sent to a channel. A rule denies
+ * sending the notes to the channel `#announcements`.
  */
 export async function releaseNotes(session: Session): Promise<void> {
   const { client, tell, changes, services, tag } = session

@@ -33,25 +33,27 @@ interface Comment {
 }
 
 export interface Services {
-  /** The proxy between the service and GitHub's stand-in. */
+  /** The proxy between Countersign and GitHub's stand-in. */
   readonly proxy: FaultProxy
-  /** The issues in GitHub's stand-in. */
+  /** The open issues in GitHub's stand-in. */
   issues(): Promise<Issue[]>
-  /** The comments on an issue. */
   comments(issue: number): Promise<Comment[]>
   /** The texts in a channel of Slack's stand-in. */
   messages(channel: string): Promise<string[]>
-  /** The data in Google's stand-in; `trello` and `mails` read the data of Trello and Resend. */
+  /** The data in Google's stand-in. `trello` and `mails` return the data in the stand-ins for Trello and Resend. */
   readonly google: GoogleState
   trello(): TrelloState
   mails(): Promise<readonly SentMail[]>
-  /** The proxy between the service and Resend's stand-in. */
+  /** The proxy between Countersign and Resend's stand-in. */
   readonly mailProxy: FaultProxy
   /** The address of Jira's stand-in. In a real installation the operator sets this address. */
   readonly jiraUrl: string
   /** The prompts that the model has received so far, in order. */
   prompts(): string[]
-  /** The credentials that all samples share, by the name of a tool of the service. */
+  /**
+   * The credentials that all samples share. Each key is the name of a tool, and the credential is for the service of
+   * this tool.
+   */
   readonly credentials: Readonly<Record<string, object>>
   readonly jiraCredential: object
   readonly mailCredential: object
@@ -71,7 +73,10 @@ export async function startServices(): Promise<Services> {
   }
 }
 
-/** Starts every stand-in and fills it with its first data. Adds a function that ends it to `closing`. */
+/**
+ * Starts every stand-in and fills it with its first data. For each stand-in, adds a function to `closing` that ends the
+ * stand-in.
+ */
 async function startAll(closing: (() => Promise<unknown>)[]) {
   const started = async <Started extends Pick<Emulator, 'close'>>(
     starting: Promise<Started>,
@@ -175,7 +180,7 @@ async function mailsAt(resend: string): Promise<readonly SentMail[]> {
   return ((await answer.json()) as { data: SentMail[] }).data
 }
 
-/** Returns the user's message in a request in the format of OpenAI's API. */
+/** Returns the user's message from `body`, which is a request in the format of OpenAI's API. */
 function promptOf(body: unknown): string {
   const { messages } = body as { messages: readonly { role: string; content: unknown }[] }
   const content = messages.find(({ role }) => role === 'user')?.content

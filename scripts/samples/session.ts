@@ -20,7 +20,7 @@ export interface Session {
   readonly tag: string
 }
 
-/** The person who starts the runs of the samples, with their own connections. */
+/** The person who starts the runs of the samples. The runs use the connections of this person. */
 export const requester: Person = 'member'
 
 export interface Run {
@@ -56,10 +56,13 @@ interface Receipt {
   }[]
 }
 
-/** The name of the connections to the emulators. If `npm run samples` is interrupted, the next start removes them. */
+/**
+ * The name of the connections to the emulators. If `npm run samples` is interrupted, the next start removes these
+ * connections.
+ */
 export const emulatorName = 'an emulator of the samples'
 
-/** Connects the services for the requester. They are disconnected when the samples have ended. */
+/** Connects the services for the requester. The connections are removed when the samples have ended. */
 export async function connectServices(session: Session): Promise<void> {
   const { services } = session
   const own = await ownConnection(session, requester, emulatorName, replaced)
@@ -112,9 +115,9 @@ export async function saveWorkflow({ client, tag }: Session, name: string): Prom
 }
 
 /**
- * Runs the workflow to its end. Shows each waiting approval, and approves it. `heldSteps` lists the steps that waited;
- * null stands for the whole run. `reasons` has the explanation of each wait. `approvedBy` has the people who approved
- * each of these waits.
+ * Runs the workflow to its end. Shows each waiting approval, and approves it. The three returned lists have one entry
+ * for each wait. `heldSteps` has the step, or null for the whole run. `reasons` has the explanation of the wait.
+ * `approvedBy` has the people who approved.
  */
 export async function runToEnd(
   { client, changes, tell }: Session,

@@ -3,8 +3,9 @@ import { issues, ratings, repo } from './data.ts'
 import { runToEnd, saveWorkflow, type Session } from './session.ts'
 
 /**
- * A language model rates issues. After a person has read a rating, it is written as a comment below its issue. The
- * worker dies right after one request. The next worker looks for the comment, finds it, and does not create it again.
+ * A language model rates issues. After a person has approved a rating, the rating is written as a comment on its issue.
+ * The worker dies right after one such request. The next worker looks for the comment, finds it, and does not create it
+ * again.
  */
 export async function triage(session: Session): Promise<void> {
   const { tell, changes, services, tag } = session

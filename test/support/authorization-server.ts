@@ -12,7 +12,7 @@ export interface TokenRequest {
 
 /**
  * A strict authorization server on this machine. It requires PKCE, compares redirect addresses exactly, and sends
- * `iss`. It accepts each code and each refresh token once. If one of them is used twice, it ends the whole grant.
+ * `iss`. It accepts each code and each refresh token once. A second use ends the whole grant.
  */
 export interface AuthorizationServer {
   readonly url: string
@@ -27,14 +27,14 @@ export interface AuthorizationServer {
   /** The lifetime of an access token in seconds. */
   tokenSeconds: number
   /**
-   * Opens an address like the browser of the signed-in person `ana`, and agrees to the request. Returns the address of
-   * the last redirect.
+   * Opens an address as the browser of `ana@acme.example` does. Signs this person in and agrees to the request. Returns
+   * the address of the last redirect.
    */
   authorize(address: string): Promise<URL>
   close(): Promise<void>
 }
 
-/** Leaves out the messages of the library on the console, which say that its settings are for tests only. */
+/** Hides the messages of the library on the console. They say that the settings of the library are for tests only. */
 for (const level of ['info', 'warn'] as const) {
   const write = console[level].bind(console)
   console[level] = (...words: unknown[]) => {
@@ -122,7 +122,7 @@ export async function startAuthorizationServer(
   return server
 }
 
-/** The scopes of all tools. The server grants those of them that a client asks for. */
+/** The scopes of all tools. A client gets each of these scopes that it asks for. */
 const googleScopes = [...new Set(Object.keys(catalog).flatMap((tool) => google.grant?.scopesOf(tool) ?? []))]
 
 type Handler = Parameters<ReturnType<Provider['callback']>>
@@ -139,7 +139,10 @@ async function agree(provider: Provider, request: Handler[0], response: Handler[
   return provider.interactionFinished(request, response, { consent }, { mergeWithLastSubmission: true })
 }
 
-/** Follows redirects within the server. Sends the cookies that the server has set. */
+/**
+ * Follows redirects until a redirect leads to another server. Returns the address of this last redirect. Sends the
+ * cookies that the server has set.
+ */
 async function browse(server: string, start: string): Promise<URL> {
   const cookies = new Map<string, string>()
   let url = new URL(start)

@@ -14,8 +14,9 @@ export async function launchBrowser(): Promise<Browser> {
 }
 
 /**
- * Unpacks the browser once for all test files. The package would consider a half-written browser of another process
- * complete. So each process unpacks into its own folder, and the first process to finish renames its folder to `place`.
+ * Returns the path of the browser. Unpacks the browser once for all test files. The package would take a half-written
+ * browser of another process for complete. So each process unpacks into its own folder. The first process to finish
+ * renames its folder to `place`.
  */
 async function unpacked(): Promise<string> {
   const place = join(tmpdir(), 'chromium-for-tests')

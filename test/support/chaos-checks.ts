@@ -14,7 +14,7 @@ interface EffectRow {
 }
 
 /**
- * Checks that the run completed. Every finished call must be recorded once in the audit log, and the receipt must
+ * Checks that the run and all its calls completed. The audit log must record each completion once, and the receipt must
  * agree. The sink must have counted exactly `mails` deliveries of the run.
  */
 export async function expectFinished(
@@ -49,8 +49,9 @@ export function callsOf(home: CrashHome, runId: string): Promise<EffectRow[]> {
 }
 
 /**
- * Checks the receipt of a run. Every call must have exactly one decision with the call's outcome. Decisions of earlier
- * attempts may exist too. For a mail, the decision with the outcome must be the one that a person approved.
+ * Checks the receipt of a run. A call may have decisions of several attempts, but at most one of them has an outcome.
+ * Each outcome must be `completed`. If the run had approvals, the decision with the mail's outcome must have one vote
+ * to approve. Exactly one approval of a step must be used.
  */
 async function expectReceipt(home: CrashHome, run: Run): Promise<void> {
   const { decisions } = await home.member.receipt(run.id)

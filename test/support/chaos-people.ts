@@ -21,9 +21,9 @@ export interface People {
 }
 
 /**
- * A simulated approver. At each poll, it approves each pending approval with a chance of one in ten. It resolves a step
- * of unknown outcome by looking into the mailbox (the sink): `done` if the mail is there, else `retry`. `surprises`
- * collects answers that a careful client cannot explain.
+ * Starts a simulated approver. At each poll, it approves each pending approval with a probability of 0.1. If a step has
+ * an unknown outcome, it looks into the mailbox (the sink). It resolves the step as `done` if the mail is there, else
+ * as `retry`. `surprises` collects answers that a careful client cannot explain.
  */
 export function startPeople(home: CrashHome, random: () => number): People {
   const surprises: string[] = []
@@ -37,8 +37,8 @@ export function startPeople(home: CrashHome, random: () => number): People {
     for (const { id } of waiting) {
       if (!hurried && random() > 0.1) continue
       const { status, code } = await home.approver.decide(id, 'approve')
-      // After a crash, a repeated request may find this approver's own vote, or a run that has ended. The answer then
-      // has this code.
+      // After a crash, a repeated request may find that this approver has already voted or that the run has ended. The
+      // answer then has the code `approval_already_decided`.
       if (status !== 200 && code !== 'approval_already_decided')
         surprises.push(`approve ${id}: ${status} ${code}`)
     }
@@ -51,8 +51,8 @@ export function startPeople(home: CrashHome, random: () => number): People {
     if (unknown === undefined) return
     const outcome = home.sink.count(run.inputs['subject'] as string) > 0 ? 'done' : 'retry'
     const { status, code } = await home.approver.resolve(runId, unknown.id, outcome)
-    // The code `bad_transition` means that another outcome came first: the step's own late outcome, or our own earlier
-    // request, whose answer was lost in a crash.
+    // The code `bad_transition` means that another outcome came first. Either the step itself ended late, or our own
+    // earlier request was carried out and a crash lost its answer.
     if (status !== 200 && code !== 'bad_transition') surprises.push(`resolve ${runId}: ${status} ${code}`)
   }
   const working = (async () => {

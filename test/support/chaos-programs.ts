@@ -11,7 +11,7 @@ import { programEnv } from './program-env.ts'
 export interface Program {
   readonly child: ChildProcess
   readonly url: string
-  /** Sends SIGTERM or SIGKILL. Resolves with the exit code or signal. */
+  /** Sends the signal (default: SIGTERM). Resolves with the exit code or the name of the signal. */
   end(signal?: NodeJS.Signals): Promise<number | string | null>
 }
 
@@ -35,7 +35,10 @@ export async function startProgramOn(home: CrashHome, kind: 'api-server' | 'work
   })
 }
 
-/** Starts one of our programs from its file, on a free port if it listens. Resolves when the program is ready. */
+/**
+ * Starts one of our programs from its file. A program that listens gets a free port. Resolves when the program is
+ * ready.
+ */
 export async function startProgram(file: string, env: NodeJS.ProcessEnv): Promise<Program> {
   const child = fork(file, [], { env: { ...programEnv(), ...env, PORT: '0' }, execArgv: [] })
   const exited = new Promise<number | string | null>((resolve) =>
@@ -60,7 +63,7 @@ export async function startProgram(file: string, env: NodeJS.ProcessEnv): Promis
   }
 }
 
-/** A client of a person that sends its requests to another API process. */
+/** A client of a person. It sends its requests to the API process at `url`. */
 export class ApiAt extends Api {
   readonly #url: string
   constructor(home: CrashHome, person: Api['person'], url: string) {

@@ -6,8 +6,8 @@ import type { CrashHome } from './chaos.ts'
 import { Api } from './client.ts'
 
 /**
- * Creates another organization and its owner, with an API key that has every scope. It uses the application's database
- * role.
+ * Creates another organization with an owner, and returns a client of this owner. The API key of the owner has every
+ * scope. The function connects with the application's database role.
  */
 export async function strangers(home: CrashHome): Promise<Api> {
   const [organization, user] = [newId('organization'), newId('user')]

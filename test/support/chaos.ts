@@ -14,7 +14,10 @@ import { stackHome, startStack, type StartedStack } from './start-stack.ts'
  * at chosen points.
  */
 
-/** This workflow reads a document, stores it under every key, and mails it. The rule below holds the mail. */
+/**
+ * This workflow reads a document, stores it under every key, and mails it. The rule `holdMail` requires an approval for
+ * the mail.
+ */
 const governedWorkflow = {
   inputs: { subject: { type: 'string', required: true }, keys: { type: 'array', required: true } },
   steps: [
@@ -122,8 +125,8 @@ export async function crashHome(
 }
 
 /**
- * Turns approvals on, saves a rule that holds mail, and creates the governed workflow. `settings`, `rule` and
- * `definition` replace parts of the defaults. Returns the workflow's id.
+ * Turns approvals on, saves a rule that requires an approval for mail, and creates the governed workflow. Returns the
+ * id of the workflow. `settings` and `rule` change fields of the defaults. `definition` replaces the workflow.
  */
 export async function govern(
   home: CrashHome,
@@ -140,7 +143,7 @@ export interface Held {
   readonly approvalId: string
 }
 
-/** Starts a run of the governed workflow as the person `by`, and waits until its mail is held. */
+/** Starts a run of the governed workflow as the person `by`. Waits until the mail of the run needs an approval. */
 export async function heldRun(home: CrashHome, workflowId: string, by: Api = home.member): Promise<Held> {
   const subject = `Report ${randomUUID()}`
   const runId = await by.execute(workflowId, { subject, keys: [subject] })
@@ -172,16 +175,16 @@ async function query<T extends pg.QueryResultRow>(
 export type Fault = `${CommitPoint}:${'before' | 'after'}`
 
 /**
- * The fault switch of commit-points.ts: a process that reaches the chosen point dies there. Only one point is chosen at
- * a time.
+ * The fault switch of commit-points.ts. The first process that reaches the chosen point dies there. Only one point is
+ * chosen at a time.
  */
 export class Faults {
   readonly path: string
   readonly fired: Fault[] = []
   readonly #output: () => string
   /**
-   * The length of the supervisor's output at the last time when all parts had run for two seconds. `#isFailing` ignores
-   * failures before this position.
+   * The length of the supervisor's output when `#settle` last ended. `#isFailing` ignores failures before this
+   * position.
    */
   #settledAt = 0
 
@@ -190,7 +193,10 @@ export class Faults {
     this.#output = output
   }
 
-  /** Calls `provoke`, and resolves when a process has died at the point. Fails if no process reaches the point. */
+  /**
+   * Calls `provoke`, and resolves when a process has died at the point `fault`. Throws an error if no process reaches
+   * the point.
+   */
   async at(fault: Fault, provoke: () => void): Promise<void> {
     if (this.#isFailing()) await this.#settle()
     rmSync(`${this.path}.fired`, { force: true })
@@ -208,8 +214,9 @@ export class Faults {
   }
 
   /**
-   * Whether a part of the stack has ended three times in a row right after its start. The pause before its next start
-   * has then doubled twice. After five times, the supervisor gives up.
+   * Returns whether the last pause of some part of the stack was 0.8 s or longer. Such a part has failed at least three
+   * times in a row, because the first pause is 0.2 s and each failure doubles the pause. At the sixth failure in a row,
+   * the supervisor gives up.
    */
   #isFailing(): boolean {
     const pauses = new Map<string, number>()

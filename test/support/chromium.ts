@@ -13,7 +13,7 @@ afterAll(async () => (await started)?.close())
 
 export interface Visited {
   readonly page: Page
-  /** Addresses of other hosts that the page requested. */
+  /** Addresses that the page requested and whose origin is not the origin of the page. */
   readonly foreign: readonly string[]
   /** Errors on the console of the page, including refusals by its Content-Security-Policy. */
   readonly errors: readonly string[]
@@ -24,7 +24,7 @@ export async function openPage(options: BrowserContextOptions = {}): Promise<Vis
   started ??= launchBrowser()
   const context = await (await started).newContext({ viewport: { width: 1280, height: 900 }, ...options })
   const page = await context.newPage()
-  // In milliseconds. The limit is long, because a busy machine is several times slower than a free one.
+  // The limit in milliseconds. It is long, because a busy machine is several times slower than a free one.
   page.setDefaultTimeout(120_000)
   const [foreign, errors]: string[][] = [[], []]
   page.on('request', (request) => {

@@ -7,9 +7,10 @@ import { patience } from '../stack/until.ts'
 import type { Approval, Execution, Receipt, Rule, Run, Verified } from './client-types.ts'
 
 /*
- * A small HTTP client for end-to-end tests. It acts as the people of bootstrap.json. After every failure it reads the
- * service's address again, because a restarted stack may listen on another port. Like a careful client, it repeats a
- * request that a crash interrupted, with the same `Idempotency-Key`. It does not interpret answers of other requests.
+ * A small HTTP client for end-to-end tests. It acts as the people of bootstrap.json. Before every request it reads the
+ * service's address again, because a restarted stack may listen on another port. If a crash interrupts a request,
+ * `call` repeats the request with the same `Idempotency-Key`, as a careful client does. `call` does not judge answers:
+ * it returns a refusal like a success.
  */
 
 export type Person = 'owner' | 'admin' | 'approver' | 'member' | 'viewer'
@@ -28,14 +29,14 @@ export interface Bootstrap {
 export interface Answer<T = unknown> {
   readonly status: number
   readonly body: T
-  /** The code of the error; null for a success. */
+  /** The code of the error. Is null for a success. */
   readonly code: string | null
   readonly headers: Headers
 }
 
 export interface CallOptions {
   /**
-   * The `Idempotency-Key` of the request. For POST the default is a new key, so that the request can be repeated
+   * The `Idempotency-Key` of the request. By default, each POST gets a new key, so that the POST can be repeated
    * safely.
    */
   readonly key?: string
@@ -85,8 +86,8 @@ export class Api {
   }
 
   /**
-   * Sends a request. Sends it again with the same key if the service cannot be reached, or if it is still processing
-   * the first request.
+   * Sends a request. Sends it again with the same key while the service cannot be reached, answers 503, or is still
+   * processing an earlier copy of the request. Throws an error if no other answer comes in time.
    */
   async call<T>(method: string, path: string, body?: unknown, options: CallOptions = {}): Promise<Answer<T>> {
     const key = options.key ?? (method === 'POST' ? randomUUID() : undefined)
@@ -170,7 +171,9 @@ export class Api {
     return this.good('GET', `${this.#organization}/audit-events/verify`)
   }
 
-  /** Waits until `holds` returns true for the run. If it never does, fails and shows the run's last state. */
+  /**
+   * Waits until `holds` returns true for the run. If this takes too long, throws an error with the run's last state.
+   */
   async untilRun(id: string, what: string, holds: (run: Run) => boolean): Promise<Run> {
     const deadline = Date.now() + patience
     for (;;) {

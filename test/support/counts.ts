@@ -13,8 +13,8 @@ interface JestResults {
 }
 
 /**
- * Reads Jest's JSON results. A file that could not run counts as one failed test. Missing results also count as one
- * failed test, and so does an exit code of failure without a failed test.
+ * Reads Jest's JSON results. A test file that could not run counts as one failed test. Missing results count as one
+ * failed test. If no test failed but the exit code is not 0, this counts as one failed test too.
  */
 export function countResults(json: string | null, exitCode: number): Counts {
   let results: JestResults

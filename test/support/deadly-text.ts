@@ -1,2 +1,2 @@
-/** A value with this text ends every worker that reads it (dying-worker.ts). */
+/** A large value with this text ends every worker that loads dying-worker.ts and reads the value. */
 export const deadlyText = 'a value that ends every worker'

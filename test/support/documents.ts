@@ -22,7 +22,7 @@ export function pdfOf(...pages: readonly string[]): Buffer {
   ])
 }
 
-/** Returns a PDF of these objects, which are numbered from 1. The first object is the catalogue. */
+/** Returns a PDF of these objects. The objects are numbered from 1. The first object is the catalogue. */
 export function pdfOfObjects(objects: readonly string[]): Buffer {
   let text = '%PDF-1.7\n'
   const places = objects.map((object, index) => {
@@ -53,7 +53,7 @@ export type Parts = Readonly<Record<string, Uint8Array>>
 
 export const zipOf = (parts: Parts, level: 1 | 9 = 9): Buffer => Buffer.from(zipSync({ ...parts }, { level }))
 
-/** Returns the parts of a Word file. `document` replaces its main part. */
+/** Returns the parts of a Word file. `document` replaces the main part. */
 export function docxParts(paragraphs: readonly string[], document?: string): Parts {
   const word = 'http://schemas.openxmlformats.org/wordprocessingml/2006/main'
   const body = paragraphs.map(

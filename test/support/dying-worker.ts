@@ -1,8 +1,8 @@
 import { deadlyText } from './deadly-text.ts'
 
 /*
- * This file is loaded before a worker's program (`--import`). The process dies as soon as it reads a large value that
- * contains `deadlyText`, as if it had run out of memory.
+ * This file is loaded before a worker's program (`--import`). The process dies as soon as it parses JSON of more than
+ * 100,000 characters that contains `deadlyText`. This looks as if the process had run out of memory.
  */
 
 const parse = JSON.parse

@@ -14,8 +14,8 @@ export const emulatorToken = 'test_token_admin'
 export const spareToken = (index: number): string => `test_token_spare_${index}`
 
 /**
- * Starts an emulator. `seed` is the first data of the service, in the emulator's own format. The service accepts
- * `emulatorToken` and `spareTokens` further tokens.
+ * Starts an emulator of a service. `seed` is the first data of the service, in the emulator's own format. The emulator
+ * accepts `emulatorToken`. It also accepts the tokens `spareToken(0)` to `spareToken(spareTokens - 1)`.
  */
 export async function startEmulator(
   service: 'github' | 'slack' | 'google' | 'resend',

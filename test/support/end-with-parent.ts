@@ -1,9 +1,9 @@
 import { isMainThread } from 'node:worker_threads'
 
 /*
- * This file is loaded before Jest and before its workers, which get the same options. Programs that tests start do not
- * load it. It ends the process when the parent process has ended. Otherwise the workers of a killed `npm test` would
- * continue with their files.
+ * Ends a Jest process when its parent process has ended. Otherwise the workers of a killed `npm test` would continue
+ * with their files. This file is loaded before Jest (`--import`). Jest's workers get the same option and load this file
+ * too. Programs that tests start do not load it.
  */
 
 const isJest = /\/(jest\/bin\/jest|jest-worker\/build\/processChild)\.js$/.test(process.argv[1] ?? '')

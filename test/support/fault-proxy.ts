@@ -3,17 +3,18 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 
 /**
- * What happens to one request on its way to a service:
+ * A fault is what happens to one request on its way to a service:
  *
- * - `pass`: nothing.
- * - `lose answer`: the service carries it out, and the connection breaks before the answer.
+ * - `pass`: the request and its answer pass unchanged.
+ * - `lose answer`: the service carries out the request, and the connection breaks before the answer.
  * - `cut`: the connection breaks, and the service never sees the request.
- * - `garble`: the service carries it out, and the client gets HTML.
- * - `fail after`: the service carries it out, and the client gets the status 502.
- * - `slow`: the service carries it out, and its answer comes in ten parts with pauses.
- * - `break off`: the service carries it out, and the connection breaks in the middle of the answer.
- * - `lost`: the service carries it out, then the function `lost` is called, and the connection breaks.
- * - an answer, or a function that writes one: the client gets this answer, and the service never sees the request.
+ * - `garble`: the service carries out the request, and the client gets HTML with the status 200.
+ * - `fail after`: the service carries out the request, and the client gets the status 502.
+ * - `slow`: the service carries out the request, and the answer comes in ten parts with pauses.
+ * - `break off`: the service carries out the request, and the connection breaks in the middle of the answer.
+ * - `{ lost }`: the service carries out the request, then the function `lost` is called, and the connection breaks.
+ * - `{ status }`: the client gets this answer, and the service never sees the request.
+ * - A function: it writes the answer, and the service never sees the request.
  */
 export type Fault =
   | 'pass'

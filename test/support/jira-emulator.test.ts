@@ -5,8 +5,9 @@ import { describedIn } from './atlassian/described.ts'
 import { jiraCredential, jiraWith, startJira, type JiraEmulator } from './jira-emulator.ts'
 
 /*
- * Tests the stand-in for Jira with the client and the schemas of jira.js, which are generated from Atlassian's OpenAPI
- * description. The forms of requests and answers are checked. How Jira itself handles them is not checked.
+ * Tests the stand-in for Jira with jira.js. The client and the schemas of jira.js are generated from Atlassian's
+ * OpenAPI description. The tests check the structure of requests and answers. They do not check how Jira itself handles
+ * requests.
  */
 
 test('the descriptions are those of the library', async () => {

@@ -72,7 +72,7 @@ interface Created {
   readonly properties?: readonly Property[]
 }
 
-/** Returns the text of a document in the Atlassian Document Format. Version 2 of the API returns plain texts. */
+/** Returns the text of a document in the Atlassian Document Format. Version 2 of Jira's API answers with this text. */
 function textOf(node: unknown): string {
   if (typeof node === 'string') return node
   const { type, text = '', content = [] } = node as { type?: string; text?: string; content?: unknown[] }
@@ -117,8 +117,8 @@ const jira = defineEmulator<JiraState>({
     app.use('*', async (c, next) => {
       if (c.req.header('authorization') !== authorization)
         return c.json({ message: 'Client must be authenticated to access this resource.' }, 401)
-      // Requests of version 2 of the API differ from version 3 only in texts. There is no description of version 2
-      // here, so such a request is checked as a request of version 3.
+      // A request of version 2 of the API is checked as a request of version 3, because there is no description of
+      // version 2 here. The two versions differ only in texts.
       const { method, headers } = c.req.raw
       const url = c.req.raw.url.replace('/rest/api/2/issue/', '/rest/api/3/issue/')
       const asked = { method, headers, url, clone: () => c.req.raw.clone() }

@@ -33,7 +33,7 @@ export interface JiraIssue {
 }
 export interface JiraState {
   readonly projects: string[]
-  /** The present keys of projects, by their former keys. Jira still finds a project by a former key. */
+  /** Maps the former key of a project to its present key. Jira still finds a project by a former key. */
   readonly formerProjects: Record<string, string>
   readonly issues: JiraIssue[]
   /** Searches do not find this many of the newest issues yet. */

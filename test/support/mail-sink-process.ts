@@ -7,10 +7,10 @@ import { fileURLToPath } from 'node:url'
 import { startSmtpSink, type SinkBehaviour } from './smtp-sink.ts'
 
 /*
- * The SMTP sink as a separate process, for tests that kill everything else. Before it answers a mail with 250, it
- * writes the mail to its log on disk. A relay in front of the sink records for every connection whether the final dot
- * was sent. The relay uses no SMTP library, so it also sees bytes that the sink never handled. The sink ends with the
- * process that started it.
+ * Runs the SMTP sink as a separate process, for tests that kill everything else. Before the sink answers a mail with
+ * 250, it writes the mail to its log on disk. A relay in front of the sink watches every connection. It records whether
+ * the final dot was sent. The relay uses no SMTP library, so it also sees bytes that the sink never handled. The sink
+ * ends with the process that started it.
  */
 
 export interface LoggedDelivery {
@@ -22,7 +22,7 @@ export interface LoggedDelivery {
 /** The relay writes this entry when the connection closes. */
 export interface LoggedConnection {
   readonly kind: 'connection'
-  /** The subject of the message that the sender began to send; empty if the sender began none. */
+  /** The subject of the message that the sender began to send. Is empty if the sender sent no subject. */
   readonly subject: string
   readonly dot: boolean
 }
@@ -35,8 +35,8 @@ export interface MailSinkProcess {
   /** Number of deliveries with this subject. */
   count(subject: string): number
   /**
-   * Changes the behaviour of the sink, and resolves when the new behaviour applies. `release` answers all mails that
-   * are held.
+   * Changes the behaviour of the sink, and resolves when the new behaviour applies. `release` answers all held mails
+   * and all paused recipients.
    */
   behave(behaviour: SinkBehaviour | { kind: 'release' }): Promise<void>
   stop(): Promise<void>
@@ -45,8 +45,8 @@ export interface MailSinkProcess {
 const self = fileURLToPath(import.meta.url)
 
 /**
- * Starts the sink. It appends to the file `log`, so lines of an earlier sink stay. `latency` delays every answer by so
- * many milliseconds, so that a test can interrupt a mail.
+ * Starts the sink. The sink appends to the file `log`, so lines of an earlier sink stay. Every answer comes `latency`
+ * milliseconds late, so that a test can interrupt a mail.
  */
 export async function startMailSinkProcess(log: string, latency = 0): Promise<MailSinkProcess> {
   const child = fork(self, [log, String(latency)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })

@@ -9,9 +9,10 @@ import { sharedCache } from '../../src/stack/pinned-program.ts'
 const run = promisify(execFile)
 
 /**
- * Installs the packages of a package.json and its package-lock.json in the checkout's cache, as `name`, unless they are
- * already there. Returns their folder `node_modules`. npm checks the packages against the hashes in the lock file, and
- * runs none of their scripts. Throws if the packages cannot be installed.
+ * Returns the folder `node_modules` with the packages of a package-lock.json. `pins` is the folder of this file and its
+ * package.json. If the packages are missing, installs them in the checkout's cache under `name`. npm checks the
+ * packages against the hashes in the lock file, and runs none of their scripts. Throws if the packages cannot be
+ * installed.
  */
 export async function installPinned(pins: string, name: string): Promise<string> {
   const lock = readFileSync(join(pins, 'package-lock.json'))
@@ -22,8 +23,8 @@ export async function installPinned(pins: string, name: string): Promise<string>
 }
 
 /**
- * Runs `work` while no other process runs it for the same `name`. Otherwise several processes would make the same large
- * installation. SQLite holds the lock, so a crash leaves no lock behind.
+ * Runs `work` while no other process runs its work for this `name`. Otherwise several processes would make the same
+ * large installation. SQLite holds the lock, so a crash leaves no lock behind.
  */
 async function alone(name: string, work: () => Promise<void>): Promise<void> {
   mkdirSync(sharedCache(), { recursive: true })

@@ -3,9 +3,9 @@ import type { CrashHome } from './chaos.ts'
 type Save = (steps: object[]) => Promise<string>
 
 /**
- * Sends requests of many kinds. Every text in them that Temporal could get contains the secret. A rule must hold
- * `mail_send`. `workflow` is a function that saves a workflow with these steps and an input `text`, and returns its id.
- * Returns the id of a run that was rejected as a whole.
+ * Sends requests of many kinds. Every text in the requests that Temporal could get contains `secret`. A rule must
+ * require an approval for `mail_send`. The function `workflow` saves a workflow with these steps and an input `text`,
+ * and returns the id of the workflow. Returns the id of a run whose own approval was rejected.
  */
 export async function sendPlanted(home: CrashHome, secret: string, workflow: Save): Promise<string> {
   await runWithFile(home, secret, workflow)
@@ -13,7 +13,10 @@ export async function sendPlanted(home: CrashHome, secret: string, workflow: Sav
   return holdAndEnd(home, secret, workflow)
 }
 
-/** Runs a workflow with an uploaded file, with a list and with a missing file, and sends texts about the workflow. */
+/**
+ * Runs a workflow that uses an uploaded file, a list, and a file that does not exist. Then previews the workflow, saves
+ * a memory value, and changes the workflow.
+ */
 async function runWithFile({ member, stack }: CrashHome, secret: string, workflow: Save): Promise<void> {
   const form = new FormData()
   form.append('file', new Blob([`text ${secret}`]), `${secret}.txt`)
@@ -49,7 +52,8 @@ async function runWithFile({ member, stack }: CrashHome, secret: string, workflo
 }
 
 /**
- * Starts runs that send a mail, and ends them: one is rejected as a whole, a freeze denies one, and one is cancelled.
+ * Starts three runs that must send a mail, and ends them before the mail is sent. The first run is rejected as a whole.
+ * A freeze denies the mail of the second run. The third run is cancelled. Returns the id of the first run.
  */
 async function holdAndEnd(
   { owner, approver, member }: CrashHome,
@@ -82,7 +86,7 @@ async function holdAndEnd(
   return gated
 }
 
-/** Asks about a call and reports it as an agent does, invites a person, and makes an API key. */
+/** Asks about a call and reports the call, as an agent does. Also invites a person, and creates an API key. */
 async function workAsAgent({ admin, member }: CrashHome, secret: string): Promise<void> {
   const { organization_id: organization } = member.bootstrap
   const agent = { session_id: secret, tool_name: 'Bash', tool_use_id: `${secret}2` }

@@ -8,7 +8,7 @@ import { startPostgres } from '../../src/stack/postgres.ts'
 
 /* The test runner and the test files share this file, so it must work without Jest. */
 
-/** A PostgreSQL without fsync, with a migrated template database that tests clone. */
+/** A PostgreSQL without fsync. It has a migrated template database, which tests clone. */
 export interface TestPostgres {
   /** Connects as the superuser to the database `postgres`. */
   readonly adminUrl: string
@@ -23,8 +23,8 @@ const passwords = { countersign_owner: 'countersign_owner', countersign_app: 'co
 export const template = 'countersign_template'
 
 /**
- * Makes a new folder in `parent`, with a guard. At the end, the guard ends the processes that are recorded in the
- * folder, and removes the folder.
+ * Makes a new folder in `parent`, with a guard. When the guard is closed or this process ends, the guard ends the
+ * processes that are recorded in the folder. Then the guard removes the folder.
  */
 export function guardedFolder(parent: string = tmpdir()): { dataDir: string; guard: Guard } {
   const dataDir = realpathSync(mkdtempSync(join(parent, 'countersign-')))
@@ -32,15 +32,17 @@ export function guardedFolder(parent: string = tmpdir()): { dataDir: string; gua
 }
 
 /**
- * If at least this many bytes of memory are free, databases are kept in memory. A whole test run uses a third of this
- * memory.
+ * If more than this many bytes of memory are free, databases are kept in memory. A whole test run uses a third of these
+ * bytes.
  */
 const plenty = 6 * 1024 ** 3
 
 /**
- * Returns the folder for the databases of tests: in memory if enough memory is free, else the system's temporary
- * folder. Each database has hundreds of files. On a disk that has just removed hundreds of files, creating them can
- * take ten times as long. No test switches the machine off, so memory is as safe as a disk.
+ * Returns the folder for the databases of tests. It is in memory if enough memory is free. Otherwise it is the system's
+ * temporary folder. TEST_DATABASE_FOLDER overrides this choice.
+ *
+ * Each database has hundreds of files. On a disk that has just removed hundreds of files, creating files can take ten
+ * times as long. No test switches the machine off, so memory is as safe as a disk.
  */
 export function databaseFolder(): string {
   const given = process.env['TEST_DATABASE_FOLDER']
@@ -54,7 +56,7 @@ export function databaseFolder(): string {
   return tmpdir()
 }
 
-/** Starts the server that a test run shares; the caller stops it. */
+/** Starts a PostgreSQL with the template database. The caller must stop it. */
 export async function startTestPostgres(): Promise<TestPostgres> {
   const { dataDir, guard } = guardedFolder(databaseFolder())
   try {

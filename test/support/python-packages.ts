@@ -8,9 +8,9 @@ import { sharedCache } from '../../src/stack/pinned-program.ts'
 const run = promisify(execFile)
 
 /**
- * Returns a folder for PYTHONPATH with the packages of a requirements.txt, which pins them by hash. If they are
- * missing, installs them in the checkout's cache as `name`. Changes no Python environment. Needs Python 3.11 or newer
- * with pip.
+ * Returns a folder for PYTHONPATH with the packages of a requirements.txt. The file pins the packages by hash. If the
+ * packages are missing, installs them in the checkout's cache under `name`. Changes no Python environment. Needs pip
+ * and Python 3.11 or newer.
  */
 export async function installPythonPackages(requirements: string, name: string): Promise<string> {
   const version = createHash('sha256').update(readFileSync(requirements)).digest('hex').slice(0, 16)

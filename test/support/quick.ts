@@ -4,9 +4,10 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /*
- * `npm run test:quick [-- --changedSince=REVISION]`: runs the unit tests that a change may have broken, for use while
- * somebody writes the change. A file has changed if it differs from the branch `main`, committed or not. Jest finds the
- * test files that import a changed file, directly or through other files. `npm test` runs everything.
+ * `npm run test:quick [-- --changedSince=REVISION]` runs the unit tests that a change may have broken. It is made for
+ * use while somebody writes the change. By default, a file has changed if it differs from the branch `main`. The change
+ * need not be committed. Jest finds the test files that import a changed file, directly or through other files. `npm
+ * test` runs everything.
  */
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -15,7 +16,7 @@ const jest = [...node, join(root, 'node_modules', 'jest', 'bin', 'jest.js')]
 /** Jest follows imports only in these folders. */
 const roots = ['src', 'test', 'scripts', 'bench'].flatMap((folder) => ['--roots', join(root, folder)])
 
-/** Test files that start programs, or that are slow on purpose. */
+/** Matches test files that start programs and test files that are slow on purpose. */
 const slow = /^test\/(e2e|clients|adapters|stack|oracles|fuzz)\//
 /** A test file that imports one of these modules needs a database or Temporal. */
 const servers = new Set(
@@ -54,7 +55,7 @@ function needsServers(path: string, seen: Set<string>): boolean {
   return servers.has(relative(root, path)) || importsOf(path).some((each) => needsServers(each, seen))
 }
 
-/** The files of the repository that this file imports. */
+/** Returns the files of the repository that this file imports directly. */
 function importsOf(path: string): readonly string[] {
   const known = imports.get(path)
   if (known !== undefined) return known

@@ -5,7 +5,7 @@ import { programEnv } from './program-env.ts'
 /**
  * Runs the program of `npm run demo` or `npm run samples`. `program` is its path in the project. Standard input is
  * closed, because the program must not ask anything. When the output contains `interruptAt`, the program gets SIGINT
- * twice, as npm passes Ctrl-C on. Each time there is more output, `onOutput` gets all output so far.
+ * twice, as after Ctrl-C under npm. Whenever there is new output, `onOutput` gets all output so far.
  */
 export function runShow(
   program: string,

@@ -8,19 +8,19 @@ import { countResults, lastLine, type Counts } from './counts.ts'
 import { guardedFolder, startTestPostgres } from './postgres.ts'
 
 /*
- * `npm test [-- Jest's arguments]`: starts one PostgreSQL for all test files, then Jest in three lanes side by side. So
- * one lane can compute while another lane waits. The three lanes take about the same time.
+ * `npm test [-- Jest's arguments]` starts one PostgreSQL for all test files. After that, it runs Jest in three lanes at
+ * the same time, so that one lane can compute while another lane waits.
  *
- * 1. Unit and database tests, two files at a time.
- * 2. test/e2e, one file at a time, because these tests start whole stacks and kill parts of them. The kills at commit
- *    points come first: they mostly wait until dead processes are noticed.
- * 3. test/adapters and test/clients, which wait for other programs, and two files of test/e2e. These two files run here
- *    so that the lanes take about the same time.
+ * 1. The unit and database tests run two files at a time.
+ * 2. The tests in test/e2e run one file at a time, because they start whole stacks and kill parts of them. The kills at
+ *    commit points come first, because they mostly wait until dead processes are noticed.
+ * 3. The tests in test/adapters and test/clients wait for other programs. Two files of test/e2e run here too, so that
+ *    the three lanes take about the same time.
  *
- * The last line is `N passed, N failed`, with the number of skipped tests if there are any. The exit code is 0 only if
- * something passed and nothing failed.
+ * The last line is `N passed, N failed`. If tests were skipped, the line also names their number. The exit code is 0
+ * only if at least one test passed and no test failed.
  *
- * TMPDIR points to one run folder, so every folder that a test makes is in it. Only databases are elsewhere
+ * TMPDIR points to one run folder, so every folder that a test makes is in the run folder. Only databases are elsewhere
  * (postgres.ts). When this process ends in any way, the guard of the run folder ends Jest and removes the folder. Each
  * server that a test starts has a guard of its own.
  */
@@ -58,7 +58,7 @@ const lanes: readonly (readonly Phase[])[] = [
 ]
 
 const { dataDir: runDir, guard } = guardedFolder()
-// As root, this program starts PostgreSQL under another account, which must be able to enter the folder.
+// As root, this program starts PostgreSQL under another account. This account must be able to enter the folder.
 chmodSync(runDir, 0o711)
 process.env['TMPDIR'] = runDir
 // Without this cache, every Node program that a test starts would compile the same modules again. The cache is not in
@@ -66,7 +66,7 @@ process.env['TMPDIR'] = runDir
 process.env['NODE_COMPILE_CACHE'] ??= join(root, 'node_modules', '.cache', 'compiled')
 
 /**
- * The longest time of a test run in milliseconds. So a test that never ends fails the run and does not block it for
+ * A test run that takes longer than this many milliseconds fails. So a test that never ends cannot block the run for
  * ever.
  */
 const longest = 60 * 60_000
@@ -80,7 +80,7 @@ function interrupt(by: string): void {
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, interrupt)
 setTimeout(() => interrupt(`its time limit of ${longest / 60_000} minutes`), longest).unref()
 
-/** Jest leads a process group, so that its workers end with it. */
+/** Sends the signal to a Jest process and its workers. Each Jest process leads its own process group. */
 function endGroup(leader: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-leader, signal)
@@ -90,8 +90,8 @@ function endGroup(leader: number, signal: NodeJS.Signals): void {
 }
 
 /**
- * These messages of Jest are not shown. One is about our own results file, and one about a phase in which no file
- * matches the patterns of the caller.
+ * These messages of Jest are not shown. The first message names our own results file. The second message comes if the
+ * caller's patterns match no file of a phase.
  */
 const ofNoUse = /^Test results written to: |^No tests found, exiting with code 0$/
 
@@ -122,8 +122,8 @@ async function runPhase({ name, args }: Phase, env: NodeJS.ProcessEnv): Promise<
   const { pid } = child
   if (pid === undefined) return countResults(null, 1)
   running.add(pid)
-  // The run folder has only one record for the role `stack`. Each phase except `clients` replaces it. A Jest process
-  // without a record ends by itself when this process ends (end-with-parent.ts).
+  // The run folder has only one record for the role `stack`. Each phase except `clients` replaces this record. A Jest
+  // process without a record ends by itself when this process ends (end-with-parent.ts).
   if (name !== 'clients') recordProcess(runDir, 'stack', pid)
   const code = await new Promise<number>((resolve) => {
     child.once('error', () => resolve(1))

@@ -1,8 +1,8 @@
 import type pg from 'pg'
 
 /**
- * Returns the forms in which a database or a log can contain a text: unchanged, as bytes in hex, and in base64 at each
- * of its three alignments.
+ * Returns the forms in which a database or a log can contain a text: the text itself, its bytes in hex, and three forms
+ * in base64. Base64 encodes groups of three bytes, and the text can begin at each position in a group.
  */
 export function formsOf(text: string): string[] {
   const base64 = ['', 'x', 'xx'].map((before) => {
@@ -14,9 +14,9 @@ export function formsOf(text: string): string[] {
 }
 
 /**
- * Finds every column in the database, as `table.column`, that contains one of these texts in some form. The list of
- * columns comes from the database, so that columns that are added later are checked too. Needs the connection of a
- * superuser.
+ * Returns every column of the database that contains one of these texts in a form of `formsOf`. Writes a column as
+ * `table.column`. The list of columns comes from the database itself, so new columns are checked too. Needs the
+ * connection of a superuser.
  */
 export async function columnsHolding(client: pg.Client, texts: readonly string[]): Promise<string[]> {
   const patterns = texts.flatMap(formsOf).map((form) => `%${form.replace(/[\\%_]/g, '\\$&')}%`)

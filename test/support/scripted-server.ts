@@ -13,9 +13,9 @@ export interface Arrived {
 export interface Scripted {
   readonly status: number
   readonly headers?: Record<string, string>
-  /** The body of the answer. It is sent as JSON, but a text is sent unchanged. */
+  /** The body of the answer. A string is sent unchanged. Every other value is sent as JSON. */
   readonly body?: unknown
-  /** A function that writes the answer itself, in place of `body`. It need not end the answer. */
+  /** Writes the body of the answer, in place of `body`. The function need not end the answer. */
   readonly write?: (response: ServerResponse) => void
 }
 

@@ -8,7 +8,10 @@ import { promisify } from 'node:util'
 
 const textOf = (page: string): string => readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8')
 
-/** Returns the `sh` blocks of a page in the repository: all blocks, or those below one second-level heading. */
+/**
+ * Returns the `sh` blocks of a page in the repository. With `heading`, returns only the blocks below this second-level
+ * heading.
+ */
 export function shellBlocks(page: string, heading?: string): string[] {
   const text = textOf(page)
   const section = heading === undefined ? text : (text.split(`\n## ${heading}\n`)[1] ?? '').split('\n## ')[0]
@@ -16,8 +19,8 @@ export function shellBlocks(page: string, heading?: string): string[] {
 }
 
 /**
- * Returns the outputs that a page shows below its `sh` blocks, trimmed. A block that prints nothing has no output on
- * the page.
+ * Returns the trimmed outputs that a page shows below its `sh` blocks. A block that prints nothing has no output on the
+ * page.
  */
 export function shownOutputs(page: string): string[] {
   const blocks = textOf(page).matchAll(/^```sh\n.*?^```\n\n```\n(.*?)^```$/gms)

@@ -2,15 +2,15 @@ import { readFileSync } from 'node:fs'
 
 /*
  * Checks requests to the stand-in for Slack against Slack's published description of its Web API. A method or argument
- * that is missing there is an issue. Slack has not changed the description since 2020, so `newer` adds arguments that
- * only Slack's pages describe. The values of arguments are not checked.
+ * that is missing in the description is an issue. Slack has not changed the description since 2020, so `newer` adds
+ * arguments that only Slack's pages describe. The values of arguments are not checked.
  */
 
 interface Method {
   /** The name, for example `chat.postMessage`. */
   readonly id: string
   readonly arguments: readonly string[]
-  /** The description's example of an answer. */
+  /** An example of an answer of the method, from the description. */
   readonly answer: unknown
 }
 
@@ -36,5 +36,5 @@ export function issuesOf(id: string, form: string): string[] {
     .map((name) => `${id}: no argument ${name}`)
 }
 
-/** Returns the description's example of the answer of a method. */
+/** Returns the example of an answer of the method, from the description. */
 export const exampleOf = (id: string): unknown => methods.find((each) => each.id === id)?.answer

@@ -4,19 +4,19 @@ import { emulatorToken, spareToken, startEmulator, type Emulator } from './emula
 import { issuesOf } from './slack-described.ts'
 
 /**
- * The server keeps an idle connection open for this many milliseconds. A client closes it earlier, even on a busy
- * machine. So a client never sends a request over a connection that the server is closing.
+ * The server keeps an idle connection open for this many milliseconds. A client closes its connection earlier, even on
+ * a busy machine. So a client never sends a request over a connection that the server is closing.
  */
 const keepAlive = 60_000
 /** This is enough tokens for the 10,000 messages of `MANY_MESSAGES=1`, with four requests for each message. */
 const spareTokens = 16
 
 /**
- * Starts the stand-in for Slack of the package `emulate`. It stores the metadata of messages, and always shows it. It
- * ignores `oldest` and pages of threads, and has no `previous_names`. It knows the name of a channel only without `#`,
- * so the `#` is removed here. Requests use the administrator's tokens in turn, so that no test reaches the hourly limit
- * of a token. If Slack's client sends a request that Slack does not describe (slack-described.ts), the answer is the
- * status 418.
+ * Starts a stand-in for Slack: the Slack emulator of the package `emulate`, with a proxy in front. The emulator stores
+ * the metadata of messages, and always shows them. It ignores `oldest` and pages of threads, and has no
+ * `previous_names`. The emulator knows the name of a channel only without `#`, so the proxy removes the `#`. The proxy
+ * uses the administrator's tokens in turn, so that no test reaches the hourly limit of a token. If Slack's client sends
+ * a request that Slack does not describe (slack-described.ts), the proxy answers with the status 418.
  */
 export async function startSlack(seed: Record<string, unknown> = {}): Promise<Emulator> {
   const emulator = await startEmulator('slack', seed, spareTokens)
@@ -40,8 +40,8 @@ export async function startSlack(seed: Record<string, unknown> = {}): Promise<Em
         return
       }
       const headers = { authorization, 'content-type': type, 'content-length': Buffer.byteLength(body) }
-      // Each request gets its own connection, because the emulator may close an open connection just when it is used
-      // again.
+      // Each request gets its own connection. Otherwise the emulator could close an open connection just when a request
+      // uses it.
       const asked = askServer(`${emulator.url}${request.url}`, { method: 'POST', agent: false, headers })
       asked.on('response', (answer) => {
         response.writeHead(answer.statusCode ?? 502, { 'content-type': 'application/json' })
@@ -75,7 +75,7 @@ export interface SlackMessage {
   readonly metadata?: unknown
 }
 
-/** Slack's answer to a method of its API. */
+/** Calls a method of Slack's API and returns the answer. Throws an error if the answer is not `ok`. */
 export async function askSlack(base: string, method: string, body: object): Promise<SlackAnswer> {
   const answer = await fetch(`${base}/${method}`, {
     method: 'POST',

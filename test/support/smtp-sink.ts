@@ -1,18 +1,21 @@
 import type { SMTPServerSession } from 'smtp-server'
 import { listenForMail, type LocalMailServer, type ReceivedMail } from '../../src/stack/mail-catcher.ts'
 
-/** How the sink treats a mail; assign `sink.behaviour` at any time. */
+/** How the sink treats a mail. A test can assign `sink.behaviour` at any time. */
 export type SinkBehaviour =
   | { kind: 'accept' }
   /** Accepts the mail, but answers its final dot only after `release()`. */
   | { kind: 'hold' }
-  /** Answers a recipient only after `release()`. So the mail is being sent, and its final dot has not been sent yet. */
+  /**
+   * Answers a recipient only after `release()`. Until then, the mail is being sent, and its final dot has not been
+   * sent.
+   */
   | { kind: 'pause' }
   /** Accepts the mail, or loses it if `taken` is false. Then closes the connection without answering the final dot. */
   | { kind: 'drop'; taken: boolean }
   /**
-   * Refuses the mail at the step `at`, with the status `code`. With `only`, `rcpt` refuses only the named recipient.
-   * `data` always answers 500.
+   * Refuses the mail at the step `at`, with the status `code`. If `only` is set, `rcpt` refuses only this recipient.
+   * `data` always answers 500. It affects only connections that open later.
    */
   | { kind: 'refuse'; at: 'connect' | 'mail' | 'rcpt' | 'data' | 'dot'; code: number; only?: string }
 
@@ -29,7 +32,7 @@ export interface SmtpSink extends LocalMailServer {
   behaviour: SinkBehaviour
   /** The accepted mails, in the order in which the sink accepted them. */
   readonly deliveries: readonly Delivery[]
-  /** Number of final dots that have arrived, whether or not the mail was accepted. */
+  /** The number of final dots that have arrived. The final dots of refused mails count too. */
   readonly dots: number
   /** Number of deliveries with exactly this Message-ID or subject. */
   count(idOrSubject: string): number
@@ -41,7 +44,7 @@ export interface SmtpSink extends LocalMailServer {
   dotsReached(n: number): Promise<void>
 }
 
-/** `onDelivery` runs before the sender gets the answer 250. */
+/** Starts the sink. `onDelivery` runs before the sender gets the answer 250. */
 export async function startSmtpSink(
   options: { onDelivery?: (delivery: Delivery) => Promise<void> } = {},
 ): Promise<SmtpSink> {

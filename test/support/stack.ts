@@ -4,9 +4,9 @@ import { startTemporal, type TemporalOptions, type TemporalServer } from '../../
 import { asAdmin, guardedFolder, startTestPostgres, template, urlOf, type TestPostgres } from './postgres.ts'
 
 /*
- * Servers for tests. A whole test run sets TEST_POSTGRES_ADMIN_URL (see startTestPostgres in postgres.ts), and all test
- * files share this server. If a test file is run alone, it starts a new server. Every server has a guard, so that
- * nothing remains when a test process is killed.
+ * Servers for tests. `npm test` starts one PostgreSQL for all test files and passes it in TEST_POSTGRES_ADMIN_URL. A
+ * test file that runs alone starts its own PostgreSQL. Every server has a guard, so that nothing remains when a test
+ * process is killed.
  */
 
 export interface TestDatabase {
@@ -20,7 +20,10 @@ export interface TestDatabase {
 
 let shared: Promise<TestPostgres> | undefined
 
-/** The server for this test file: the shared server of the test run, or one that ends after the file's last test. */
+/**
+ * Returns the PostgreSQL for this test file. In a whole test run, this is the shared server. Otherwise it is a new
+ * server, which ends after the file's last test.
+ */
 export function testPostgres(): Promise<TestPostgres> {
   const adminUrl = process.env['TEST_POSTGRES_ADMIN_URL']
   shared ??=
@@ -30,7 +33,7 @@ export function testPostgres(): Promise<TestPostgres> {
   return shared
 }
 
-/** A migrated database for one test, cloned from the template in about 50 ms. */
+/** Creates a migrated database for one test. Cloning the template takes about 50 ms. */
 export async function createTestDatabase(): Promise<TestDatabase> {
   const { adminUrl } = await testPostgres()
   const name = `test_${randomBytes(8).toString('hex')}`
@@ -51,8 +54,8 @@ let temporal: Promise<{ server: TemporalServer; stop(): Promise<void> }> | undef
 type DynamicConfig = NonNullable<TemporalOptions['dynamicConfig']>
 
 /**
- * Returns the Temporal development server of this test file, which keeps its data in memory. It has the settings of
- * temporal-dev.yml, except those that the first caller of this function overrides.
+ * Returns the Temporal development server of this test file. The server keeps its data in memory. It has the settings
+ * of temporal-dev.yml. Only the first call of this function can override settings.
  */
 export async function testTemporal(dynamicConfig: DynamicConfig = {}): Promise<TemporalServer> {
   temporal ??= startTestTemporal(dynamicConfig)

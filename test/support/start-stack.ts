@@ -54,11 +54,14 @@ export interface StartedStack {
   processes(): { role: Role; pid: number }[]
   /** Resolves when the stack has ended, with its exit code or the name of the signal. */
   readonly exited: Promise<number | string>
-  /** Sends SIGTERM, or the given signal. When the process has ended, resolves with the exit code. */
+  /**
+   * Sends SIGTERM or the given signal. When the process has ended, resolves with the exit code or the name of the
+   * signal.
+   */
   stop(signal?: NodeJS.Signals): Promise<number | string>
   /**
-   * Sends SIGKILL, and resolves when the process has ended. `all` means the supervisor, its guard and every part at
-   * once.
+   * Sends SIGKILL, and resolves when the killed processes have ended. `all` means the supervisor, its guard and every
+   * part at once.
    */
   kill9(what: 'supervisor' | 'all' | Role): Promise<void>
 }
@@ -76,8 +79,8 @@ export interface StackOptions {
 const main = fileURLToPath(new URL('../../src/programs/main.ts', import.meta.url))
 
 /**
- * Runs `npm start` on the data folder and waits for its `ready` line. Throws with the whole output if that line does
- * not come.
+ * Runs `npm start` on the data folder and waits for its `ready` line. If the stack ends first, throws an error with the
+ * whole output.
  */
 export async function startStack(options: StackOptions): Promise<StartedStack> {
   const { dataDir, env = {}, entry = main, shell = false } = options
@@ -112,7 +115,7 @@ export async function startStack(options: StackOptions): Promise<StartedStack> {
   if (typeof baseUrl !== 'string' || !baseUrl.startsWith('http')) {
     throw new Error(`the stack ended (${baseUrl}) before it was ready:\n${output}`)
   }
-  // Another program than Countersign has no limits to raise.
+  // Only Countersign has limits to raise. Another program has none.
   if (entry === main) await liftLimits(dataDir, baseUrl)
   return {
     dataDir,
@@ -140,8 +143,8 @@ export async function startStack(options: StackOptions): Promise<StartedStack> {
 }
 
 /**
- * Raises the limits, once for each data folder, because tests make more requests and runs per minute than people do.
- * Without a bootstrap.json, the tests must raise the limits themselves.
+ * Raises the limits, because tests make more requests and runs per minute than people do. Does this once for each data
+ * folder. Without a bootstrap.json or with TLS, the tests must raise the limits themselves.
  */
 async function liftLimits(dataDir: string, baseUrl: string): Promise<void> {
   const done = join(dataDir, '..', 'limits-lifted')

@@ -11,8 +11,9 @@ import {
 } from './trello-emulator.ts'
 
 /*
- * Tests the stand-in for Trello with the client and the schemas of trello.js, which are generated from Trello's OpenAPI
- * description. Paths, names of values and answers are checked. How Trello handles the values is not checked.
+ * Tests the stand-in for Trello with trello.js. The client and the schemas of trello.js are generated from Trello's
+ * OpenAPI description. The tests check paths, names of values and answers. They do not check how Trello handles the
+ * values.
  */
 
 test('the descriptions are those of the library', async () => {

@@ -60,8 +60,8 @@ const idOf = (number: number): string => number.toString(16).padStart(24, '0')
 export const listElsewhere = { id: idOf(8), name: 'Elsewhere', idBoard: idOf(9) }
 
 /**
- * Returns a state with the board `board001`, with these lists. Each card is in the first list. A second board,
- * `board009`, has the list `listElsewhere`.
+ * Returns a state with two boards. The board `board001` has the lists `lists`, and all cards are in the first of these
+ * lists. The board `board009` has only the list `listElsewhere`.
  */
 export const trelloWith = (lists: readonly string[], cards: readonly string[] = []): TrelloState => ({
   boards: [
@@ -82,7 +82,8 @@ function cardOf(number: number, idList: string, name: string, desc: string): Tre
 
 const operations = describedIn('trello')
 /**
- * The parameters of nested resources, which Trello's OpenAPI description does not name. This page names them:
+ * The parameters of nested resources. Trello's OpenAPI description does not name these parameters. This page names
+ * them:
  * https://developer.atlassian.com/cloud/trello/guides/rest-api/nested-resources/
  */
 const nested = ['fields', 'filter', 'limit', 'since']
@@ -245,7 +246,7 @@ const cardActionOf = ({ id, type, date, idBoard, idCard }: TrelloAction) => ({
 const isSince = (since: string | undefined, date: string): boolean =>
   since === undefined || Date.parse(date) >= Date.parse(since)
 
-/** Trello accepts values in the query and as JSON. */
+/** Returns the values of a request. Trello accepts values in the query and in a JSON body. */
 async function valuesOf(request: { url: string; text(): Promise<string> }): Promise<Record<string, string>> {
   const text = await request.text()
   const query = Object.fromEntries(new URL(request.url).searchParams)

@@ -1,7 +1,7 @@
-# Calls of the client, questions to the service, and tools.
+# Calls of the client, tools, and questions to the service.
 
 class Call:
-    """A request of the client, from its first byte to its answer."""
+    """A request of the client, with the state of the gateway's work on it."""
 
     def __init__(self, key=None, token=None, name=None):
         self.key = key  # the request's id as the client wrote it; None for a question of the gateway itself
@@ -20,7 +20,7 @@ class Call:
 
 
 class Question:
-    """One call, in the form in which the gateway asks the service about it."""
+    """The data of one question to the service: may this call run?"""
 
     def __init__(self, tool, given, session, use_id, hints):
         self.tool = tool
@@ -35,7 +35,7 @@ class Question:
 
 
 class Tool:
-    """A tool, as the client first saw it in this session of the gateway."""
+    """A tool, with the definition that the client saw first in this session of the gateway."""
 
     def __init__(self, own, definition):
         self.own = own
@@ -66,19 +66,19 @@ class Asked:
 
 
 def usable(value):
-    """Returns a client's id if the service accepts it as an id, else None."""
+    """Returns a client's id if the service accepts this id; otherwise None."""
     fine = isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable()
     return value if fine else None
 
 
 def alone(params, *names):
-    """Returns only these members and the `_meta` of the client, because a server may only get what the service was
-    asked about."""
+    """Returns only the named members and `_meta` of the client's request. The service was not asked about other
+    members, so the server must not get them."""
     return {name: params[name] for name in names + ("_meta",) if name in params}
 
 
 def without_token(meta):
-    """Returns the `_meta` of a request without the progress token; None if no other member is left."""
+    """Returns the `_meta` of a request without the progress token. Returns None if nothing else is in `_meta`."""
     if not isinstance(meta, dict):
         return None
     return {name: value for name, value in meta.items() if name != "progressToken"} or None

@@ -24,8 +24,8 @@ KEEP_SECONDS = 4  # an idle connection is used again within this time, before th
 # Headers of each request to the service.
 HEADERS = ["User-Agent: countersign-mcp/" + VERSION]
 
-# The supported revisions of the protocol, newest first. Revisions that are newer than these have no `initialize`, but
-# every client of a newer revision can also use one of these.
+# The supported revisions of the protocol, newest first. Later revisions have no `initialize`. But every client of a
+# later revision can also use one of these revisions.
 PROTOCOLS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

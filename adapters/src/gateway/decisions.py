@@ -64,8 +64,8 @@ class Decisions:
         while decided["decision"] == "require_approval":
             try:
                 self.wait_for_approval(call, decided, give_up)
-                # The service decides again about an approved call when the call is made. Only its `allow` lets the call
-                # run.
+                # An approval alone does not let the call run: the service decides once more. Only the decision `allow`
+                # lets the call run.
                 again = self.service.decide(body, time.monotonic() + ASK_SECONDS, call)
             except Cancelled:
                 self.withdraw(decided)
@@ -87,7 +87,8 @@ class Decisions:
             raise Denied(blocked(decided))
 
     def wait_for_approval(self, call, decided, give_up):
-        """Returns when the approval is given. Otherwise raises Refused with the next step for the model."""
+        """Returns when an approver has approved the call. Raises Refused if the approval ends in another way, or is
+        still open at `give_up`. Raises Cancelled if the client gives the call up."""
         path = "/authorize/approvals/" + decided["approval_id"]
         call.held = decided
         self.tick(call)
@@ -102,7 +103,7 @@ class Decisions:
             try:
                 found = self.service.ask("GET", "%s?wait=%d" % (path, wait), None, asked_at + wait + 10, call)
             except Unreachable:
-                # The service may be restarting. It keeps its approvals.
+                # The service may be restarting. Its approvals survive a restart, so the wait goes on.
                 found = {"status": "pending"}
             status, comment = found.get("status"), text_of(found, "comment")
             if status == "approved":
@@ -130,8 +131,7 @@ class Decisions:
             path = "/authorize/approvals/%s/cancel" % decided["approval_id"]
             self.service.request("POST", path, b"{}", time.monotonic() + 5)
         except Exception:
-            # The call stays blocked. An error here must not count as a failure in fail mode `open`, which would let the
-            # call run.
+            # The call stays blocked. If this error left the function, fail mode `open` would let the call run.
             pass
 
     def observe_later(self, question, outcome):

@@ -9,8 +9,8 @@ class Event:
 
 
 def lines_of(read):
-    """Yields the lines of a stream without their ends (CR, LF or both). `read` returns more bytes, and b"" at the end
-    of the stream."""
+    """Yields the lines of a stream without their line ends (CR, LF or CRLF). `read` returns the next bytes, or b"" at
+    the end of the stream."""
     buffer, looked, after_return = bytearray(), 0, False
     while True:
         more = read()
@@ -33,8 +33,8 @@ def lines_of(read):
 
 
 def events_of(read):
-    """Yields the complete events of a stream. An event of another type than `message` counts without its data, because
-    the protocol uses only that type."""
+    """Yields the complete events of a stream. The protocol uses only the event type `message`. An event of another type
+    loses its data, but keeps its `id` and `retry`."""
     data, size, kind, number, retry, seen = [], 0, b"", None, None, False
     for line in lines_of(read):
         line = line[3:] if not seen and line.startswith(b"\xef\xbb\xbf") else line

@@ -2,11 +2,11 @@
 
 
 class Forwarding:
-    """The part of the gateway that asks the service about a request, and then sends it to its server."""
+    """The part of the gateway that asks the service about a request, and then sends the request to the right server."""
 
     def question(self, tool, given, meta, hints=None):
-        """Returns the question for the service. It has the client's own ids of the session and the call, if the client
-        sends them."""
+        """Returns the question for the service. If the client sends its own ids of the session and the call, the
+        question has these ids. Otherwise the gateway makes ids."""
         session = usable(meta.get("sessionId"))
         use_id = usable(meta.get("claudecode/toolUseId")) or usable(meta.get("callId"))
         with self.lock:
@@ -26,8 +26,8 @@ class Forwarding:
         question = self.question("mcp__" + full, given, meta, tool.hints)
         self.refuse_changed(tool, name, question)
         self.permit(call, question)
-        # The decision may have taken minutes. It was about the tool as it was at the question, so a tool that has
-        # changed since then is refused.
+        # The decision may have taken minutes. If the tool has changed meanwhile, the call is refused, because the
+        # decision was about the old definition.
         self.refuse_changed(tool, name, question)
         asked = {"name": own}
         if "arguments" in params:
@@ -55,8 +55,8 @@ class Forwarding:
             pass
 
     def ask_upstream(self, call, upstream, method, params, question=None):
-        """Sends a request to a server and waits for its answer. Returns the body of the answer, and the error code if
-        it is an error."""
+        """Sends a request to a server and waits for the answer. Returns the body of the answer and an error code. The
+        code is None if the answer is a result."""
         waiting = Waiting(call)
         upstream.send(method, {k: v for k, v in params.items() if k != "_meta"}, waiting, without_token(params.get("_meta")))
         try:
@@ -85,8 +85,8 @@ class Forwarding:
                 self.permit(call, question)
                 body, code = self.ask_upstream(call, upstream, "resources/read", alone(params, "uri"), question)
             except (Denied, Failed) as error:
-                # Another server may have the resource. The client gets "not found" only if no server was blocked or
-                # failed.
+                # Another server may have the resource, so the next server is asked. If no server has it, the client
+                # gets the first of these errors and not "not found".
                 first = first or error
                 continue
             if code not in (NO_RESOURCE, INVALID_PARAMS):
@@ -98,8 +98,9 @@ class Forwarding:
         return body
 
     def owners(self, uri):
-        """Returns the servers that may have a resource. This is the server that lists it, or else the servers with the
-        best matching template, or else all servers."""
+        """Returns the servers that may have a resource. If a server lists the resource, returns only this server.
+        Otherwise returns the servers whose URI templates match best. The best template has the longest matching text
+        before its first `{`. If no template matches, returns all servers that have resources."""
         self.settle("resources")
         able = [each for each in self.upstreams if each.ready and "resources" in each.capabilities]
         for upstream in able:

@@ -2,10 +2,10 @@
 
 
 class FromClient:
-    """The part of the gateway that reads the client, answers it, and ends calls that the client gives up."""
+    """The part of the gateway that reads and handles the client's messages, and ends calls that the client gives up."""
 
     def read(self):
-        """Reads the client's messages until there are no more."""
+        """Reads the client's messages until the input ends."""
         stream = io.BufferedReader(io.FileIO(0, "rb", closefd=False), 65536)
         try:
             while True:
@@ -157,7 +157,8 @@ class FromClient:
                 found.upstream.later(found.upstream.notify, method, dict(params, progressToken=found.token))
 
     def cancel(self, params):
-        """Handles that the client gives a call up. Ignores unknown and finished ids."""
+        """Handles `notifications/cancelled`, with which the client gives a call up. Ignores ids of unknown and finished
+        calls."""
         reason = params.get("reason")
         if not is_id(params.get("requestId")):
             return
@@ -172,15 +173,15 @@ class FromClient:
         self.give_up(call, reason if isinstance(reason, str) else None)
 
     def give_up(self, call, reason=None):
-        """Stops the work for a call: the wait for an approver, or the server's work on it."""
+        """Stops the work for a call: ends the wait for an approver, or tells the server to stop."""
         upstream = call.upstream
         if upstream is None:
             call.cancelled = True
         else:
             with upstream.lock:
                 call.cancelled = True
-        # Only a wait for an approver is stopped. The answer to a question that was already sent is still awaited: it
-        # may name a new approval, which must then be withdrawn.
+        # Only a wait for an approver is ended here. If the service has not decided yet, the wait for its decision goes
+        # on. This decision may hold the call, and then the new approval must be withdrawn.
         connection = call.connection
         if connection is not None and call.held is not None:
             connection.abort()

@@ -2,7 +2,7 @@
 
 
 class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests):
-    """Connects one client with the servers of the file."""
+    """Connects one client with the servers in the file of `--config`."""
 
     def __init__(self, settings, servers, name):
         from binascii import hexlify
@@ -110,7 +110,8 @@ class Gateway(ToClient, FromClient, Lists, Forwarding, Decisions, ServerRequests
         os._exit(0)
 
     def farewell(self, calls, ended):
-        """Gives up the calls, waits shortly for their withdrawal, and reports the end of the session to the service."""
+        """Gives up the calls. Waits until approvals are withdrawn and finished calls are reported, but at most a
+        second. Then reports the end of the session to the service."""
         for call in calls:
             self.give_up(call)
         limit = time.monotonic() + 1.4

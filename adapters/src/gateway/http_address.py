@@ -9,7 +9,7 @@ HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
 
 class Address:
-    """The address of a server, and the headers with its own credentials."""
+    """The address of a server, and the headers that its entry names, e.g. for its credentials."""
 
     def __init__(self, secure, host, port, target, headers, authorities):
         self.secure = secure
@@ -25,7 +25,8 @@ class Address:
             self.context.minimum_version = ssl.TLSVersion.TLSv1_2
 
     def connect(self, patience):
-        """Opens a connection and checks the certificate. A wait on it ends after `patience` seconds. Raises OSError."""
+        """Opens a connection and checks the certificate. Each later read or write on the connection waits at most
+        `patience` seconds. Raises OSError."""
         from http.client import HTTPConnection, HTTPSConnection
 
         if self.secure:
@@ -80,7 +81,8 @@ def address_of(said, key):
 
 
 def authorities_of(said):
-    """Returns the certificate authorities of `caFile`; None for the authorities of the machine."""
+    """Returns the certificate authorities of `caFile`. Returns None if there is no `caFile`: then the machine's own
+    authorities are used."""
     if "caFile" not in said:
         return None
     try:

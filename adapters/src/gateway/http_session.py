@@ -2,7 +2,8 @@
 
 
 class HttpSession:
-    """For a server over HTTP, this session is used where a local server has its process."""
+    """A session with a server over HTTP. `Upstream.process` is such a session for a server over HTTP, and a process for
+    a local server."""
 
     def __init__(self, address):
         self.address = address
@@ -18,8 +19,8 @@ class HttpSession:
         self.given_up = set()
 
     def request(self, method, body=None, number=None, last=None):
-        """Sends one request. Returns the answer when its head has been read; call `forget` with it at the end. A
-        redirect is not followed, so the credentials go to no other address. Raises Failed."""
+        """Sends one request. Returns the answer as soon as its head has been read. The caller must pass the answer to
+        `forget` at the end. A redirect is not followed, so the credentials go to no other address. Raises Failed."""
         address, connection, extra = self.address, None, {}
         if body is not None:
             extra["Content-Type"] = "application/json"
@@ -32,8 +33,8 @@ class HttpSession:
         accept = {"POST": "application/json, text/event-stream", "GET": "text/event-stream"}.get(method, "*/*")
         extra.update({"Accept": accept, "User-Agent": HEADERS[0].partition(": ")[2], "Connection": "close"})
         try:
-            # A stream (GET) and the answer to a numbered MCP request may take long. All other messages, such as a
-            # notification, have a short limit: a server that does not accept one must not delay the messages after it.
+            # A stream (GET) and the answer to a numbered MCP request may take long. Any other message, such as a
+            # notification, has a short limit. Otherwise a server that does not accept it would delay the next messages.
             waits = number is not None or method == "GET"
             connection = address.connect(IDLE_SECONDS if waits else START_SECONDS)
             self.keep(connection, number)
@@ -114,7 +115,8 @@ def kind_of(answered):
 
 
 def refusal_of(answered, session):
-    """Says why an answer cannot be used; None if it can. Raises SessionEnded."""
+    """Returns why an answer cannot be used; None if it can be used. Raises SessionEnded if the server has ended the
+    session."""
     status = answered.status
     if 200 <= status < 300:
         coding = (answered.getheader("Content-Encoding") or "identity").strip().lower()
@@ -129,7 +131,8 @@ def refusal_of(answered, session):
 
 
 def told_in(answered):
-    """Returns the message of an error, for people."""
+    """Returns the message of an error in brackets, for people. Returns an empty text if the answer has no such
+    message."""
     try:
         found = parse_json(answered.read1(65536).decode("utf-8")) if kind_of(answered) == "application/json" else None
         error = found.get("error") if isinstance(found, dict) else None

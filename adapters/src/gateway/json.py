@@ -1,4 +1,4 @@
-# JSON: strict for the client, lenient for servers.
+# Reads JSON: strictly from the client, and less strictly from servers. Writes JSON.
 
 def finite(digits):
     # Python reads a number beyond the range of doubles as infinity, which JSON does not have. This returns the largest
@@ -7,14 +7,14 @@ def finite(digits):
 
 
 def countable(digits):
-    # A whole number beyond the range of doubles is limited in the same way. Python cannot add it to a double, and
-    # clients read it as infinity.
+    # A whole number beyond the range of doubles becomes the largest double too. Python cannot add such a number to a
+    # double, and clients read it as infinity.
     number = whole(digits)
     return number if abs(number) <= sys.float_info.max else finite(digits)
 
 
-# In a client's message, no name may occur twice in one object. Two programs could read different values, and the
-# service decides about only one of them. A server's results are passed on as they are.
+# In a client's message, no name may occur twice in one object. Otherwise the service could decide about one value, and
+# the server could use the other value. A server's result may repeat a name, because the result is passed on unchanged.
 STRICT = json.JSONDecoder(object_pairs_hook=once, parse_int=whole, parse_constant=constant)
 LOOSE = json.JSONDecoder(parse_int=countable, parse_float=finite, parse_constant=constant)
 _blank = re.compile(r"[ \t\r\n]*")

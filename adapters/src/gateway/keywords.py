@@ -29,12 +29,12 @@ KEYWORDS = dict(
 
 
 def wrong_keyword(schema):
-    """Returns the first keyword of a schema that some client may not be able to compile; None if there is none."""
+    """Returns the first keyword that some client may not be able to compile; None if the schema has no such keyword."""
     return next((name for name, value in schema.items() if not KEYWORDS.get(name, lambda value: False)(value)), None)
 
 
 def is_compiled(schema):
-    """Whether every client can compile this schema of a result."""
+    """Returns whether every client can compile this schema. It is the schema of a tool's results."""
     if wrong_keyword(schema) is not None:
         return False
     known = {"#"}

@@ -2,11 +2,13 @@
 
 
 class Lists:
-    """The part of the gateway that merges the lists of all servers, and finds an entry under its shown name."""
+    """The part of the gateway that merges the lists of all servers. It also finds a tool or prompt by the name that the
+    client sees."""
 
     def adopt(self, upstream, kind, found):
-        """Returns a server's list as the client gets it: with the names that the gateway gives, and without parts that
-        the gateway does not support."""
+        """Returns a server's list as the client gets it. Tools and prompts have the names that the gateway gives. Tools
+        that require tasks are left out. Schemas of results are left out if some client may not be able to compile
+        them."""
         if kind not in self.names:
             return found
         mine = {}
@@ -48,8 +50,8 @@ class Lists:
         return known
 
     def merged(self, kind):
-        """Joins the lists of all servers of a kind, in the order of the file. If two resources have the same address,
-        only the first one stays."""
+        """Joins one kind of list of all servers that are ready. The servers are in the order of the file. If two
+        resources have the same address, only the first one stays."""
         found = [each for upstream in self.upstreams if upstream.ready for each in upstream.items[kind]]
         if kind != "resources":
             return found
@@ -57,7 +59,7 @@ class Lists:
         return [each for each in found if not (str(each.get("uri")) in seen or seen.add(str(each.get("uri"))))]
 
     def settle(self, what):
-        """Waits, for a limited time, for servers that are starting."""
+        """Waits for servers that are starting, at most until LIST_SECONDS after `initialize`."""
         for upstream in self.upstreams:
             event = upstream.settled if what == "tools" else upstream.complete
             event.wait(max(0.0, self.began + LIST_SECONDS - time.monotonic()))
@@ -72,8 +74,8 @@ class Lists:
         return listed
 
     def find(self, kind, shown):
-        """Returns the server of a shown name, and the server's own name for the tool or prompt. Only names that the
-        client was shown are found."""
+        """Returns the server of a tool or prompt, and the server's own name for it. `shown` is the name that the client
+        sees. Raises Wrong for any other name."""
         found = self.names[kind].back.get(shown)
         if found is None:
             self.settle(kind)

@@ -50,14 +50,15 @@ class Message:
         return name in self.values
 
     def raw(self, name):
-        """Returns the member as bytes, exactly as received. Only carriage returns between its parts become spaces,
-        because some clients would read the rest as another message."""
+        """Returns the bytes of a member as they were received, with one exception. A carriage return between two parts
+        becomes a space, because some clients would end the message there."""
         start, end = self.places[name]
         return self.text[start:end].replace("\r", " ").encode("utf-8")
 
 
 def is_other_value(text):
-    """Whether the text is JSON, but neither an object nor a list: a string, a number, `true`, `false` or `null`."""
+    """Returns whether the text is JSON, but neither an object nor a list: a string, a number, `true`, `false` or
+    `null`."""
     try:
         return not isinstance(STRICT.decode(text), (dict, list))
     except (ValueError, RecursionError):
@@ -71,8 +72,8 @@ def is_id(value):
 
 
 def is_sayable(value):
-    """Whether every client can read the value. Otherwise the entry of one server would break the list of all
-    servers."""
+    """Returns whether every client can read the value. If an entry of one server's list cannot be read, a client may
+    lose the lists of all servers."""
     layer, depth = [value], 0
     while layer and depth <= MAX_DEPTH:
         layer = [part for each in layer for part in parts(each)]
@@ -90,8 +91,8 @@ def parts(value):
 
 
 def id_name(value):
-    """Returns one form for all spellings of an id, so that ids compare as clients compare them: `1` is not `"1"`, and
-    1.0 is 1."""
+    """Returns the same bytes for all spellings of one id. Clients compare ids in the same way: 1.0 equals 1, but "1"
+    does not equal 1."""
     return to_json(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 

@@ -1,8 +1,8 @@
 # Names of tools as the client sees them.
 
 def server_token(name):
-    """Returns a server's name as it appears in the names of its tools. It has no double underscore, because otherwise
-    the tools of two servers could get the same name."""
+    """Returns the name that a server has in the names of its tools. This name has no double underscore. Otherwise the
+    tool `c` of a server `a__b` and the tool `b__c` of a server `a` would have the same name."""
     return re.sub("_+", "_", token(name)).strip("_-")
 
 
@@ -23,7 +23,8 @@ class Names:
         self.fulls = set()
 
     def name(self, server, owns):
-        """Gives a shown name to each of a server's own names. Names that need no change come first."""
+        """Gives each of the server's own names a name that the client sees. Own names that need no change come first,
+        so that no changed name takes their place."""
         for own in sorted(owns, key=lambda own: (token(own) != own, own)):
             if (server, own) not in self.given:
                 self._give(server, own)

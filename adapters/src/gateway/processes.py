@@ -1,7 +1,7 @@
 # The servers' processes.
 
 def start_process(command, env, cwd):
-    """Starts a server in a process group of its own, so that its helpers end together with it."""
+    """Starts a server in a process group of its own, so that processes that the server starts end together with it."""
     import subprocess
 
     pipe = subprocess.PIPE
@@ -15,7 +15,7 @@ def start_process(command, env, cwd):
 
 
 def is_alive(process):
-    """Whether any process of the server's group runs."""
+    """Returns whether any process of the server's group runs."""
     if process.poll() is None:
         return True
     if os.name == "nt":
@@ -41,8 +41,8 @@ def end_group(process, number):
 
 
 def end_processes(processes, grace=GRACE_SECONDS):
-    """Ends servers whose input is closed. They have `grace` seconds to end, two more seconds after SIGTERM, and then
-    get SIGKILL."""
+    """Ends servers whose input is closed. Each server has `grace` seconds to end. Then it gets SIGTERM, and
+    GRACE_SECONDS later SIGKILL."""
     steps = [(signal.SIGTERM, GRACE_SECONDS), (getattr(signal, "SIGKILL", None), 1)]
     limit = time.monotonic() + grace
     while True:
@@ -61,8 +61,9 @@ def end_processes(processes, grace=GRACE_SECONDS):
 
 
 class Watch:
-    """A second process that ends the servers if this process is killed, because clients kill a program that ends too
-    slowly. It is told of each server that starts or ends. It acts when this process has ended."""
+    """Starts a second process that ends the servers if the gateway is killed. Clients kill a program that ends too
+    slowly. The gateway tells the second process of each server that starts or ends. The second process acts when the
+    gateway has ended."""
 
     def __init__(self):
         import subprocess
@@ -88,7 +89,8 @@ class Watch:
 
 
 def watch():
-    """Does the work of the second process. The input of the second process ends when the gateway ends."""
+    """Does the work of the second process: waits until its input ends, and then ends the servers that still run. The
+    input ends when the gateway ends."""
     left = set()
     for line in sys.stdin.buffer:
         (left.add if line[:1] == b"+" else left.discard)(int(line[1:]))

@@ -2,7 +2,8 @@
 
 
 class ServerRequests:
-    """The part of the gateway that hands a server's requests to the client, and the client's answers back."""
+    """The part of the gateway that passes a server's requests on to the client, and the client's answers back to the
+    server."""
 
     def server_asks(self, upstream, message, method):
         key, params = message.raw("id"), message.get("params")
@@ -52,15 +53,15 @@ class ServerRequests:
         self.up(line)
 
     def decline(self, asked, text):
-        """Answers a server's request that is not sent to the client."""
+        """Answers a server's request with an error, because the request is not sent to the client."""
         with self.lock:
             known = self.asked.pop(asked.number, None)
         if known is not None:
             asked.upstream.later(asked.upstream.respond, asked.key, error_body(-1, text))
 
     def sample(self, asked, method, params):
-        """Handles a server's question to the client's model. The answer goes to the server, so the service is asked as
-        for a call."""
+        """Handles a server's request to the client's model. The model's answer goes to the server. So the service must
+        first allow the request, as it must allow a call."""
         tool = "mcp__%s__sampling_create_message" % asked.upstream.name
         try:
             self.permit(asked.call, self.question(tool, params, {}))
@@ -84,7 +85,7 @@ class ServerRequests:
         self.take_back(found, params.get("reason"))
 
     def forget_requests(self, upstream):
-        """Takes back the open requests of a server that has ended."""
+        """Cancels the open requests of a server that has ended."""
         with self.lock:
             found = [each for each in self.asked.values() if each.upstream is upstream]
         self.take_back(found, "the server has ended")

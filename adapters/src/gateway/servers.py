@@ -1,6 +1,7 @@
 # Reads the file that names the servers.
 
-# Programs need these variables to start. The rest of the environment may contain secrets.
+# Servers get these variables of the gateway's environment, because programs need them to start. Servers do not get the
+# others, which may contain secrets.
 POSIX_BASE = "HOME LANG LANGUAGE LC_ALL LC_CTYPE LOGNAME PATH SHELL TERM TMPDIR TZ USER".split()
 WINDOWS_BASE = (
     "ALLUSERSPROFILE APPDATA COMMONPROGRAMFILES COMSPEC HOMEDRIVE HOMEPATH LOCALAPPDATA PATH PATHEXT "
@@ -21,8 +22,8 @@ class Server:
         self.is_remote = "url" in self.said or self.said.get("type", "stdio") != "stdio"
 
     def command(self):
-        """Returns the program with its arguments, the environment and the folder. Raises Failed if the server cannot be
-        started."""
+        """Returns three things: the program with its arguments, the environment, and the working folder. The folder is
+        None if the entry names none. Raises Failed if the server cannot be started."""
         said = self.said
         args, named = said.get("args", []), said.get("env", {})
         if not isinstance(said.get("command"), str) or said["command"] == "":
@@ -42,7 +43,7 @@ class Server:
             raise Failed("its `args` have the service's key, which no server may get")
         import shutil
 
-        # On Windows `npx` is a file `npx.cmd`, which only `which` finds.
+        # On Windows, `npx` is the file `npx.cmd`. Only `which` finds this file.
         found = shutil.which(words[0], path=env.get("PATH"))
         if found is None:
             raise Failed("the program `%s` cannot be found" % words[0])
@@ -56,13 +57,13 @@ class Server:
 def base_environment():
     names = WINDOWS_BASE if os.name == "nt" else POSIX_BASE
     found = {name: value for name, value in os.environ.items() if name.upper() in names or name.startswith("LC_")}
-    # Removes functions, which old shells export as variables.
+    # Old shells export functions as variables. Such a variable is left out.
     return {name: value for name, value in found.items() if not value.startswith("()")}
 
 
 def expand(text):
     """Replaces `${VAR}` and `${VAR:-default}` with the value of the variable, as in `.mcp.json`. Raises Failed for a
-    variable that is not set."""
+    variable that has no value and no default, and for the variable of the service's key."""
 
     def value(found):
         name, default = found.group(1), found.group(2)

@@ -6,15 +6,15 @@ class KeptConnection(Connection):
     kept_at = 0.0  # when the last answer ended
 
     def abort(self):
-        """Ends the wait of another thread on this connection."""
+        """Ends the wait of another thread for an answer on this connection."""
         try:
             self.socket.shutdown(sockets.SHUT_RDWR)
         except (OSError, AttributeError):
             pass
 
     def is_fresh(self):
-        """Whether this open connection can be used again: it was used a short time ago, and since then the service has
-        neither closed it nor sent data."""
+        """Returns whether this open connection can be used again. Its last use must be at most KEEP_SECONDS ago. Since
+        then, the service must not have closed it or sent data on it."""
         if time.monotonic() - self.kept_at > KEEP_SECONDS:
             return False
         try:
@@ -49,23 +49,24 @@ class Service:
         return KeptConnection(self.settings, until)
 
     def opened(self, connection, call):
-        """Links the connection with its call: from now on, giving the call up can end the wait for the answer."""
+        """Stores the connection in its call. If the call is given up later, `give_up` can abort the connection. Raises
+        Unreachable if the call is given up already."""
         if call is not None:
             call.connection = connection
             if call.cancelled:
                 raise Unreachable("given up")
 
     def request(self, method, path, body, until, call=None):
-        """Sends one request and returns the status and body of its answer. Raises Unreachable if the connection fails,
-        if no answer comes in time, or for a status of 5xx. Raises Refused if the answer is not HTTP. A redirect is not
-        followed, so the key goes nowhere else. Giving the call up ends the request."""
+        """Sends one request and returns the status and body of its answer. Raises Unreachable if the connection fails
+        or is aborted, if no answer comes in time, or if the status is 5xx. Raises Refused if the answer is not HTTP.
+        Does not follow redirects, so the key goes to no other address."""
         while True:
             connection = self.connection(until)
             used = connection.socket is not None
             try:
                 return connection.exchange(method, path, body, lambda: self.opened(connection, call))
             except Unreachable:
-                # The service may have closed a connection that was kept open, before it read the request. Then the
+                # The service may have closed a connection from an earlier request before it read this request. Then the
                 # request is sent again.
                 if not used or connection.heard or time.monotonic() >= until or (call is not None and call.cancelled):
                     raise
@@ -82,7 +83,7 @@ class Service:
                     connection.close()
 
     def ask(self, method, path, body, until, call=None):
-        """Sends a request and returns the JSON object of its answer. Raises Refused for every status but 200."""
+        """Sends a request and returns the JSON object of its answer. Raises Refused if the status is not 200."""
         return answered_object(*self.request(method, path, body, until, call))
 
     def decide(self, body, until, call=None):

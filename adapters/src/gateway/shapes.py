@@ -99,7 +99,7 @@ SHAPES = {
     "resources": dict(CONTENT, **{"uri": is_text, "size?": is_number}),
     "templates": dict(CONTENT, uriTemplate=is_text),
 }
-# The gateway passes these messages on without asking the service.
+# The gateway passes these notifications of servers on to the client, and does not ask the service about them.
 NOTICES = {
     "notifications/message": {"level": one_of(*LEVELS), "_meta?": is_object},
     "notifications/resources/updated": {"uri": is_text, "_meta?": is_object},
@@ -108,7 +108,7 @@ NOTICES = {
 
 
 def fault_of(kind, entry):
-    """Says why an entry of a server's list is left out; None if it stays."""
+    """Returns why an entry of a server's list is left out; None if the entry stays."""
     if not isinstance(entry, dict):
         return "no object"
     wrong = wrong_member(SHAPES[kind], entry)
@@ -134,6 +134,6 @@ def is_choice(value):
 
 
 def is_target(value):
-    """Whether a reference may lead to this schema. The schema must not be a reference itself, because references can
-    form a circle."""
+    """Returns whether a reference may lead to this schema. The schema must not be a reference itself, because
+    references can form a circle."""
     return isinstance(value, bool) or "$ref" not in value

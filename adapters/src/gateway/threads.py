@@ -4,8 +4,8 @@ _said = SimpleQueue()
 
 
 def log(text):
-    """Writes a line for people to standard error. If the client does not read these lines, they are dropped, so that
-    they never stop a call."""
+    """Writes a line for people to standard error. If the client does not read standard error, new lines are dropped. So
+    the log never stops a call."""
     if _said.qsize() < 1000:
         _said.put(("countersign: " + plain(text, 2000) + "\n").encode("utf-8", "replace"))
 

@@ -2,7 +2,7 @@
 
 
 class ToClient:
-    """The part of the gateway that answers the client and tells it of changes."""
+    """The part of the gateway that writes answers and notifications to the client."""
 
     def write(self, line):
         with self.out_lock:
@@ -24,7 +24,8 @@ class ToClient:
                 del self.open[call.name]
 
     def progress(self, call, value, total=None, message=None):
-        """Sends progress to the client. The number always rises, and no progress follows the answer."""
+        """Sends progress of a call to the client. Each number is higher than the one before. No progress is sent after
+        the call's answer."""
         if call.token is None or isinstance(value, bool) or not isinstance(value, (int, float)):
             return
         with self.out_lock:
@@ -55,7 +56,7 @@ class ToClient:
         self.write(line)
 
     def changed(self, *kinds):
-        """Tells the client which lists have changed since it read them."""
+        """Tells the client which lists have changed since the client read them."""
         for kind in kinds:
             with self.lock:
                 stale = kind in self.told_lists and self.told_lists[kind] != self.merged(kind)

@@ -1,7 +1,7 @@
 # One server of the organization, for both kinds of connection.
 
-# The lists of a server, by kind: the method that reads the list, the member of the result that has the list, and the
-# capability that a server with such a list declares.
+# For each kind of list: the method that reads the list, the member of the result with the entries, and the capability
+# that the server must declare.
 LISTS = {
     "tools": ("tools/list", "tools", "tools"),
     "prompts": ("prompts/list", "prompts", "prompts"),
@@ -29,7 +29,8 @@ class Waiting:
         self.queue.put(reason)
 
     def get(self, timeout=None):
-        """Returns the answer. Raises Failed if there will be none, or if it does not come in time."""
+        """Waits for the answer and returns it. Raises Failed if the request ends without an answer, or if no answer
+        comes in time."""
         try:
             found = self.queue.get(True, timeout)
         except Empty:
@@ -40,7 +41,7 @@ class Waiting:
 
 
 class Forwarded:
-    """A tool call that a server works on. Its answer goes to the client unchanged."""
+    """A tool call that was sent to a server. The server's answer goes to the client unchanged."""
 
     def __init__(self, gateway, call, question):
         self.gateway = gateway
@@ -60,8 +61,8 @@ class Forwarded:
 
 
 class Upstream(UpstreamProcess):
-    """One of the organization's servers: its process, which is started again when it ends, and its lists, e.g. of
-    tools."""
+    """One of the organization's servers. If the server's process ends, it is started again. This class also has the
+    server's lists, e.g. of tools."""
 
     def __init__(self, gateway, server):
         self.gateway = gateway
@@ -119,8 +120,8 @@ class Upstream(UpstreamProcess):
             self.stop(process)
 
     def fetch(self, kind):
-        """Reads all pages of one list of the server. Raises Failed if the server ends. If the server refuses, the list
-        is empty."""
+        """Reads all pages of one list of the server. If the server refuses a page, the list ends before this page.
+        Raises Failed if the server ends or does not answer in time."""
         method, member, capability = LISTS[kind]
         found, faults, seen, params = [], [], set(), {}
         while capability in self.capabilities and len(seen) < MAX_PAGES:
@@ -229,8 +230,8 @@ class Upstream(UpstreamProcess):
             write_all(process.stdin.fileno(), data)
 
     def send(self, method, params, waiting, meta=None):
-        """Sends a request. If the call has a progress token, the server gets the gateway's own token. Raises Failed if
-        the server does not run, and Cancelled if the client has given the call up."""
+        """Sends a request and returns its number. If the call has a progress token, the server gets this number as its
+        token. Raises Failed if the server does not run, and Cancelled if the client has given the call up."""
         call = waiting.call
         head = b',"method":' + to_json(method) + b',"params":'
         body = to_json(params)
@@ -254,8 +255,8 @@ class Upstream(UpstreamProcess):
         return number
 
     def ask(self, method, params, timeout, lenient=False):
-        """Sends a request of the gateway itself, and returns its result. If the server refuses, returns None
-        (`lenient`) or raises Failed."""
+        """Sends a request of the gateway itself and returns the result. If the server refuses, returns None (with
+        `lenient`) or raises Failed (without `lenient`). Also raises Failed if no answer comes in time."""
         waiting = Waiting()
         number = self.send(method, params, waiting)
         try:

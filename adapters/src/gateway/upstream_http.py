@@ -2,8 +2,7 @@
 
 
 class UpstreamHttp(Upstream):
-    """A server over HTTP, which the gateway does not start. It has an HttpSession where a local server has its
-    process."""
+    """A server over HTTP. The gateway does not start this server, so `process` is an HttpSession and not a process."""
 
     def run(self):
         """Keeps a session open until the gateway ends."""
@@ -80,7 +79,8 @@ class UpstreamHttp(Upstream):
             session.given_up.discard(number)
 
     def exchange(self, session, number, data, last=None):
-        """Posts a request, or asks for the rest of its answer if `data` is None."""
+        """Posts the request `data` and handles the answer. If `data` is None, asks for the rest of an answer, after the
+        event `last`."""
         answered = session.request("GET" if data is None else "POST", data, number, last)
         try:
             self.read_answer(session, number, answered)
@@ -136,7 +136,8 @@ class UpstreamHttp(Upstream):
                 return
 
     def resume(self, session, number):
-        """Resumes a stream that ended before its answer, as long as the server allows it."""
+        """Resumes a stream that ended before the answer came. Raises Failed if the server has sent no event id, or if
+        MAX_RESUMES tries have brought no new event."""
         tries = 0
         while self.is_open(session, number) and not session.over.is_set():
             last, pause = session.resume_at.get(number, (None, None))
@@ -155,7 +156,8 @@ class UpstreamHttp(Upstream):
             tries = 0 if session.resume_at.get(number, (None, None))[0] != last else tries + 1
 
     def listen(self, session):
-        """Keeps the stream open for messages that belong to no request. A server need not have this stream."""
+        """Keeps a stream open for the server's messages that belong to no request. Not every server has such a
+        stream."""
         failures = 0
         while not session.over.is_set():
             began = time.monotonic()
@@ -171,8 +173,8 @@ class UpstreamHttp(Upstream):
             session.over.wait(max(pause, BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS)) - 1] if failures else 0))
 
     def listen_once(self, session):
-        """Reads the stream of messages once. Returns whether the server may have this stream, so that another try makes
-        sense."""
+        """Reads the stream of `listen` until the stream ends. Returns false if the status shows that another try makes
+        no sense."""
         answered = session.request("GET", None, None, session.resume_at.get(None, (None, 0))[0])
         try:
             refusal = refusal_of(answered, session)
@@ -183,7 +185,8 @@ class UpstreamHttp(Upstream):
             session.forget(answered)
 
     def tell(self, data):
-        """Posts a message that needs no answer, and waits until it has arrived."""
+        """Posts a message that needs no answer, and waits until the server has confirmed the message. Writes an error
+        to the log."""
         session = self.process
         if session is None or session.over.is_set():
             return
@@ -218,6 +221,6 @@ class UpstreamHttp(Upstream):
 
 
 def one_line(data):
-    """Returns a message without line breaks, because the client reads one message per line. In JSON, line breaks can
-    only stand between the parts."""
+    """Returns a message in which every line break is a space, because the client reads one message per line. This
+    changes no value, because JSON allows line breaks only between its parts."""
     return data.replace(b"\r", b" ").replace(b"\n", b" ")

@@ -65,8 +65,8 @@ class UpstreamProcess:
             self.close_input()
         self.gateway.workers.run(self.begin, process)
         over.wait()
-        # The last output may still arrive. The wait is short, because helpers of the server may keep the pipe open for
-        # ever.
+        # The last output may still arrive. The wait is short, because processes that the server has started may keep
+        # the pipe open for ever.
         quiet.wait(0.5)
         self.down(process)
 
@@ -101,7 +101,7 @@ class UpstreamProcess:
             pass
 
     def down(self, process):
-        """Handles the end of the server: answers its open requests with an error and removes its lists."""
+        """Handles the end of the server. Its open requests get an error, and the client no longer sees its lists."""
         with self.lock:
             open_calls, self.pending = self.pending or {}, None
             was_ready, self.ready = self.ready, False
@@ -127,7 +127,7 @@ class UpstreamProcess:
         self.notify("notifications/initialized")
 
     def agreed(self, protocol):
-        """A local server needs no protocol version in later messages."""
+        """Does nothing: a local server needs no protocol version in later messages."""
 
     def end_one(self, waiting, reason):
         """Ends one open request with an error. If this fails, the other requests still end."""
@@ -137,7 +137,8 @@ class UpstreamProcess:
             log("the gateway failed (%s)" % type(error).__name__)
 
     def close_input(self):
-        # A thread that is just writing to the server may block for ever, so the lock is not awaited for long.
+        # Another thread may be writing to the server and may block for ever. So this waits only a short time for the
+        # lock.
         if self.write_lock.acquire(timeout=0.2):
             try:
                 self.process.stdin.close()

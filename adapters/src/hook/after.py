@@ -1,4 +1,4 @@
-# The commands `post` and `end`, and notes of ended sessions that could not be sent yet.
+# The commands `post` and `end`, and the notes of ended sessions. A note stays until the service knows of the end.
 
 def outcome_of(event):
     """Returns the outcome of a finished call, `ok` or `error`. The output itself stays on this machine."""
@@ -44,7 +44,8 @@ def report(call, outcome, settings, answer):
 
 def end(answer, options):
     """Reports the end of the session. A note stays on this machine until the service has accepted the report. If the
-    time is too short, a background process sends the report, or else the next `pre`."""
+    service does not accept the report within a second, a background process tries for a minute. After that, the next
+    `pre` starts another try."""
     session_id = session_of(read_event())
     if session_id is None:
         raise Refused("the client named no session")
@@ -61,7 +62,8 @@ def end(answer, options):
 
 
 def send_end(settings, session_id, until):
-    """Sends the end of a session. Returns whether the service has accepted it, or refused it for good."""
+    """Reports the end of a session. Returns true if the service has accepted the report, or has refused it for good.
+    Returns false if another try makes sense."""
     try:
         body = to_json({"session_id": session_id, "reason": "the client's session ended"})
         status, _ = request(settings, "POST", "/authorize/sessions/end", body, until)
@@ -73,13 +75,13 @@ def send_end(settings, session_id, until):
 
 
 def spool():
-    """The folder with a note for each ended session that the service does not know yet. A note is a file with only the
-    session's id."""
+    """Returns the folder of the notes. There is one note for each ended session that the service does not know of yet.
+    The note is a file that contains only the session's id."""
     return os.path.join(own_folder(), "ended-sessions")
 
 
 def own_folder():
-    """This program's folder in the user's home."""
+    """Returns this program's folder in the user's home."""
     if os.name == "nt":
         return os.path.join(os.environ.get("LOCALAPPDATA") or os.path.expanduser("~"), "Countersign")
     return os.path.join(os.path.expanduser("~"), ".countersign")
@@ -93,7 +95,7 @@ def end_file(settings_url, session_id):
 
 
 def keep_end(settings, session_id):
-    """Writes the note of an ended session. Returns its path, or None if it cannot be written."""
+    """Writes the note of an ended session. Returns the path of the note, or None if it cannot be written."""
     folder = spool()
     name = os.path.join(folder, end_file(settings.api_url, session_id))
     draft = "%s.%d" % (name, os.getpid())
@@ -108,8 +110,8 @@ def keep_end(settings, session_id):
 
 
 def left_ends(folder):
-    """Returns the names of the notes in the folder. HOME may name any folder. So other files are left out, and a folder
-    of another user is not read."""
+    """Returns the names of the notes in the folder. HOME may name any folder, so other files are left out. A folder
+    that another user owns or can change is not read."""
     try:
         status = os.lstat(folder)
         names = os.listdir(folder)
@@ -124,7 +126,8 @@ def left_ends(folder):
 
 
 def flush_ends(settings, call, options):
-    """Handles notes of ended sessions: deletes the note of this session, and sends the others in a background process."""
+    """Handles the notes of ended sessions. Deletes the note of this session, because the session goes on. Sends the
+    other notes in a background process."""
     folder = spool()
     names = [name for name in left_ends(folder) if "." not in name]
     if not names:
@@ -171,8 +174,8 @@ def flush(answer, options):
 
 
 def flush_all(options):
-    """Sends the notes of ended sessions of this service, sorted by name. Stops if the service cannot be reached.
-    Returns whether all notes were handled."""
+    """Reports the noted sessions of this service, and deletes their notes. Also deletes every note that is older than
+    seven days. Returns false at the first report that fails and can be tried again; otherwise true."""
     settings = Settings(options.config)
     settings.check()
     folder = spool()

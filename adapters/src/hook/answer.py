@@ -1,7 +1,7 @@
 # The only answer of this process.
 
 class Answer:
-    """Standard output gets exactly one JSON object, written by one thread.
+    """Writes the only answer of this process. Standard output gets at most one JSON object, and one thread writes it.
 
     All other output, such as warnings, goes to standard error. If a single byte came before the object, some clients
     would run a denied call."""
@@ -28,7 +28,8 @@ class Answer:
         self.waiting_for = None  # settings and decision of a held call while it waits for an approver
 
     def deny(self, reason, before_exit=None):
-        """Blocks the call. The reason is written first, because some clients read an empty standard error as consent."""
+        """Blocks the call. The reason is written first, because some clients read an empty standard error as
+        consent."""
         self._claim()
         reason = plain(reason, 2000)
         write_all(2, (reason + "\n").encode("utf-8", "replace"))
@@ -38,7 +39,7 @@ class Answer:
         os._exit(2)
 
     def allow(self, note=None):
-        """Lets the client continue. The note is written for its log."""
+        """Lets the client continue. The note goes to standard error, for the client's log."""
         self._claim()
         if note is not None:
             write_all(2, (plain(note, 2000) + "\n").encode("utf-8", "replace"))
@@ -47,8 +48,8 @@ class Answer:
         os._exit(0)
 
     def is_unheard(self):
-        """Returns true if the reader of standard output has closed it. This also works if another process has started
-        the hook."""
+        """Returns true if the reader has closed standard output. This also works if another process, such as a shell,
+        stands between the client and the hook."""
         import select
 
         if self._out is None or not hasattr(select, "poll"):
@@ -66,8 +67,8 @@ class Answer:
 
 
 def deny_line(dialect, event, reason):
-    """Returns a denial in the client's form, as one line of ASCII JSON. For an unknown client it combines the forms of
-    all clients."""
+    """Returns a denial as one line of ASCII JSON, with the members that the client reads. For an unknown client, the
+    line has the members of all clients."""
     claude = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason}
     if dialect in ("claude", "codex", "vscode") or (dialect == "copilot" and event == "PreToolUse"):
         said = {"hookSpecificOutput": claude}

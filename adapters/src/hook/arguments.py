@@ -1,7 +1,7 @@
 # Adds arguments under the names that rules use.
 
-# Other names that clients use for the arguments of rules: {tool: {name in rules: other names}}. The hook adds the name
-# of the rules and keeps the client's argument.
+# Other names that clients use for an argument: {tool: {name in rules: other names}}. The hook adds the argument under
+# the name in rules, and keeps the client's own argument. Example: for `Bash`, the value of `cmd` is added as `command`.
 ARGUMENT_NAMES = {
     "Bash": {"command": ("cmd", "script")},
     "PowerShell": {"command": ("cmd", "script")},
@@ -20,7 +20,7 @@ ARGUMENT_NAMES = {
     "WebFetch": {"url": ("urls", "uri")},
 }
 
-# The argument of each tool that is the path of a file or folder.
+# For each tool: the argument whose value is the path of a file or folder.
 PATH_NAMES = {
     "Read": "file_path",
     "Write": "file_path",
@@ -35,9 +35,9 @@ PATH_NAMES = {
 
 
 def canonical_arguments(dialect, tool, arguments, cwd):
-    """Returns the client's arguments, and adds the arguments that rules use, under Claude Code's names. If an argument
-    was given under several names, it gets all values, because the hook cannot know which one the client uses. A path
-    also gets its absolute form."""
+    """Returns the client's arguments, and adds arguments under the names that rules use. These are Claude Code's names.
+    If the client gives an argument under several names, the added argument has all these values, because the hook
+    cannot know which one the client uses. For a path, the absolute path is added too."""
     names = {} if dialect in (None, "claude") else dict(ARGUMENT_NAMES.get(tool, {}))
     path = PATH_NAMES.get(tool)
     if path is not None:
@@ -60,8 +60,8 @@ def canonical_arguments(dialect, tool, arguments, cwd):
 
 
 def add(arguments, name, given):
-    """Adds an argument: one value unchanged, several values as an object. A list is not used, because in a list
-    `contains` compares whole elements."""
+    """Adds an argument. A single value is added unchanged. Several values, or values from a list, become an object:
+    {"1": ..., "2": ...}. They do not become a list, because in a list `contains` compares whole elements."""
     each = single(given)
     if len(each) > 1 or (each and any(isinstance(value, list) for value in given)):
         arguments[name] = {str(at): value for at, value in enumerate(each, 1)}
@@ -70,7 +70,8 @@ def add(arguments, name, given):
 
 
 def single(given):
-    """Returns the given values as one list. Elements of lists are values of their own. Each text occurs once."""
+    """Returns all values in one flat list: each element of a list becomes a value. A text that occurs several times is
+    returned once."""
     rest, each, texts = list(reversed(given)), [], set()
     while rest:
         value = rest.pop()
@@ -84,8 +85,8 @@ def single(given):
 
 
 def commands(arguments, names):
-    """Returns the command as text, also if it is given as a list of words. Refuses two different commands, because the
-    hook cannot know which one runs."""
+    """Returns the command as text, once for each name that has it. A list of words becomes one text. Refuses two
+    different commands, because the hook cannot know which one runs."""
     given = [(name, as_command(arguments[name])) for name in names if arguments.get(name) is not None]
     for name, text in given[1:]:
         if text != given[0][1]:
@@ -109,7 +110,7 @@ def quoted(word):
 
 
 def replaced_files(replacements):
-    """Returns the files of VS Code's tool that makes several replacements."""
+    """Returns the files that VS Code's tool for several replacements changes."""
     each = replacements if isinstance(replacements, list) else []
     return [one["filePath"] for one in each if isinstance(one, dict) and isinstance(one.get("filePath"), str)]
 
@@ -119,12 +120,12 @@ OTHER_MARKS = ("*** Begin Patch", "*** End Patch", "*** End of File")
 
 
 def patched_files(patch, cwd):
-    """The files that a patch in Codex's form changes."""
+    """Returns the files that a patch in Codex's format changes."""
     return [path for _, path in patch_headers(patch, cwd)]
 
 
 def patch_headers(patch, cwd):
-    """Returns the headers of a patch in Codex's form: [(mark, path)]. Codex allows blanks around a header. Refuses a
+    """Returns the headers of a patch in Codex's format: [(mark, path)]. Codex allows blanks around a header. Refuses a
     line that looks like an unknown header, because another program may accept it as a header."""
     if not isinstance(patch, str):
         return []
@@ -154,9 +155,9 @@ PATCH_PROGRAMS = ("apply_patch", "applypatch")
 
 
 def shell_patches(command, cwd):
-    """Returns the file changes that Codex makes itself when a shell command applies a patch: [(tool, arguments)]. If
-    the command first enters another folder, paths count in both folders, because the patch may apply in either of
-    them."""
+    """Returns the file changes of a shell command that applies a patch: [(tool, arguments)]. Codex makes these changes
+    itself. If the command first enters another folder, each path is returned for both folders, because the patch may
+    apply in either of them."""
     if not isinstance(command, str) or "*** Begin Patch" not in command:
         return []
     commands = Line(command).commands
@@ -187,13 +188,14 @@ def is_absolute(path):
 
 
 def collapsed(path):
-    """Returns a path without `.`, `..` and double slashes. This looks only at the text, as the clients do."""
+    """Returns a path without `.`, `..` and double slashes. This looks only at the text and not at the disk, as the
+    clients do."""
     found = os.path.normpath(path)
     return "/" + found.lstrip("/") if found.startswith("//") else found
 
 
 def plain_forms(path, cwd):
-    """Returns the absolute paths that a client may find for this path, without `.` and `..`."""
+    """Returns the absolute paths that a client may mean with this path. They are without `.` and `..`."""
     if not isinstance(path, str):
         return []
     places = [os.path.join(cwd or "", path)] if cwd is not None or os.path.isabs(path) else []
@@ -203,7 +205,8 @@ def plain_forms(path, cwd):
     if path[:5].lower() == "file:":
         from urllib.parse import unquote
 
-        # The path may begin with the name of a machine. So the path is added with its first part and without it.
+        # The path may begin with the name of a machine. So the path is added twice: with its first part, and without
+        # it. Example: `file://host/a` becomes `/host/a` and `/a`.
         named = unquote(path[5:]).lstrip("/")
         root = "" if os.name == "nt" else "/"
         places += [root + named, root + named.partition("/")[2]]
@@ -211,7 +214,7 @@ def plain_forms(path, cwd):
 
 
 def addresses(text):
-    """Returns the web addresses in a text, because the prompt of Gemini's web_fetch contains its addresses."""
+    """Returns the web addresses in a text. Gemini's web_fetch gets its addresses in the text of its prompt."""
     found = []
     for word in text.split() if isinstance(text, str) else ():
         starts, at = [], word.find("://")
@@ -220,7 +223,7 @@ def addresses(text):
             if scheme.endswith(("http", "https")):
                 starts.append(at - (5 if scheme == "https" else 4))
             at = word.find("://", at + 1)
-        # A word can contain several addresses. The first one is the whole rest of the word, because the others may be
+        # A word can contain several addresses. The first one goes on to the end of the word, because the others may be
         # in its query. Each other address ends where the next one begins.
         for start, end in zip(starts, [None] + starts[2:] + [None]):
             found.append(word[start:end].rstrip(".,;:!?)]}>\"'"))

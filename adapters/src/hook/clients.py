@@ -2,7 +2,7 @@
 
 SECONDS = {"pre": 90, "post": 15, "end": 2}
 
-# The events of each client, and the command of the hook that each event starts.
+# For each client: its events, each with the hook's command that the client starts on this event.
 EVENTS = {
     "claude": (("PreToolUse", "pre"), ("PostToolUse", "post"), ("PostToolUseFailure", "post"), ("SessionEnd", "end")),
     "codex": (("PreToolUse", "pre"), ("PostToolUse", "post"), ("SessionEnd", "end")),
@@ -12,8 +12,8 @@ EVENTS = {
     "opencode": (("tool.execute.before", "pre"), ("tool.execute.after", "post"), ("dispose", "end")),
 }
 
-# The paths of a client's settings. The first path is below the user's home. The others are for all users, on Linux,
-# macOS and Windows.
+# The paths of a client's settings. The first path is below the user's home. The other three are for all users: on
+# Linux, macOS and Windows. None means that no such file is known.
 SETTINGS_FILES = {
     "claude": (
         ".claude/settings.json",
@@ -53,12 +53,13 @@ SETTINGS_FILES = {
         "C:\\ProgramData\\opencode\\opencode.json",
     ),
 }
-# With this variable a user chooses another folder for the client's settings, in place of e.g. `.claude`.
+# A user can choose another folder for a client's settings with these variables. Example: CLAUDE_CONFIG_DIR names a
+# folder that replaces `.claude`.
 HOME_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME", "copilot": "COPILOT_HOME"}
 
 # Claude Code reads `onFailure` from this version on. An older version runs the call if a hook fails.
 CLAUDE_MINIMUM = "2.1.295"
-# The oldest version of each client that blocked denied calls in tests.
+# For each client: the oldest version that blocked denied calls in tests.
 MINIMUM_VERSIONS = {"claude": CLAUDE_MINIMUM, "codex": "0.169.0", "gemini": "0.61.0", "copilot": "1.0.102", "opencode": "1.18.33"}
 PROGRAMS = {"claude": "claude", "codex": "codex", "gemini": "gemini", "copilot": "copilot", "opencode": "opencode"}
 PACKAGES = {
@@ -75,7 +76,7 @@ TOML_MARK = "  # countersign"
 
 
 def gemini_home():
-    """Returns the folder that has `.gemini`. The variable replaces the user's home for Gemini CLI."""
+    """Returns the folder that contains `.gemini`. For Gemini CLI, GEMINI_CLI_HOME replaces the user's home."""
     return os.environ.get("GEMINI_CLI_HOME") or os.path.expanduser("~")
 
 
@@ -96,7 +97,7 @@ class Place:
         self.record = os.path.join(self.folder, "installed.json")
 
     def at(self, path):
-        """Returns the path inside the folder of an image, if --root names one."""
+        """Returns the path inside the folder of --root. Without --root, returns the path unchanged."""
         return self.root + path if self.root else path
 
     def settings_file(self, client):

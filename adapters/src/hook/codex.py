@@ -12,8 +12,8 @@ def codex_wanted(place):
 
 
 def toml_values(lines):
-    """Reads lines of TOML. Returns the text of each value by (table, key), and the line number of each table by
-    (table,)."""
+    """Reads lines of TOML. Returns one dictionary with two kinds of keys: (table, key) leads to the text of a value,
+    and (table,) leads to the line number of a table."""
     table, found = "", {}
     for number, line in enumerate(lines):
         bare = line.split("#")[0].strip()
@@ -27,8 +27,8 @@ def toml_values(lines):
 
 
 def codex_entries(place, path, findings):
-    """Returns our `pre` command lines in the requirements. Reports missing options without which users could get around
-    the hook."""
+    """Returns our `pre` command lines in the requirements. Reports each missing option, because users could get around
+    the hook without it."""
     import json
 
     text = read_text(path) or ""
@@ -51,7 +51,7 @@ def toml_without_ours(text):
 
 def toml_with_ours(place, python, text):
     """Returns Codex's requirements with our hooks. The text is changed line by line, because Python reads TOML only
-    from 3.11 on and cannot write it. Each of our lines has a mark. Refuses files that would need other changes."""
+    from 3.11 on and cannot write it. Each of our lines has a mark. Refuses a file if adding lines is not enough."""
     import json
 
     lines = toml_without_ours(text).splitlines(True)

@@ -7,7 +7,7 @@ KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "}",
 
 
 def program_words(words):
-    """Returns the words from the program's name on."""
+    """Returns the words from the program's name on. Example: the words of `if A=1 ls -l` become those of `ls -l`."""
     at = 0
     while at < len(words) and (words[at] in KEYWORDS or ("=" in words[at] and words[at].split("=")[0].isidentifier())):
         at += 1
@@ -25,7 +25,8 @@ class Simple:
 
 
 def is_terminal(word):
-    """Whether this file may be the terminal: a name such as `/dev/tty`, or an open descriptor."""
+    """Returns whether this file may be the terminal. Examples: `-`, `/dev/tty`, and an open descriptor such as
+    `/dev/fd/3`."""
     if word in TERMINALS:
         return True
     if word.startswith("/proc/"):
@@ -107,7 +108,8 @@ class Line:
         return at + 1
 
     def substitution(self, text, at):
-        """Handles the beginning of a command whose output becomes text, or its end if it is in backticks."""
+        """Handles the beginning of a substitution: `$(`, `<(`, `>(` or a backtick. Also handles the end of a
+        substitution in backticks."""
         if text[at] != "`":
             self.add("$" if text[at] == "$" else SUBSTITUTED)
             self.end_command()

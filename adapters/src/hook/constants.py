@@ -4,8 +4,8 @@ MAX_INPUT = 32 * MIB  # maximum bytes of an event. With escapes, an event can be
 USAGE = "usage: service_hook.py pre|post|end|install|doctor [--dialect claude|codex|gemini|copilot|cursor|vscode|opencode]"
 COMMANDS = ("pre", "post", "end", "flush", "deliver")
 
-# The seconds for which each client waits for the hook, if the command line has no --timeout. This is the value that
-# `install` writes, or the client's own default if that is shorter. After this time, all clients run the call.
+# For how many seconds each client waits for the hook, if the command line has no --timeout. The value is the one that
+# `install` writes, or the client's own default if the default is shorter. After this time, all clients run the call.
 CLIENT_TIMEOUT = {"claude": 90, "codex": 90, "gemini": 60, "copilot": 30, "cursor": 30, "vscode": 30, "opencode": 90}
 UNKNOWN_TIMEOUT = 30
 

@@ -4,8 +4,9 @@ COPILOT_POLICY = "copilot-policy"
 
 
 def parts_of(place, client):
-    """Returns the client and the further settings that a managed installation of it needs. Copilot CLI runs a project's
-    hooks after our hook. They can change a call that was already judged, unless only managed hooks are allowed."""
+    """Returns the names of the settings that an installation writes: the client, and for some managed clients one more.
+    Copilot CLI runs a project's hooks after our hook, and they can change a call that was already judged. So its
+    managed policy must allow only managed hooks."""
     if client == "copilot" and place.managed and os.name != "nt":
         return [client, COPILOT_POLICY]
     if client == "opencode" and place.managed:
@@ -14,7 +15,8 @@ def parts_of(place, client):
 
 
 def copilot_around(place, findings):
-    """Reports how others can get around the hook: users if the policy is missing, or the project in this folder."""
+    """Fails if others can get around the hook. For a managed hook, the policy must forbid other hooks. For a user's own
+    hook, the project, the user and the plugins must have no other hooks for `preToolUse`."""
     if place.managed:
         if os.name != "nt":
             path = place.settings_file(COPILOT_POLICY)
@@ -34,8 +36,8 @@ def copilot_home():
 
 
 def project_hooks(folder):
-    """Returns the files of the project and of the user that have hooks for the event before a call. Copilot CLI runs
-    these hooks too."""
+    """Returns the files with other hooks for `preToolUse`. These are files of the project and of the user. Copilot CLI
+    runs these hooks too."""
     files = []
     for own in (os.path.join(folder, ".github", "hooks"), os.path.join(copilot_home(), "hooks")):
         try:

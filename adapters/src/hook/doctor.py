@@ -1,7 +1,7 @@
 # The command `doctor`: checks of the settings.
 
 class Findings:
-    """Prints the findings, line by line."""
+    """Prints the findings line by line, and then gives the verdict."""
 
     def __init__(self):
         self.failed = False
@@ -85,8 +85,8 @@ def doctor(words):
 
 
 def entries_of(place, client, findings):
-    """Returns our `pre` command lines in a client's settings: [list of words, or a line]. Reports settings that switch
-    the hook off."""
+    """Returns our `pre` commands in a client's settings. Each command is a list of words or one line. Reports settings
+    that switch the hook off."""
     try:
         if client == "opencode":
             return opencode_entries(place, findings)
@@ -133,8 +133,8 @@ def entries_of(place, client, findings):
 
 
 def switched_off(place, path, settings, ours, findings):
-    """Reports settings in the hook's file, or in files beside it, with which others can switch Claude Code's hook
-    off."""
+    """Reports settings with which others can switch Claude Code's hook off. Checks the file with the hook, and the
+    files beside a managed file."""
     if not place.managed:
         if ours and settings.get("disableAllHooks") is True:
             findings.fail("`disableAllHooks` switches the hook off: remove it, or install --managed")
@@ -163,8 +163,8 @@ def fragments(path):
         return []
 
 
-# For each client, the project's settings that can switch hooks off: the files in the project's folder, the path of the
-# setting in these files, and the value that switches hooks off.
+# For each client: the files with a project's settings, the path of a setting in these files, and the value of this
+# setting that switches hooks off.
 PROJECT_FILES = {
     "claude": ((".claude/settings.json", ".claude/settings.local.json"), ("disableAllHooks",), True),
     "gemini": ((".gemini/settings.json",), ("hooksConfig", "enabled"), False),
@@ -182,7 +182,7 @@ PROJECT_FILES = {
 
 
 def by_its_user(client, findings):
-    """Reports that a user's own hook can be switched off. Fails if the project's settings do so."""
+    """Reports that a user's own hook can be switched off. Fails if the project's settings switch it off."""
     findings.enforced = False
     findings.note(
         "%s: everybody who can write the user's or the project's files can switch a user's installation off, "

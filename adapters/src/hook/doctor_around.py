@@ -1,6 +1,6 @@
-# The command `doctor`: ways to get around the hook that a client leaves open (docs/agents-reference.md).
+# The command `doctor`: finds open ways around the hook (docs/agents-reference.md).
 
-# Known ways to get around a managed hook, which `install` cannot prevent. Each client has some, so `doctor` calls no
+# Known ways around a managed hook. `install` cannot close these ways. Each tested client has some, so `doctor` calls no
 # client protected.
 OPEN_WAYS = {
     "claude": (
@@ -38,8 +38,8 @@ COPILOT_SERVERS = (
 
 
 def by_its_client(client, findings):
-    """Says how a user or a repository can still get around a managed hook. The verdict is then `works` and not
-    `protected`."""
+    """Prints how a user or a repository can still get around a managed hook. If there is such a way, the verdict is at
+    most `works`, and not `protected`."""
     ways = OPEN_WAYS.get(client, ())
     if client == "copilot":
         ways += copilot_servers()
@@ -49,7 +49,8 @@ def by_its_client(client, findings):
 
 
 def copilot_servers():
-    """Returns the way by a repository's MCP servers; nothing if the managed settings allow no server."""
+    """Returns a text if a repository's MCP servers can get around the hook. Returns nothing if the managed settings
+    allow no server."""
     if os.name == "nt":
         return (COPILOT_SERVERS % "the managed settings",)
     path = Place(True).settings_file(COPILOT_POLICY)
@@ -57,14 +58,14 @@ def copilot_servers():
 
 
 def codex_variables(findings):
-    """Fails if the file from which Codex reads variables has a variable that keeps the hook from starting."""
+    """Fails if Codex's file `.env` has a variable that keeps the hook from starting."""
     path = os.path.join(os.environ.get("CODEX_HOME") or os.path.join(os.path.expanduser("~"), ".codex"), ".env")
     for variable in stopping_variables(path):
         findings.fail("`%s` in %s keeps the hook from running: remove it" % (variable, path))
 
 
 def by_its_project(client, findings):
-    """Fails if something in this folder's project, or in an extension, can get around a user's own hook."""
+    """Fails if something in this folder's project, in an extension or in a plugin can get around a user's own hook."""
     if client == "gemini":
         for path in extension_hooks():
             told = "an extension's hook in %s can change a call after it was judged: remove it, or install --managed"
@@ -95,7 +96,7 @@ def by_its_project(client, findings):
 
 
 def extension_hooks():
-    """Returns the files in extensions of Gemini CLI that have hooks for the event before a call."""
+    """Returns the files of Gemini CLI's extensions that have hooks for `BeforeTool`."""
     folder, found = os.path.join(gemini_home(), ".gemini", "extensions"), []
     try:
         names = sorted(os.listdir(folder))
@@ -123,7 +124,7 @@ def codex_around(told, lines, findings):
 
 
 def settings_or_none(path):
-    """Returns a client's settings; None if they cannot be read. Other checks report that."""
+    """Returns a client's settings; None if the settings cannot be read."""
     try:
         return parse_json((read_text(path) or "{}").lstrip("\ufeff") or "{}")
     except (Refused, ValueError):

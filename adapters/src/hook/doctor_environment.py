@@ -1,19 +1,21 @@
 # The command `doctor`: variables and shells that keep a hook from starting, or start another program in its place.
 
-# These variables can make the loader of programs start something other than the hook, or nothing.
+# The loader of programs reads variables whose names begin like this. They can make it start another program than the
+# hook, or no program.
 LOADER_VARIABLES = ("LD_", "DYLD_")
-# These variables can make a shell start something else, or make Claude Code put a program before the command.
+# Variables whose names begin like this can make a shell start another program. Or they can make Claude Code put another
+# program before the hook's command.
 SHELL_VARIABLES = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV", "BASH_FUNC_", "ENV", "PS4")
-# Those of SHELL_VARIABLES that count in a client's own environment. `ENV` and exported functions do not reach the hook
-# from there.
+# The variables of SHELL_VARIABLES that count in a client's own environment. `ENV` and exported functions do not reach
+# the hook from there.
 SHELL_ENVIRONMENT = ("CLAUDE_CODE_SHELL", "SHELLOPTS", "BASHOPTS", "BASH_ENV")
 # Many machines set these variables for their own programs. So `own_environment` notes them, but does not fail.
 LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 
 
 def settings_environment(client, managed, findings):
-    """Checks whether the `env` of Claude Code's settings, in the user's home and in this folder, can keep the hook from
-    running."""
+    """Fails if `env` in Claude Code's settings can keep the hook from running. Checks the settings in the user's home
+    and in this folder."""
     if client != "claude":
         return
     names = LOADER_VARIABLES if managed else LOADER_VARIABLES + SHELL_VARIABLES
@@ -31,10 +33,10 @@ def settings_environment(client, managed, findings):
 
 
 def own_environment(client, managed, findings):
-    """Checks whether an environment variable can keep the hook from running. A client that is started here passes this
+    """Fails if an environment variable can keep the hook from running. A client that is started here passes this
     environment on to the hook."""
-    # Gemini CLI's managed settings keep these variables from hooks. A managed Claude Code or Copilot CLI starts the
-    # hook without a shell.
+    # With managed settings, Gemini CLI removes these variables from the environment of hooks. A managed Claude Code or
+    # Copilot CLI starts the hook without a shell.
     names = () if managed and client == "gemini" else LOADER_VARIABLES
     if not managed or client not in ("claude", "copilot", "gemini"):
         names += SHELL_ENVIRONMENT
@@ -49,8 +51,8 @@ def own_environment(client, managed, findings):
 
 
 def as_started(client, line, managed):
-    """Returns the words with which a client starts this command, and the environment of the hook; None means the
-    present environment."""
+    """Returns how a client starts this command: the words, and the environment of the hook. The environment is None if
+    it is that of this process."""
     import shutil
 
     if isinstance(line, list):
@@ -71,7 +73,8 @@ def as_started(client, line, managed):
 
 
 def login_shell():
-    """Returns the shell with which Codex starts hooks: the user's own shell, if Codex knows it."""
+    """Returns the shell with which Codex starts hooks. This is the user's own shell if Codex knows it, and otherwise
+    `/bin/bash` or `/bin/sh`."""
     try:
         import pwd
 
@@ -83,7 +86,8 @@ def login_shell():
 
 
 def run_line(line, known=None, event=b""):
-    """Runs a hook's command. Returns its exit code, standard output and standard error."""
+    """Runs a hook's command. Returns its exit code, standard output and standard error. The code is None if the command
+    cannot be run or takes too long."""
     import subprocess
 
     pipe = subprocess.PIPE

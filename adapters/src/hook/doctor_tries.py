@@ -29,8 +29,8 @@ def try_version(client, findings):
 
 
 def try_trust(lines, managed, findings):
-    """Checks whether Codex runs the hook. Without a message, Codex skips a user's hook that is not trusted, and a
-    managed hook that it does not find."""
+    """Checks whether Codex runs the hook. Codex skips a user's hook that is not trusted, and a managed hook that it
+    does not find. Codex shows no message about this."""
     import shutil
 
     program = shutil.which(PROGRAMS["codex"])
@@ -52,8 +52,8 @@ def try_trust(lines, managed, findings):
 
 
 def codex_hooks(program):
-    """Asks Codex's own server for the hooks that it runs in the user's home and in this folder. Returns None if it does
-    not answer."""
+    """Asks `codex app-server` which hooks Codex runs in the user's home and in this folder. Returns None if there is no
+    usable answer."""
     import subprocess
     from threading import Timer
 
@@ -143,7 +143,7 @@ def without_denial(settings, code, told):
 
 
 def try_call(folder, settings, session, changed):
-    """Runs the hook for a harmless call with changed settings. Returns exit code, standard output and standard
+    """Runs the hook with changed settings, for a harmless call. Returns the exit code, standard output and standard
     error."""
     import subprocess
 
@@ -172,13 +172,13 @@ def try_call(folder, settings, session, changed):
 
 
 def try_key(settings, session, findings):
-    """Checks whether the key belongs to the organization of the settings. A key on an agent's machine should only be
-    able to ask for decisions. For such a key, the service does not even say whose key it is."""
+    """Checks whether the key belongs to the organization of the settings. A key on an agent's machine should have only
+    the scope agents:authorize. The service does not tell such a key whose key it is."""
     try:
         scopes = ask(settings, "GET", "/me", None, time.monotonic() + 10).get("scopes")
     except (Refused, Unreachable):
         scopes = None
-    # The scopes are a map of scope to boolean, or a list.
+    # `scopes` is a list, or an object that maps each scope to true or false.
     held = [scope for scope in scopes if not isinstance(scopes, dict) or scopes[scope]] if scopes else []
     if any(scope != "agents:authorize" for scope in held):
         findings.note("this key can do more than ask: make one with only the scope agents:authorize")

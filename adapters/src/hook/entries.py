@@ -8,8 +8,8 @@ def command_words(place, python, client, command):
 
 
 def shell_line(words, blocking):
-    """Returns a command line for /bin/sh. `blocking`: every failure becomes exit code 2, even if Python is missing,
-    because clients run the call for every other exit code."""
+    """Returns a command line for /bin/sh. If `blocking` is true, every failure ends with exit code 2, even if Python is
+    missing. Clients would run the call after any other exit code."""
     import shlex
 
     line = " ".join(shlex.quote(word) for word in words)
@@ -48,9 +48,9 @@ def hook_entry(place, python, client, event, command):
         one.update(gemini_path(place))
     if client == "claude" and (os.name == "nt" or place.managed):
         # The hook starts without a shell, because a variable such as SHELLOPTS could keep a shell from running it. This
-        # is safe from version CLAUDE_MINIMUM on, where `onFailure` blocks a call if the hook does not start. Outside
-        # Windows, `args` stands only in managed settings: a user's settings are also read by clients that do not know
-        # `args`.
+        # is safe from version CLAUDE_MINIMUM on, where `onFailure` blocks a call if the hook does not start. On other
+        # systems than Windows, a user's settings do not get `args`, because clients that do not know `args` also read
+        # these settings.
         one.update({"command": words[0], "args": words[1:]})
     if client == "claude" and blocking:
         one["onFailure"] = "block"
@@ -95,7 +95,8 @@ def without_ours(settings):
 
 
 def options_of(place, client, settings):
-    """Returns the options, by path, that keep others from switching the hooks off."""
+    """Returns the options that the settings need: {path: value}. Most of them keep others from switching the hooks
+    off."""
     if client == "claude" and place.managed:
         asked = settings.get("requiredMinimumVersion")
         newer = isinstance(asked, str) and version_of(asked) > version_of(CLAUDE_MINIMUM)
@@ -125,8 +126,8 @@ def look_up(settings, path):
 
 
 def put(settings, path, value):
-    """Returns a copy with the value at the path. The value None removes the entry, and the tables that are then
-    empty."""
+    """Returns a copy of the settings with the value at the path. The value None removes the entry. Tables that become
+    empty are removed too."""
     found = dict(settings)
     if len(path) > 1:
         below = put(settings.get(path[0]) or {}, path[1:], value)
@@ -139,7 +140,7 @@ def put(settings, path, value):
 
 
 def with_ours(place, python, client, settings):
-    """Returns settings with our hooks, after the existing hooks."""
+    """Returns settings with our hooks. For each event, our hook comes after the existing hooks."""
     found = without_ours(settings)
     for path, value in options_of(place, client, settings).items():
         found = put(found, path, value)

@@ -5,7 +5,7 @@ FREE_TEXT = ("apply_patch",)
 
 
 class Call:
-    """One tool call in the form in which the service is asked about it."""
+    """One tool call, with the data that the service is asked about."""
 
     def __init__(self, dialect, event, session_id, tool, arguments, use_id, refused, also=()):
         self.dialect = dialect
@@ -19,8 +19,9 @@ class Call:
 
 
 def detect(given, event):
-    """Returns the dialect of an event. This is the given dialect, unless the event certainly comes from another client
-    that reads the same settings."""
+    """Returns the dialect of an event. This is the given dialect, if there is one. But VS Code also reads the settings
+    of Claude Code and Copilot CLI, so an event of VS Code gets `vscode`. If no dialect is given, the members of the
+    event show it. Returns None if they do not show a dialect."""
     name = event.get("hook_event_name")
     if given in (None, "claude", "copilot") and "hookEventName" in event:
         return "vscode"

@@ -1,7 +1,7 @@
 # Reads and changes settings files.
 
 def version_of(text):
-    """Returns the first version in a text, such as 2.1.295, as a tuple of numbers."""
+    """Returns the first version in a text as a tuple of numbers. Example: 2.1.295 becomes (2, 1, 295)."""
     import re
 
     found = re.search(r"\d+(?:\.\d+)+", text)
@@ -9,7 +9,7 @@ def version_of(text):
 
 
 def read_text(path):
-    """Returns a file's text with its own line ends; None if the file does not exist."""
+    """Returns a file's text with unchanged line ends; None if the file does not exist."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             return file.read()
@@ -45,7 +45,7 @@ def pretty(value):
 
 
 def like(text, before):
-    """Gives the new text the byte order mark and the line ends of the text before it."""
+    """Returns the new text with the byte order mark and the line ends of the old text."""
     if before is None:
         return text
     mark = "\ufeff" if before.startswith("\ufeff") else ""
@@ -68,7 +68,8 @@ def missing_folders(path):
 
 
 class alone:
-    """A lock. While it is held, no other run of `install` writes to these files."""
+    """A lock on the folder of an installation. While one run of `install` has the lock, other runs wait. There is no
+    lock on Windows."""
 
     def __init__(self, folder, private):
         self.folder = folder
@@ -89,8 +90,8 @@ class alone:
 
 
 class Change:
-    """One file before and after a change; None means no file. A client's settings keep their mode. A copy of their
-    first original stays until the uninstall. Our own files get the given mode."""
+    """One file, with its text before and after a change. The text is None if there is no file. A client's settings keep
+    their mode, and a copy of the first original stays until the uninstall. Our own files get the given mode."""
 
     def __init__(self, path, before, after, mode, ours=False, copied=None):
         self.path = path
@@ -114,7 +115,7 @@ class Change:
         return "".join(line if line.endswith("\n") else line + "\n" for line in difflib.unified_diff(*texts, *names))
 
     def apply(self, private):
-        """Writes the new text into a file beside the old one, and replaces the old file with it. Or removes the old
+        """Writes the new text to a draft, and replaces the file with the draft. If there is no new text, removes the
         file."""
         path = os.path.realpath(self.path)
         copy = copy_of(path)
@@ -161,7 +162,7 @@ def discard(path):
 
 
 def hidden(text):
-    """Hides the key and the password of a proxy in a text of settings."""
+    """Returns a text of settings without the key, and without the user and password of the proxy."""
     import re
 
     text = re.sub(r'("api_key": ")[^"]*', r"\1(not shown)", text)

@@ -1,7 +1,7 @@
 # Gemini CLI: its options, and settings that switch hooks off.
 
-# These variables can keep a shell, or the loader of programs, from running the hook, or make it run something else
-# first. Gemini CLI also reads them from the `.env` files of projects.
+# These variables can keep a shell or the loader of programs from running the hook. Or they make it run another program
+# first. Gemini CLI also reads these variables from the `.env` files of projects.
 STOPPING_VARIABLES = (
     "BASHOPTS BASH_ENV DYLD_FRAMEWORK_PATH DYLD_INSERT_LIBRARIES DYLD_LIBRARY_PATH ENV GLIBC_TUNABLES LD_AUDIT "
     "LD_BIND_NOW LD_DEBUG LD_LIBRARY_PATH LD_PRELOAD LD_PROFILE LD_SHOW_AUXV LD_TRACE_LOADED_OBJECTS LD_VERBOSE LD_WARN "
@@ -11,8 +11,9 @@ REDACTION = ("security", "environmentVariableRedaction")
 
 
 def gemini_options(place, settings):
-    """Returns the options by path. In a managed file, `hooksConfig` is not an object. So Gemini CLI ignores the
-    `hooksConfig` of users and projects, with `enabled` and `disabled` (docs/decisions/0159)."""
+    """Returns our options: {path: value}. In a managed file, `hooksConfig` is a list and not an object. So Gemini CLI
+    ignores the `hooksConfig` of users and projects. They cannot use its members `enabled` and `disabled`
+    (docs/decisions/0159)."""
     if not place.managed:
         return {("hooksConfig", "enabled"): True}
     blocked, allowed = (look_up(settings, REDACTION + (name,)) for name in ("blocked", "allowed"))
@@ -26,8 +27,8 @@ def gemini_options(place, settings):
 
 
 def gemini_name(settings):
-    """Returns the hook's name: the installed one, or a new random one. If a repository could guess the name, it could
-    switch the hook off."""
+    """Returns the name of the installed hook, or a new random name. A repository that could guess the name could switch
+    the hook off."""
     found = [one.get("name") for one in gemini_hooks(settings) if is_ours(one)]
     if found and isinstance(found[0], str) and found[0].startswith("countersign-"):
         return found[0]
@@ -48,8 +49,8 @@ def gemini_hooks(settings):
 
 
 def gemini_path(place):
-    """Returns the environment of a managed hook. Gemini CLI looks for `bash` in its PATH. A user's own PATH could lead
-    to another `bash`."""
+    """Returns the environment of a managed hook, with a fixed PATH. Gemini CLI looks for `bash` in the PATH, and a
+    user's own PATH could lead to another `bash`."""
     folders = [folder for folder in ("/usr/bin", "/bin") if os.path.exists(place.at(folder + "/bash"))]
     return {"env": {"PATH": ":".join(folders)}} if place.managed and folders else {}
 
@@ -70,7 +71,7 @@ def gemini_switched_off(place, path, settings, ours, findings):
 
 
 def gemini_around(place, hook_settings, findings):
-    """Reports settings in the user's files and in this folder's files that switch the hook off or get around it."""
+    """Reports settings that switch the hook off or get around it. Checks the user's files and this folder's files."""
     names = {one.get("name") for one in gemini_hooks(hook_settings) if is_ours(one)}
     home, here = gemini_home(), os.getcwd()
     for folder in dict.fromkeys((home, here)):
@@ -94,8 +95,8 @@ def gemini_around(place, hook_settings, findings):
 
 
 def dangerous_variables(folder, findings):
-    """Fails if a `.env` file that Gemini CLI may read has dangerous variables. These are the files in this folder, in
-    the folders above it, and in the user's home."""
+    """Fails if a `.env` file that Gemini CLI may read has dangerous variables. Gemini CLI may read such a file in this
+    folder, in the folders above it, and in the user's home."""
     folders = [folder]
     while os.path.dirname(folders[-1]) != folders[-1]:
         folders.append(os.path.dirname(folders[-1]))

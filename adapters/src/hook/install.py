@@ -52,8 +52,9 @@ def arguments(words, name, about):
 
 
 def read_record(place):
-    """Reads the record of earlier installs: the earlier values in each client's settings, {client: {file, created,
-    options: [[path, value]]}}. Also returns its text, to notice changes by another run of `install`."""
+    """Reads the record of earlier installs: {client: {file, created, folders, written, options: [[path, earlier value,
+    our value]]}}. Returns the text of the record, and then the record. The text shows later whether another run of
+    `install` has changed the record."""
     text = read_text(place.at(place.record))
     found = parse_json(text) if text else {}
     return text, found if isinstance(found, dict) else {}
@@ -89,15 +90,15 @@ def client_change(place, python, client, record, uninstall):
     first = text is None or (OUR_NAME not in text and (client in EVENTS or client not in record))
     if first or client not in record:
         noted = dict(noted, created=text is None)
-    # If somebody has changed the file since the last install, neither the copy nor the checksum in the record describes
-    # it any more.
+    # If somebody has changed the file since the last install, the copy of the original is out of date. Then the record
+    # gets no checksum, so that an uninstall does not simply restore the copy.
     untouched = first or noted.get("written") == checksum(text)
     return Change(target, text, after, mode, copied=first or None), dict(noted, written=checksum(after) if untouched else None)
 
 
 def restored(path, text, noted):
-    """Returns the settings without our entries. If the file is as `install` left it, returns the exact text that the
-    file had before `install`."""
+    """Returns the settings without our entries. If the file is as `install` left it, returns the exact text from before
+    `install`. Returns None if the file must be removed."""
     if text is None or (not noted and OUR_NAME not in text):
         return text  # `install` never changed it
     if noted.get("written") == checksum(text):
@@ -120,7 +121,8 @@ def restored(path, text, noted):
 
 
 def as_it_was(path, settings):
-    """Returns the text from before `install`, if its settings without our hooks equal these settings; else None."""
+    """Returns the text from before `install` if its settings equal these settings; otherwise None. Our hooks in that
+    text do not count."""
     kept = read_text(copy_of(path))
     try:
         return kept if kept is not None and without_ours(settings_of(kept, path)) == settings else None
@@ -212,8 +214,8 @@ def additions(place, recorded, record, client, python):
 
 
 def removals(place, recorded, record, client):
-    """Returns the changes that remove one client, or all clients: first the settings, then our own files if no client
-    is left. Also returns the notes of ended sessions that must be deleted."""
+    """Returns the changes that remove one client, or all clients. The settings come first. If no client is left, our
+    own files follow. Also returns the names of the notes that must be deleted."""
     changes, left = [], dict(record)
     for each in [part for one in ([client] if client else sorted(EVENTS)) for part in parts_of(place, one)]:
         try:
@@ -224,8 +226,8 @@ def removals(place, recorded, record, client):
                 raise
         folders = left.pop(each, {}).get("folders", [])
         if left:
-            # `install` made these folders. The settings of another client may be in them too, so the record of another
-            # client takes the folders over.
+            # `install` made these folders. The settings of another client may be in them too. So the folders move to
+            # the record of another client, and an uninstall of that client removes them.
             other = sorted(left)[0]
             left[other] = dict(left[other], folders=left[other].get("folders", []) + folders)
     noting, config, hook = (place.at(path) for path in (place.record, place.config, place.hook))
@@ -255,7 +257,7 @@ def show(changes, rules, ends, notes):
 
 
 def all_gone(changes, place):
-    """Whether no client is left. Then the hook itself is removed now, or was removed earlier."""
+    """Returns whether no client is left: the hook itself is removed now, or was removed earlier."""
     hook = place.at(place.hook)
     return read_text(hook) is None or any(change.path == hook and change.after is None for change in changes)
 

@@ -1,8 +1,8 @@
 # The Python that runs the hook.
 
 def base_python():
-    """Returns this Python. For a virtual environment, returns its base Python, because the environment may be
-    deleted."""
+    """Returns the path of this Python. In a virtual environment, returns its base Python, because the environment may
+    be deleted."""
     return getattr(sys, "_base_executable", None) or sys.executable
 
 
@@ -10,9 +10,9 @@ PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
 
 
 def chosen_python(options):
-    """Returns the path of the Python that the settings name. With --managed, every user must be able to run it, and
-    only root may change it. With --root, this Python is in an image and cannot run here, so only its files are
-    checked."""
+    """Returns the path of the Python for the client's settings. With --managed, every user must be able to run this
+    Python, and only root may change it. With --root, this Python is in an image and cannot run here, so only its files
+    are checked."""
     given = options.python
     if given is not None and not os.path.isabs(given):
         raise Refused("--python needs an absolute path, not `%s`" % given)
@@ -35,9 +35,9 @@ def chosen_python(options):
 
 
 def not_for_everybody(path, root=""):
-    """Says why some user cannot run this program, or could change it; None if neither is so. Checks every folder and
-    symbolic link on the way. Below `root`, links are followed inside the image, and files may belong to the user who
-    builds the image."""
+    """Returns why some user cannot run this program, or can change it; None if there is no such reason. Checks every
+    folder and symbolic link of the path. If `root` is given, links are followed inside the image, and files may belong
+    to the user who builds the image."""
     import stat
 
     left, at, links = path.split("/"), "", 0
@@ -73,6 +73,6 @@ def not_for_everybody(path, root=""):
 
 
 def too_old(python):
-    """Says why this program cannot run the hook; None if it can."""
+    """Returns why this program cannot run the hook; None if it can."""
     code, _, _ = run_line([python, "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 8))"])
     return None if code == 0 else "`%s` is not Python 3.8 or newer" % python

@@ -32,15 +32,15 @@ class Options:
 
 
 def patience(dialect, timeout):
-    """Returns the time limit of this process in seconds. It is a ninth shorter than the wait of the client, and usually
-    at least 1.5 s shorter, because the clock of this process only runs after Python has started."""
+    """Returns the time limit of this process in seconds. It is a ninth shorter than the client's limit, and usually at
+    least 1.5 s shorter, because the clock of this process starts only after Python has started."""
     limit = timeout or CLIENT_TIMEOUT.get(dialect, UNKNOWN_TIMEOUT)
     return limit - max(limit / 9, min(1.5, limit / 2))
 
 
 def guarded(answer, work, options, blocking):
-    """Runs `work` in another thread, and ends the process in time. This thread only waits. So even if a name server is
-    slow or a pipe is full, this thread answers in time, and on a signal."""
+    """Runs `work` in another thread. This thread only waits for the deadline or a signal, and then answers. So the
+    answer comes in time even if `work` waits for a slow name server or a full pipe."""
 
     def run():
         try:
@@ -79,7 +79,8 @@ def guarded(answer, work, options, blocking):
             _signal.signal(getattr(_signal, name), stopped)
     start_new_thread(run, ())
     while time.monotonic() < answer.deadline:
-        # A killed client sends no signal to its hooks. So each second, this checks whether the client still listens.
+        # A killed client sends no signal to its hooks. So while a call is held, this loop checks each second whether
+        # the client still listens.
         if answer.waiting_for is not None and answer.is_unheard():
             stopped(None, None)
         time.sleep(max(0.0, min(1.0, answer.deadline - time.monotonic())))

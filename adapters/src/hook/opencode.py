@@ -164,8 +164,8 @@ def opencode_providers(settings):
 
 
 def with_plugin(place, before, settings):
-    """Returns the managed settings with our plugin. It is the last plugin of the list, so that its changes to the
-    settings count."""
+    """Returns the managed settings with our plugin. Our plugin is the last one in the list, so that no other plugin
+    undoes its changes to the settings."""
     beside = place.at(place.settings_file("opencode")) + "c"
     if os.path.exists(beside):
         raise Refused("`%s` is read after these settings: move it into opencode.json first" % beside)

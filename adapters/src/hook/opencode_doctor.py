@@ -39,7 +39,8 @@ def opencode_entries(place, findings):
 
 
 def try_plugin(place, path, findings):
-    """Tests whether opencode, when started here, runs the plugin, and no other plugin that could get around it."""
+    """Tests whether opencode runs the plugin in this folder. For a managed hook, also tests that opencode runs only
+    plugins of the managed settings."""
     import shutil
     import subprocess
 
@@ -64,8 +65,8 @@ def try_plugin(place, path, findings):
 
 
 def opencode_around(place, findings):
-    """Reports what in the environment, the user's files and this folder's files switches the hook off or gets around
-    it."""
+    """Reports what switches the hook off or gets around it. Checks the environment, the user's files, and the files of
+    this folder and the folders above it."""
     said = os.environ.get
     if place.managed and "OPENCODE_TEST_MANAGED_CONFIG_DIR" in os.environ:
         findings.fail("`OPENCODE_TEST_MANAGED_CONFIG_DIR` replaces the managed settings: remove it from the environment")
@@ -129,8 +130,8 @@ def programs_of(folder, kinds=("plugin", "plugins", "tool", "tools")):
 
 
 def names_plugins(path):
-    """Whether settings name plugins, under the old or the new name of this option. A file with comments is searched as
-    text."""
+    """Returns whether a file of settings names plugins, with the option `plugin` or `plugins`. A file with comments
+    cannot be read as JSON, so its text is searched."""
     text = read_text(path) or ""
     try:
         settings = parse_json(text.lstrip("\ufeff") or "{}")

@@ -9,9 +9,9 @@ def refuse_nobody(config, settings):
 
 
 def refuse_strange_key(settings, until):
-    """An administrator can name the organization. Refuses a key of another organization, before the call is sent. The
-    service is asked once whose key it is, and a note stores the answer. A forged note does no harm: the service decides
-    by the rules of the named organization, or denies the call."""
+    """Refuses a key that is not of the organization that an administrator has named. This happens before the call is
+    sent. The service is asked once whose key it is, and a note stores that the key is right. A forged note does no
+    harm: the service decides by the rules of the named organization, or denies the call."""
     if not settings.must_match:
         return
     path, noted = note_of_key(settings)
@@ -51,8 +51,8 @@ def note_of_key(settings):
 
 
 def checked_keys(place):
-    """Returns the path of this user's note if no hook is left that reads it. HOME may name any folder, so a file that
-    is not a note is left out."""
+    """Returns a list with the path of this user's note. The list is empty if a managed hook still reads the note. HOME
+    may name any folder, so a file that is not a note is left out."""
     path = os.path.join(own_folder(), "key-checked")
     if not place.managed and os.path.exists(Place(True).hook):
         return []

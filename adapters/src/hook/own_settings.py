@@ -48,7 +48,8 @@ def kept_settings(before, after):
 
 
 def replaces_key(before, after):
-    """Whether another key replaces the saved one. The printed changes do not show keys."""
+    """Returns whether a new key replaces the saved key. `install` must say so, because the printed changes do not show
+    keys."""
     old, new = ((parse_json(text) if text else {}).get("api_key") for text in (before, after))
     return None not in (old, new) and old != new
 
@@ -97,8 +98,8 @@ def own_settings(place, before):
 
 
 def way_of(settings):
-    """Returns the proxy and authorities that the settings file must name, because beside a settings file the
-    environment does not count for them."""
+    """Returns the proxy and the authorities for the settings file. The file must name them, because a hook with a
+    settings file does not read them from the environment."""
     found = {}
     if proxy_of(settings) is not None:
         found["https_proxy"] = settings.proxy

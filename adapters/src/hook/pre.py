@@ -39,7 +39,7 @@ def pre(answer, options):
 
 
 def permit(answer, settings, body, give_up):
-    """Returns if the service allows the call. Otherwise answers the client."""
+    """Returns if the service allows the call. Otherwise answers the client with a denial, or raises Refused."""
     answer.asking = True
     decided = decision(answer, settings, body)
     approved = None
@@ -51,7 +51,8 @@ def permit(answer, settings, body, give_up):
             raise Refused(held(decided, "is approved, but does not allow the call"))
         wait_for_approval(answer, settings, decided, give_up)
         approved = decided["approval_id"]
-        # The service decides again about an approved call when the call is made. Only its `allow` lets the call run.
+        # An approval alone does not let the call run: the service decides once more. Only the decision `allow` lets the
+        # call run.
         try:
             decided = decision(answer, settings, body)
         except Unreachable as error:
@@ -70,7 +71,7 @@ def question(answer, options):
     answer.event = call.event
     if answer.dialect != options.dialect:
         # The command line was written for another client, and so was its time-out. This client may give up sooner. So
-        # the deadline is the sooner of two: the one from the command line, and the one from this client's default.
+        # the earlier deadline counts: the one from the command line, or the one from this client's default.
         limit = options.started + patience(answer.dialect, None)
         answer.deadline = limit if options.timeout is None else min(limit, answer.deadline)
     settings = Settings(options.config)
@@ -93,7 +94,8 @@ def decision(answer, settings, body):
 
 
 def wait_for_approval(answer, settings, decided, give_up):
-    """Returns when the approval is given. Otherwise raises Refused with the next step for the model."""
+    """Returns when an approver has approved the call. Raises Refused if the approval ends in another way, or is still
+    open at `give_up`."""
     path = "/authorize/approvals/" + decided["approval_id"]
     while True:
         left = give_up - time.monotonic()
@@ -104,7 +106,7 @@ def wait_for_approval(answer, settings, decided, give_up):
         try:
             found = ask(settings, "GET", "%s?wait=%d" % (path, wait), None, min(asked_at + wait + 10, answer.deadline - 1))
         except Unreachable:
-            # The service may be restarting. It keeps its approvals.
+            # The service may be restarting. Its approvals survive a restart, so the wait goes on.
             found = {"status": "pending"}
         status, comment = found.get("status"), text_of(found, "comment")
         if status == "approved":
@@ -123,8 +125,8 @@ def pending(decided):
 
 
 def withdraw(answer):
-    """Withdraws the approval of a held call if the client has given the call up. If the service has not answered yet,
-    waits a moment for its answer, because it may hold the call."""
+    """Withdraws the approval of a held call, because the client has given the call up. If the service has not decided
+    yet, waits at most 1.5 s for the decision, which may hold the call."""
     limit = time.monotonic() + 1.5
     while answer.asking and time.monotonic() < limit:
         time.sleep(0.02)

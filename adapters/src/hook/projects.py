@@ -1,4 +1,4 @@
-# These functions find files that get around a user's hook: files of a project, of its parent folders and of plugins.
+# Finds files that can get around a user's hook: in the project, in the folders above, and in plugins.
 
 def folders_up():
     """Returns this folder and the folders above it, up to the root of the repository. Without a repository, up to the
@@ -14,14 +14,14 @@ def folders_up():
 
 def project_folders():
     """Returns the folders in which Claude Code looks for skills, commands and agents of a project. The user's home is
-    left out, because there they belong to the user."""
+    left out, because the skills, commands and agents there belong to the user."""
     home = os.path.realpath(os.path.expanduser("~"))
     return [folder for folder in folders_up() if os.path.realpath(folder) != home]
 
 
 def texts_of(folder, kinds):
-    """Returns the texts of a project's skills, commands or agents: [(path, text)]. A text that cannot be read counts as
-    a text with hooks and commands."""
+    """Returns the texts of a project's skills, slash commands or agents: [(path, text)]. A file that cannot be read
+    counts as a text with hooks and shell commands."""
     found = []
     for kind in kinds:
         for path in sorted(texts_below(os.path.join(folder, ".claude", kind))):
@@ -45,7 +45,7 @@ def texts_with_hooks():
 
 
 def has_hooks(text):
-    """Whether the head of a text (between two lines `---`) names hooks."""
+    """Returns whether the head of a text (between two lines `---`) names hooks."""
     lines = text.lstrip("\ufeff").splitlines()
     if not lines or lines[0].strip() != "---":
         return False
@@ -59,8 +59,8 @@ PLUGIN_FILES = ("hooks.json", "plugin.json")
 
 
 def plugin_hooks(folder, names, event):
-    """Returns the files below a folder of plugins that have hooks for the event. `names` are the plugins that are
-    switched on; None means all."""
+    """Returns the files with hooks for the event, below a folder of plugins. Also returns files that cannot be read.
+    `names` are the plugins that are switched on; None means all plugins."""
     found = []
     for at, _, files in os.walk(folder):
         parts = at[len(folder) :].split(os.sep)

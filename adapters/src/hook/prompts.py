@@ -1,10 +1,10 @@
-# Finds commands that start a program which runs text that is typed into it.
+# Finds commands that may run text that is typed in later.
 
 # Codex can type into a running program with `write_stdin`, and no hook sees this text. So the hook refuses a program
 # that would run the typed text.
 
-# These programs read commands from their terminal if they have at most this many arguments that are not options. 99
-# means any number.
+# These programs read commands from the terminal if they have at most this many arguments. Options do not count as
+# arguments. 99 means any number. Example: `python` reads commands, but `python a.py` does not.
 PROMPTS = dict(
     [(name, 0) for name in "bash sh zsh dash ash ksh mksh fish csh tcsh rbash xonsh nu elvish python ipython pypy".split()]
     + [(name, 0) for name in "node deno bun ruby irb perl php lua luajit R redis-cli tmux screen pwsh powershell tclsh".split()]
@@ -15,7 +15,7 @@ PROMPTS = dict(
 # The option `-m` of these programs names a module to run.
 WITH_MODULES = ("python", "pypy", "ipython")
 # Programs that run the commands of a file. These are refused if the file is the terminal. `sed` and `awk` are not in
-# the list: of their files, only the file of `-f` has commands, and the others are data.
+# this list, because only their file of `-f` has commands. Their other files are data.
 FILE_RUNNERS = frozenset("make gmake bmake cmake ninja rake just ansible ansible-playbook dotnet tsx swift".split())
 # The option `-c` of these programs takes code of their own language, not a command line.
 PROGRAMMED = ("python", "pypy", "ipython", "lua", "R", "octave")
@@ -28,7 +28,8 @@ NO_PROMPT = ("-c", "-e", "-f", "--eval", "--command", "--execute", "--file", "--
 ASKS_ON = ("-i", "-s", "--interactive", "-")
 PROMPT_MODULES = ("code", "pdb", "IPython", "ptpython", "asyncio", "bpython")
 
-# Programs that start another program, whose name comes after their own arguments.
+# Programs that start another program. The name of the other program comes after their own arguments. Example: `nice
+# bash`.
 WRAPPERS = frozenset(
     """exec env sudo doas command builtin nohup time nice ionice chrt taskset timeout stdbuf setsid flock watch xargs parallel
     strace ltrace prlimit setarch busybox toybox eatmydata firejail proot torify proxychains sshpass dbus-run-session coproc
@@ -39,11 +40,12 @@ WRAPPERS = frozenset(
 CONTAINERS = ("docker", "podman", "kubectl", "nerdctl", "oc", "docker-compose", "podman-compose")
 OPENING = ("run", "exec", "attach", "start", "debug")
 AWKS = ("awk", "gawk", "mawk", "nawk")
-# If one of these programs comes after a wrapper, the words after this program are not searched for programs.
+# If a wrapper starts one of these programs, the words after the program's name are not searched for programs. They are
+# arguments. Example: `sudo apt install zsh`.
 ORDINARY = frozenset("apt apt-get dnf yum apk brew pip pip3 npm yarn pnpm cargo go git make grep rg sed awk ls cat cp mv rm mkdir tar".split())
 
-# Programs that pass on what they read, with the number of their arguments before the file names. 99 means that a
-# program reads its input whatever its arguments are.
+# Programs that pass on what they read. The number says how many arguments come before the file names. A program with 99
+# reads its input with any arguments.
 FILTERS = dict(
     [(name, 0) for name in "cat head tail sort uniq rev tac nl fold fmt paste xxd od base64 base32 gzip gunzip zcat cut".split()]
     + [(name, 1) for name in "sed awk gawk mawk grep egrep fgrep jq".split()]
@@ -64,7 +66,7 @@ def program_name(word):
 
 
 def asks(words, depth):
-    """Whether this program runs text that is typed into it."""
+    """Returns whether this program runs text that is typed into it."""
     name = program_name(words[0])
     if any(c in name for c in "$*?[{") and not any(not word.startswith("-") for word in words[1:]):
         return True  # the program is not known, and it gets nothing but options
@@ -94,7 +96,8 @@ def asks(words, depth):
 
 
 def runs_typed_file(name, arguments):
-    """Whether this program runs the commands of a file that is the terminal: `make -f -`, `sed -f /dev/stdin`."""
+    """Returns whether this program runs the commands of a file, and the file is the terminal. Examples: `make -f -`,
+    `sed -f /dev/stdin`."""
     only_options = name in AWKS or name == "sed"
     if name == "split":
         return any(word.startswith("--filter") for word in arguments)  # it gives what is typed to a program
@@ -102,7 +105,7 @@ def runs_typed_file(name, arguments):
         return False
     for at, word in enumerate(arguments):
         value = word.partition("=")[2] if word.startswith("--") else word[2:] if word.startswith(("-f", "-P", "-C")) else ""
-        # The letter `f` can be the last of several: `-sf -`.
+        # `f` can be the last of several option letters: `-sf -`.
         is_next = word.startswith("--file") or (word[:1] == "-" and word[1:2] != "-" and word.endswith("f"))
         if is_terminal(value) or (is_next and any(map(is_terminal, arguments[at + 1 : at + 2]))):
             return True
@@ -110,7 +113,8 @@ def runs_typed_file(name, arguments):
 
 
 def debugs(name, arguments):
-    """Whether this program waits in a debugger or a prompt of its language for what is typed."""
+    """Returns whether this program opens a debugger or a prompt of its language, which waits for typed text. Examples:
+    `pytest --pdb`, `dotnet fsi`."""
     if name == "dotnet":
         return [word for word in arguments if not word.startswith("-")] == ["fsi"]
     if name in ORDINARY or name in FILTERS or name in SOURCES:
@@ -119,12 +123,12 @@ def debugs(name, arguments):
     return "--pdb" in arguments or (tests and "--trace" in arguments)
 
 
-# Options of `sudo` that take the next word.
+# Options of `sudo` that take the next word as their value.
 SUDO_VALUES = "-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --chdir --chroot --role --type".split()
 
 
 def opens_own_shell(arguments):
-    """Whether `sudo` starts a shell and gives it no command."""
+    """Returns whether `sudo` starts a shell that gets no command. Example: `sudo -i`."""
     left, shell = list(arguments), False
     while left:
         word = left.pop(0)
@@ -138,7 +142,8 @@ def opens_own_shell(arguments):
 
 
 def opens_container(name, arguments):
-    """Whether typed text reaches a program in a container. The program that the image starts is not known."""
+    """Returns whether typed text reaches a program in a container. This program is not known, so it may run the
+    text."""
     if not any(word in OPENING for word in arguments):
         return False
     short = [word for word in arguments if word[:1] == "-" and word[1:2] != "-"]
@@ -154,7 +159,8 @@ RUNS_TEXT = ("exec", "eval", "system", "popen", "spawn", "subprocess", "child_pr
 
 
 def reads_as_code(name, arguments):
-    """Whether this interpreter gets code that reads its input and runs a text or a program."""
+    """Returns whether this interpreter gets code as an argument, and this code reads standard input and runs a text or
+    a program. Example: `python -c 'exec(input())'`."""
     if name in AWKS:
         operands = [word for word in arguments if not word.startswith("-")]
         code, files = (operands[0], operands[1:]) if operands else ("", [])
@@ -186,16 +192,16 @@ def reads_as_code(name, arguments):
 
 
 def sed_runs(script):
-    """Whether a script of GNU sed runs shell commands: with its command `e`, or with the flag `e` of its command
-    `s`."""
+    """Returns whether a script of GNU sed runs shell commands: with its command `e`, or with the flag `e` of its
+    command `s`."""
     import re
 
     return bool(re.search(r"(^|[;{}\n\d$/!\s])e(\s|;|}|$)", script) or re.search(r"s(.).*\1.*\1\w*e", script))
 
 
 def wraps(arguments, depth):
-    """Whether one of these arguments is a program that runs typed text. The wrapper's own arguments may come before
-    it."""
+    """Returns whether one of these arguments is a program that runs typed text. The wrapper's own arguments may come
+    before it."""
     words = [word for word in arguments if word not in (";", "+", "{}")]
     for at, word in enumerate(words):
         if word.startswith(("-S", "--split-string=")) and opens_prompt(word[word.find("=") + 1 or 2 :], depth + 1):
@@ -242,7 +248,7 @@ def prompts(name, arguments, most, depth):
 
 
 def reads_terminal(simple):
-    """Whether this command passes on text that is typed into the terminal."""
+    """Returns whether this command passes on text that is typed into the terminal."""
     words = program_words(simple.words)
     if not words or simple.fed or simple.source:
         return False
@@ -252,7 +258,8 @@ def reads_terminal(simple):
 
 
 def runs_text(simple, depth):
-    """Whether this command runs a text that it reads or gets as an argument. Then the source of this text matters."""
+    """Returns whether this command runs a text that it reads, or that it gets as an argument. Then this text may have
+    been typed into another command of the line."""
     words = program_words(simple.words)
     if not words:
         return False
@@ -264,7 +271,7 @@ def runs_text(simple, depth):
 
 
 def comes_from_terminal(simple):
-    """Whether typed text may reach this command through its pipe."""
+    """Returns whether typed text may reach this command through its pipe."""
     first = program_words(simple.source.words)
     if not first or simple.source.fed:
         return False
@@ -273,8 +280,8 @@ def comes_from_terminal(simple):
 
 
 def opens_prompt(command, depth=0):
-    """Whether a command may run text that is typed into it later. This function knows common programs by their names.
-    It does not recognize a program under another name."""
+    """Returns whether a command may run text that is typed into it later. This function knows common programs by their
+    names. It does not recognize a program under another name."""
     if depth > 5:
         return True
     commands = Line(command).commands

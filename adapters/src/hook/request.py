@@ -1,7 +1,7 @@
 # Requests to the service.
 
 def request(settings, method, path, body, until):
-    """Sends one request over its own connection. Returns the status and body of the answer. Raises Unreachable and
+    """Sends one request over a new connection. Returns the status and body of the answer. Raises Unreachable and
     Refused."""
     connection = Connection(settings, until)
     try:
@@ -11,6 +11,6 @@ def request(settings, method, path, body, until):
 
 
 def ask(settings, method, path, body, until):
-    """Sends a request and returns the JSON object of the answer. Raises Unreachable, and Refused for every status but
-    200."""
+    """Sends a request and returns the JSON object of the answer. Raises Unreachable as `request` does. Raises Refused
+    if the status is not 200, or if the answer is not a JSON object."""
     return answered_object(*request(settings, method, path, body, until))

@@ -6,8 +6,8 @@ MAX_RULE_PAGES = 1000
 
 
 class StarterRules:
-    """Saves the service's starter rules in the organization of the installation. The key belongs to the person who
-    installs. It is only used here, and never saved."""
+    """Saves the service's starter rules in the organization of the installation. This needs the key of an admin or
+    owner. This class does not save the key."""
 
     def __init__(self, own, wanted):
         self.wanted = STARTER_STATUS[wanted]
@@ -43,7 +43,8 @@ class StarterRules:
             raise Refused("--starter-rules: " + str(error).replace("SERVICE_API_KEY", "the key of " + RULES_KEY))
 
     def allowed_organization(self, named):
-        """Returns the organization if the key may save rules there. Otherwise raises Refused."""
+        """Returns the id of the organization that gets the rules. Raises Refused if the key may not save rules
+        there."""
         need = "--starter-rules needs the key of an admin, with the scopes rules:read and rules:write, in %s" % RULES_KEY
         advice = "nothing was changed; ask an admin to run this, or leave --starter-rules out"
         status, me = self.ask("GET", "/me", None, (200, 403))
@@ -71,8 +72,8 @@ class StarterRules:
         raise Refused("the service's list at %s does not end" % path)
 
     def missing(self):
-        """Returns the changes: rules that are missing, and rules in status `shadow` that must become active. A rule
-        that a person has switched off or changed stays as it is."""
+        """Returns the changes that are needed. Rules that do not exist are added. With `careful`, a rule in status
+        `shadow` becomes active. Nothing else is changed. Example: a rule that a person has switched off stays off."""
         there = {rule["name"]: rule for rule in self.listed(self.path)}
         changes = []
         for template in self.listed("/rule-templates"):
@@ -102,7 +103,9 @@ class StarterRules:
                 print("done: " + words)
 
     def note(self):
-        """Says what is still missing before calls can be held; None if nothing is missing or known."""
+        """Returns a note for the person who installs. With `observe`, the note tells where to see the effect of the
+        rules. With `careful`, the note says how to turn approvals on. Returns None only if `careful` is wanted and
+        approvals are on."""
         if self.wanted == "shadow":
             return "receipts of sessions name the rules that would have held a call (docs/agents.md)"
         status, governance = self.ask("GET", "/organizations/%s/governance" % self.organization, None, (200, 403))

@@ -1,7 +1,8 @@
 # The clients' names of tools, and the names that Claude Code uses for the same tools.
 
-# The name of each client's own tool, and the name that Claude Code uses for it. So one rule covers all clients. A name
-# that is not here stays unchanged, and the call counts as a write.
+# Maps the names of each client's own tools to the names that Claude Code uses for the same tools. So one rule covers
+# all clients. A name that is not here stays unchanged. If the service does not know this name either, the call counts
+# as a write.
 TOOL_NAMES = {
     "codex": {"apply_patch": "Edit", "spawn_agent": "Agent", "view_image": "Read", "shell": "Bash"},
     "gemini": {
@@ -91,7 +92,7 @@ TOOL_NAMES = {
 
 
 def canonical_name(dialect, tool, mcp_context=None):
-    """Returns Claude Code's name of a tool; `mcp__<server>__<tool>` for a tool of an MCP server."""
+    """Returns Claude Code's name of a tool. For a tool of an MCP server, this name is `mcp__<server>__<tool>`."""
     # opencode's own tools come first. Otherwise a project could name a server `apply`, and `apply_patch` would count as
     # a tool of this server.
     own_first = dialect == "opencode" and tool in TOOL_NAMES[dialect]
@@ -116,9 +117,10 @@ def canonical_name(dialect, tool, mcp_context=None):
 
 
 def copilot_server(tool):
-    """Splits a name like `github-mcp-server-get_me` into server and tool. Both parts may have hyphens, so the split may
-    be wrong. A split at the first hyphen leaves every verb in the name of the tool. Rules look there for verbs that
-    send data."""
+    """Splits a name into server and tool at the first hyphen. Example: `my-mail-send_message` becomes `my` and
+    `mail-send_message`. The server may really be `my-mail`, because both parts may have hyphens. But every verb stays
+    in the tool's name, where rules look for verbs that send data. The server `github-mcp-server` is known, so its name
+    is not split."""
     builtin = "github-mcp-server"
     if tool.startswith(builtin + "-"):
         return builtin, tool[len(builtin) + 1 :]

@@ -1,7 +1,8 @@
 # Programs that may run what Codex types into them later.
 
-# These programs run no text that is typed into them, or `opens_prompt` has already checked them. Any other program
-# might run typed text, and no hook sees `write_stdin`, with which Codex types.
+# Codex may type text into these programs. They do not run this text, or `opens_prompt` has already checked these
+# programs. Any other program might run the text. Codex types with its tool `write_stdin`, and no hook sees calls of
+# this tool.
 HARMLESS = SOURCES | set(FILTERS) | ORDINARY | set(PROMPTS) | WRAPPERS | set(CONTAINERS)
 HARMLESS |= set(
     """: . [ [[ cd fi done alias bg break case continue declare disown esac eval export false fc fg for getopts hash in jobs kill let local
@@ -17,8 +18,8 @@ HARMLESS |= set(
 
 
 def may_run_typed(command):
-    """Whether a program of this command is not known and reads the terminal, so that it may run text that is typed into
-    it later."""
+    """Returns whether this command has an unknown program that reads the terminal. Such a program may run text that
+    Codex types into it later."""
     for simple in Line(command).commands:
         words = program_words(simple.words)
         if not words or simple.fed or words[0].startswith(("./", "../", "$")) or words[0].endswith("()"):
@@ -31,9 +32,9 @@ def may_run_typed(command):
 
 
 def calls_of(call, config):
-    """Returns the calls about which the service must decide before this call may run. If Codex may later type into the
-    program, one of them is a call of `write_stdin`, because no hook sees typed text. A managed Codex cannot type
-    (`unified_exec = false`)."""
+    """Returns the calls about which the service must decide before this call may run. No hook sees the text that Codex
+    types into a running program. So if the program might run typed text, the list also has a call of `write_stdin`. A
+    managed Codex has `unified_exec = false`, so it cannot type."""
     found = [call] + list(call.also)
     command = call.arguments.get("command")
     if call.dialect != "codex" or call.tool != "Bash" or not isinstance(command, str) or call.refused is not None:

@@ -18,9 +18,8 @@ def answered_object(status, answered):
 
 
 def decide(ask, until, given_up=lambda: False):
-    """Returns the service's decision on a call. `ask` sends the question. If no answer comes, the question is sent
-    again, up to three times in all. The service repeats its decision for the same call, so sending it again does no
-    harm."""
+    """Returns the service's decision on a call. `ask` sends the question. If no answer comes, sends the question again,
+    at most three times in all. This does no harm, because the service repeats its decision for the same call."""
     for pause in (0.15, 0.5, None):
         try:
             decided = ask()

@@ -49,11 +49,12 @@ class Connection:
             self.socket.close()
 
     def exchange(self, method, path, body, opened=None):
-        """Sends one request and returns the status and body of its answer. `opened` is called when the connection is
-        open and no byte has been sent yet.
+        """Sends one request and returns the status and body of its answer. Calls `opened` when the connection is open
+        and no byte of the request has been sent yet.
 
-        Raises Unreachable if the connection fails, if no answer comes in time, or for a status of 5xx. Raises Refused
-        if the answer is not HTTP. A redirect is not followed, so the key goes nowhere else."""
+        Raises Unreachable if the connection fails, if no answer comes in time, or if the status is 5xx. Raises Refused
+        if the answer is not HTTP, is cut short, or is too long. Does not follow redirects, so the key goes nowhere
+        else."""
         self.heard, self.reusable = False, False
         try:
             if self.socket is None:
@@ -93,8 +94,8 @@ class Connection:
             pass  # the service may have answered before it read the whole request
 
     def help_text(self, headers):
-        """Returns the body of an error. It only explains the error to people, so reading it takes at most one second
-        and may fail."""
+        """Returns the body of an error. This body only explains the error to people. So reading it takes at most one
+        second. Returns no bytes if the body cannot be read."""
         self.until = min(self.until, time.monotonic() + 1)
         try:
             return self.body(headers)
@@ -114,7 +115,7 @@ class Connection:
         return len(more) > 0
 
     def head(self):
-        """Returns the status and the headers. A header has its name in lower case and a list of values."""
+        """Returns the status and the headers. The headers map each name, in lower case, to the list of its values."""
         while b"\r\n\r\n" not in self.buffer:
             if len(self.buffer) > 65536 or not b"HTTP/1.".startswith(self.buffer[:7]):
                 raise Refused("the service's answer is not HTTP")
@@ -167,7 +168,8 @@ class Connection:
                 self.more()
             line, _, self.buffer = self.buffer.partition(b"\r\n")
             digits = line.split(b";")[0].strip()
-            # int() accepts more than hex digits, e.g. `_`. Other programs do not, so they could read another length.
+            # int() also accepts characters that are not hex digits, such as `_`. Other programs do not accept these
+            # characters, so they could read another length.
             if not digits or digits.strip(b"0123456789abcdefABCDEF"):
                 raise Refused("the service's answer is not HTTP")
             size = int(digits, 16) if len(digits) < 12 else MAX_ANSWER + 1
@@ -195,7 +197,8 @@ class Connection:
 
 
 def connect(host, port, left):
-    """Opens a TCP connection to the first address of the host that accepts one."""
+    """Tries the addresses of the host in order. Returns a TCP connection to the first address that accepts the
+    connection."""
     try:
         import _socket as sockets  # the module `socket` takes a third of the start time
     except ImportError:
@@ -223,8 +226,8 @@ def bracketed(host):
 
 
 def proxy_of(settings):
-    """Returns the host, port and credential headers of the proxy for the service. A proxy is used only for https, so
-    that no proxy reads the key."""
+    """Returns the host, port and credential headers of the proxy. Returns None if the request must go to the service
+    directly. A proxy is used only for https, so that no proxy can read the key."""
     named = settings.proxy
     if not named or not settings.secure or is_loopback(settings.host):
         return None

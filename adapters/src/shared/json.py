@@ -8,7 +8,7 @@ def once(pairs):
 
 
 def whole(digits):
-    # The time for reading a number grows with the square of its length, and blocks other threads.
+    # The time to read a number grows with the square of its number of digits. Other threads cannot run meanwhile.
     if len(digits) > 400:
         raise ValueError("a number has %d digits" % len(digits))
     return int(digits)

@@ -12,8 +12,9 @@ LARGEST = 2**53 - 1  # the largest whole number that every reader of JSON reads 
 
 
 class Refused(Exception):
-    """This error blocks the call in both fail modes. Its text is the reason."""
+    """An error that blocks the call in both fail modes. The text of the error is shown as the reason."""
 
 
 class Unreachable(Exception):
-    """The service gave no answer, or an answer with 5xx. The fail mode decides."""
+    """The error for a missing answer of the service, or for an answer with a status of 5xx. The fail mode decides
+    whether the call runs."""

@@ -13,8 +13,8 @@ CONFIG_KEYS = (
 )
 
 # A project's settings may set environment variables. So if there is a settings file, the environment cannot set the
-# values of FILE_ALONE. If the file names the service or a key, the environment cannot set the service and the
-# organization either (docs/decisions/0053).
+# values of FILE_ALONE. If the file names the service or a key, the environment also cannot set the service or the
+# organization (docs/decisions/0053).
 FILE_ALONE = ("fail_mode", "allow_http", "https_proxy", "ca_file")
 WHO_IS_ASKED = ("api_url", "organization_id")
 
@@ -31,7 +31,8 @@ removed_variables = {}  # the removed values: a server of the gateway can still 
 
 
 class Settings:
-    """The address of the service and the key. Values of a settings file win over the environment."""
+    """The settings for requests to the service, such as its address and the key. If the settings file and the
+    environment set the same value, the file's value is used."""
 
     def __init__(self, config=None):
         named = read_config(config) if config is not None else {}
@@ -56,8 +57,8 @@ class Settings:
         if "api_key_file" in named and "api_key" not in named:
             self.key = read_private(named["api_key_file"], True).decode("utf-8", "replace").strip()
         self.key_file = named.get("api_key_file")
-        # If the file names an organization and a file for the key, an administrator has chosen the organization. Each
-        # user then keeps a key of this organization.
+        # An administrator has chosen the organization if the file names an organization and a path for the key. Each
+        # user then keeps a key at this path. The key must be of the chosen organization.
         self.must_match = "organization_id" in named and self.key_file is not None and "api_key" not in named
         allow_http = value("allow_http", "SERVICE_ALLOW_HTTP")
         self.allow_http = allow_http in (True, "1", "true", "yes")
@@ -81,7 +82,8 @@ class Settings:
 
 
 def seconds(text, default):
-    """Reads a number of seconds, at least 0. Returns the default if the text is not such a number."""
+    """Reads a number of seconds, at least 0 and below 1,000,000. Returns the default if the text is not such a
+    number."""
     try:
         number = float(text)
     except (TypeError, ValueError, OverflowError):
@@ -90,8 +92,8 @@ def seconds(text, default):
 
 
 def read_url(url):
-    """Returns whether the address uses https, and its host, port and path. Refuses addresses that must not get the
-    key."""
+    """Splits an address into four parts: whether the address uses https, the host, the port, and the path. The path is
+    returned without `/api/v1` at its end. Refuses addresses that must not get the key."""
     scheme, mark, rest = url.partition("://")
     authority, slash, path = rest.partition("/")
     secure = scheme.lower() == "https"
@@ -131,8 +133,8 @@ def home():
 
 
 def read_private(path, secret):
-    """Returns the bytes of a settings file. Refuses a file that other users can change. Also refuses a file with a
-    secret that other users can read."""
+    """Returns at most the first MiB of a file. Refuses a file that other users can change. If `secret` is true or the
+    file contains an `api_key`, also refuses a file that other users can read."""
     if not isinstance(path, str):
         raise Refused("`api_key_file` and `ca_file` must be paths")
     if path.startswith("~/"):
@@ -152,7 +154,7 @@ def read_private(path, secret):
 
 
 def read_config(path):
-    """Returns the settings in a settings file."""
+    """Returns the settings in a settings file. Refuses a file with an unknown setting."""
     try:
         found = parse_json(read_private(path, False).decode("utf-8"))
     except ValueError:

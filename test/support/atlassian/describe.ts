@@ -3,9 +3,10 @@ import * as trello from 'trello.js'
 import type { Operation } from './described.ts'
 
 /*
- * Reads how Atlassian's OpenAPI descriptions describe the requests that Countersign and its tests send. The source is
- * jira.js and trello.js, because both libraries are generated from the descriptions. The functions of the libraries are
- * called with a client that sends nothing.
+ * Lists the requests to Jira and Trello that Countersign and its tests send, as Atlassian's OpenAPI descriptions
+ * describe them. The source is the code of jira.js and trello.js, because both libraries are generated from the
+ * descriptions. The functions of the libraries are called with a client that sends nothing. This command writes the
+ * lists into jira.json and trello.json:
  *
  *   node scripts/atlassian-descriptions.ts
  */

@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs'
 export interface Operation {
   readonly id: string
   readonly method: string
-  /** `{}` stands for one part of the path. */
+  /** `{}` stands for any one part of the path. Example: `/rest/api/3/project/{}`. */
   readonly path: string
   readonly query: readonly string[]
   /** The names of the fields of a JSON body, or of the parts of a form. */
@@ -27,8 +27,8 @@ export interface Asked {
 }
 
 /**
- * Returns the parts of a request that its operation does not describe. `beyond` lists additional query parameters of
- * each operation, which Atlassian describes on other pages.
+ * Returns the parts of a request that its operation does not describe. `beyond` adds query parameters that Atlassian
+ * describes on other pages. The keys of `beyond` are ids of operations.
  */
 export async function issuesOf(
   operations: readonly Operation[],
@@ -41,7 +41,7 @@ export async function issuesOf(
   )
   if (operation === undefined) return [`no operation ${asked.method} ${pathname}`]
   const query = new Set([...operation.query, ...(beyond[operation.id] ?? [])])
-  // Trello accepts its values in the query and in the body.
+  // Trello accepts the values of query parameters also in the body.
   const body = new Set(operation.body.length === 0 ? operation.query : operation.body)
   return [
     ...[...searchParams.keys()]

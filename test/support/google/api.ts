@@ -24,7 +24,7 @@ export interface Asked {
   readonly path: Readonly<Record<string, string>>
   readonly query: URLSearchParams
   readonly body: unknown
-  /** The contents of an upload. */
+  /** The content of an upload. Is null if the request is not an upload. */
   readonly media: { readonly type: string; readonly text: string } | null
 }
 
@@ -33,8 +33,8 @@ export type Handlers = Readonly<Record<string, (asked: Asked) => unknown>>
 type App = EmulatorContext<object>['app']
 
 /**
- * Serves the methods of one API. If a request has a part that the API's description does not have, the request is
- * refused. If an answer has such a part, the request fails too.
+ * Serves the methods of one API. If a request or its answer contradicts the API's description, the client gets the
+ * status 418.
  */
 export function serve(app: App, name: Parameters<typeof described>[0], handlers: Handlers): void {
   const api = described(name)
@@ -71,7 +71,7 @@ function answerOf(api: Described, method: Method, asked: Asked, handle: Handlers
 
 /**
  * Returns the router's pattern for a path such as `/v4/spreadsheets/{id}:batchUpdate`. Also returns a function that
- * reads the parameters of a real path.
+ * reads the parameters of a real path. The function returns null for a path that does not match.
  */
 function patternOf(path: string): [string, (path: string) => Record<string, string> | null] {
   const names = [...path.matchAll(/\{\+?(\w+)\}/g)].map(([, name = '']) => name)

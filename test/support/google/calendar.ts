@@ -14,9 +14,12 @@ export interface Calendar {
   readonly events: Map<string, CalendarEvent>
   /** The people who got an invitation by mail. */
   readonly invited: string[]
-  /** If set, the calendar does not report that an id is taken, and creates another event. Google does so sometimes. */
+  /**
+   * If set, the calendar accepts an id that is already taken, and creates another event. Google sometimes does the
+   * same.
+   */
   readonly forgetsIds?: true
-  /** After an event was created, this many reads of the event show its video meeting as `pending`. */
+  /** The number of first reads of a new event that show its video meeting as `pending`. */
   readonly pendingReads?: number
 }
 
@@ -24,7 +27,7 @@ export type Calendars = Map<string, Calendar>
 
 const video = 'https://meet.google.com/abc-defg-hij'
 
-/** Returns the event with the link to its video meeting, if it has one. */
+/** Adds the link of the video meeting to an event that has a meeting. Returns other events unchanged. */
 function withMeeting(event: CalendarEvent): CalendarEvent {
   if (event['conferenceData'] === undefined) return event
   const status = { statusCode: 'success' }

@@ -114,8 +114,8 @@ function issuesOfMask(schemas: Described['schemas'], schema: Schema, mask: Mask,
 }
 
 /**
- * Returns only the fields of a value that a mask such as `id,files(id,name),a/b,a.b` selects. Without a mask, returns
- * the whole value.
+ * Returns the fields of a value that the mask `fields` selects. Example of a mask: `id,files(id,name),a/b,a.b`. If the
+ * mask is null or `*`, returns the whole value.
  */
 export function masked(value: unknown, fields: string | null): unknown {
   return fields === null || fields === '*' ? value : pick(value, maskOf(fields))
@@ -136,7 +136,7 @@ function maskOf(text: string): Mask {
   return mask
 }
 
-/** Splits at commas outside parentheses. */
+/** Splits at commas outside parentheses. Example: `a,b(c,d)` becomes `a` and `b(c,d)`. */
 function partsOf(text: string): string[] {
   const parts = ['']
   let depth = 0

@@ -33,7 +33,7 @@ export const tab = (title: string, content: readonly object[], childTabs: readon
   ...(childTabs.length === 0 ? {} : { childTabs }),
 })
 
-/** Returns the document that Google makes of Markdown: headings and paragraphs. */
+/** Returns the document that Google makes of a Markdown text. Understands only headings and paragraphs. */
 export function imported(documentId: string, title: string, markdown: string): GoogleDocument {
   const content = markdown
     .split('\n')

@@ -35,12 +35,12 @@ function shown(file: DriveFile): object {
   return answer
 }
 
-/** The search of Drive. If `isIncomplete`, a search may leave files out, and its answer says so. */
+/** The search of Drive. If `isIncomplete` is true, a search finds no files and says that files may be missing. */
 export interface DriveSearch {
   isIncomplete: boolean
 }
 
-/** Returns the handlers of Drive. They call `made` with each new document. */
+/** Returns the handlers of Drive. The handlers call `made` with each new file. */
 export function driveHandlers(files: Files, search: DriveSearch, made: (file: DriveFile) => void): Handlers {
   let count = 0
   return {
@@ -98,7 +98,7 @@ const byProperty = new RegExp(`^appProperties has \\{ key=${text} and value=${te
 const byWords = new RegExp(`^\\(name contains ${text} or fullText contains ${text}\\) and trashed = false$`)
 const plain = (quoted = ''): string => quoted.replaceAll(/\\(.)/g, '$1')
 
-/** Understands the two kinds of queries that Countersign sends. */
+/** Returns a filter for a search query. Understands only the two kinds of queries that Countersign sends. */
 function matcherOf(query: string): (file: DriveFile) => boolean {
   const [, key, value] = byProperty.exec(query) ?? []
   if (key !== undefined) return ({ appProperties }) => appProperties[plain(key)] === plain(value)

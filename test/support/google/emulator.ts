@@ -30,9 +30,9 @@ const emptyState = (): GoogleState => ({
 })
 
 /**
- * Starts a stand-in for Google's calendar, documents, sheets and Drive at one address, with the token endpoint. The
- * package `emulate` is not used: it has no documents and sheets, and its calendar ignores ids that clients make. Each
- * request and answer is checked (described.ts).
+ * Starts a stand-in for Google's calendar, documents, sheets and Drive, and for the token endpoint, at one address. The
+ * Google emulator in the package `emulate` is not used. It has no documents and sheets, and its calendar ignores ids
+ * that clients make. Each request to the APIs and each answer is checked (described.ts).
  */
 export async function startGoogle(): Promise<GoogleEmulator> {
   const state = emptyState()
@@ -41,8 +41,8 @@ export async function startGoogle(): Promise<GoogleEmulator> {
     state: () => ({}),
     setup({ app }) {
       app.use('*', async (c, next) => {
-        // Programs look for the description of an authorization server, without a token. They must get 404 and not 401,
-        // because this stand-in has no such description.
+        // Programs look for the description of an authorization server, and send no token. This stand-in has no such
+        // description, so programs must get 404 and not 401.
         const isOpen = c.req.path === '/token' || c.req.path.startsWith('/.well-known/')
         if (!isOpen && c.req.header('authorization') !== `Bearer ${emulatorToken}`)
           return c.json({ error: { code: 401, errors: [{ reason: 'authError' }] } }, 401)

@@ -68,7 +68,7 @@ export function sheetsHandlers(all: Spreadsheets): Handlers {
     'sheets.spreadsheets.batchUpdate': (asked) => {
       const spreadsheet = at(asked)
       const { requests } = asked.body as { requests: Change[] }
-      // Either all changes apply, or none. So they are first made in a copy.
+      // Either all changes apply, or none. So the changes are first made in a copy.
       const draft = structuredClone(spreadsheet)
       const replies = requests.map((change) => carryOut(draft, change))
       spreadsheet.metadata = draft.metadata
@@ -111,8 +111,8 @@ function carryOut(spreadsheet: Spreadsheet, change: Change): object {
 }
 
 /**
- * Returns the cells of a range such as `'Sheet1'`, `'Sheet1'!B2:C3`, `'Sheet1'!B:C` or `'Sheet1'!2:3`, without empty
- * cells at the end.
+ * Returns the cells of a range such as `'Sheet1'`, `'Sheet1'!B2:C3`, `'Sheet1'!B:C` or `'Sheet1'!2:3`. Leaves out empty
+ * cells at the end of a row, and empty rows at the end.
  */
 function valuesOf(spreadsheet: Spreadsheet, range: string): object {
   const [, quoted = '', cells = ''] = /^'((?:[^']|'')+)'(?:!(.+))?$/.exec(range) ?? []
