@@ -2,19 +2,20 @@ import { builtins } from '../../../policy/builtins.ts'
 import { invalidParams } from '../executor.ts'
 
 /*
- * Times of events. Local times are `YYYY-MM-DDTHH:MM:SS`, instants are milliseconds since 1970.
+ * A local time is a text of the form `YYYY-MM-DDTHH:MM:SS`. An instant is a number of milliseconds since 1970.
  */
 
 const day = 86_400_000
 const firstHour = '10:00:00'
 
-/** The local time at an instant. */
+/** Returns the local time at an instant. */
 export const localAt = (instant: number, timeZone: string): string =>
   builtins(new Date(instant), timeZone).now.slice(0, 19)
 
 /**
- * The instant of a local time. If a clock change skips this local time, the result is later by the length of the
- * change.
+ * Returns the instant of a local time. If a clock change skips this local time, the result differs by the length of the
+ * change. It is later in a time zone such as `Europe/Berlin`, and earlier in a time zone behind UTC, such as
+ * `America/New_York`.
  */
 function instantOf(local: string, timeZone: string): number {
   const asUtc = Date.parse(`${local}Z`)
@@ -22,7 +23,10 @@ function instantOf(local: string, timeZone: string): number {
   return asUtc - aheadAt(asUtc - aheadAt(asUtc))
 }
 
-/** The next day from Monday to Friday after `now`, at 10:00 in the time zone. Public holidays are ignored. */
+/**
+ * Returns the instant of 10:00 on the next day after `now` that is not a Saturday or Sunday. The day and the time are
+ * in the time zone. Public holidays are ignored.
+ */
 export function nextBusinessDay(now: number, timeZone: string): number {
   const today = Date.parse(`${localAt(now, timeZone).slice(0, 10)}T00:00:00Z`)
   let next = today + day
@@ -33,8 +37,8 @@ export function nextBusinessDay(now: number, timeZone: string): number {
 const form = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2})?(?:\.\d{1,9})?(Z|[+-]\d{2}:\d{2})?$/
 
 /**
- * Reads the parameter `start`. A time without an offset is a local time in the calendar’s time zone. Throws ToolError
- * `invalid_params`.
+ * Returns the instant of the parameter `start`. A time without an offset is a local time in the calendar’s time zone.
+ * Throws ToolError `invalid_params` if the text is no date with a time.
  */
 export function startAt(text: string, timeZone: string): number {
   const [, date = '', minutes = '', seconds = ':00', offset] = form.exec(text.trim()) ?? []
@@ -48,11 +52,11 @@ export function startAt(text: string, timeZone: string): number {
   )
 }
 
-/** Whether the date and the time of day exist. JavaScript reads February 30 as March 2. */
+/** Returns whether the date and the time of day exist. JavaScript reads February 30 as March 2. */
 const isTime = (asUtc: number, local: string): boolean =>
   !Number.isNaN(asUtc) && new Date(asUtc).toISOString().slice(0, 19) === local
 
-/** Whether this program knows the time zone. */
+/** Returns whether this program knows the time zone. */
 export function isTimeZone(name: string): boolean {
   try {
     builtins(new Date(0), name)

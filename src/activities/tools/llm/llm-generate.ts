@@ -6,16 +6,17 @@ import { costOf, mostCost } from './cost.ts'
 import { llmErrors } from './errors.ts'
 
 /**
- * The longest time of a request in milliseconds. The tool's own time limit has the same length and starts earlier. So
- * the tool's limit ends a request first, unless the step sets a longer one (`timeout_seconds`).
+ * The longest time of a request in milliseconds. The tool's own time limit is equally long, but begins before the
+ * request. So the tool's limit ends a request first, unless the step sets a longer limit (`timeout_seconds`).
  */
 const exchangeMilliseconds = 300_000
 /** The largest answer, in bytes. The longest text of a model has a few MB. */
 export const mostBytes = 8 * 1024 * 1024
 
 /**
- * Asks the model once. The highest possible cost is counted before a byte leaves. A failed call keeps this cost, unless
- * the service has certainly done no work.
+ * Asks the model once. Reserves the highest possible cost before a byte leaves. After a readable answer, the tokens
+ * that the service counted decide the cost. Without such an answer, the call keeps the reserved cost, unless the
+ * service has certainly done no work.
  */
 export const generateWithModel: ToolBody<'llm_generate'> = async (call, context) => {
   const { prompt, system, max_tokens: maxTokens = defaultsOf.llm_generate.max_tokens } = call.params
